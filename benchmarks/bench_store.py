@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.instants import HOUR, format_instant, parse_instant
-from lowwater.lake.described import describe
+from lowwater.lake.tables import describe
 from lowwater.storage.object_paths import ObjectPath, parse
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.servers import BUCKET, Proxy, kinds_of, proxied, s3_server
@@ -65,10 +65,10 @@ def settings(folder: Path) -> bytes:
 
 def make(folder: Path, published: int) -> Path:
     """Makes a lake with so many published intervals, and captures of more; returns its folder."""
-    from lowwater.lake import joins
+    from lowwater.lake import compaction
     from lowwater.storage import paths
 
-    joins.MOST_FRAGMENTS = joins.FEW  # as in a store
+    compaction.MOST_FRAGMENTS = compaction.FEW  # as in a store
     write_captures(folder, published + OTHERS + 2)
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)
@@ -216,7 +216,7 @@ def upload(lake: Path, root: ObjectPath) -> None:
     """Copies a lake from a folder into a store, with the checkpoints that its logs have there."""
     from deltalake import DeltaTable
 
-    from lowwater.lake.mirrors import CHECKPOINTS
+    from lowwater.lake.table_logs import CHECKPOINTS
     from lowwater.storage import objects
 
     for log in lake.rglob("_delta_log"):

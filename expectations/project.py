@@ -19,7 +19,7 @@ from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.partitioners import FileNamePartitionerDaily, FileNamePartitionerPath
 
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.storage.containment import require_inside
+from lowwater.storage.untrusted import require_inside
 
 if TYPE_CHECKING:
     from lowwater.quality.gx_project import Asset

@@ -24,8 +24,8 @@ from lowwater.catalog.streams import ROW
 from lowwater.high.results import HighSettings
 from lowwater.high.sink.stream_files import StreamFiles
 from lowwater.high.slices.part import Part, StoredLeaf, evaluate_part
-from lowwater.high.slices.slice_choice import choose_slices
 from lowwater.high.source.stored_streams import Replay, StoredStream
+from lowwater.high.timeline import choose_slices
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta, LftaInput

@@ -21,7 +21,7 @@ from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
-from lowwater.lake.ledgers.interval_states import (
+from lowwater.lake.ledgers.intervals import (
     BLOCKED,
     DAMAGED,
     HALF,
@@ -36,7 +36,7 @@ from lowwater.lake.ledgers.interval_states import (
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
 from lowwater.lake.looks import FOLDER
-from lowwater.lake.opened import identity
+from lowwater.lake.open_tables import identity
 from lowwater.lake.results.table_state import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.interval_states import HELD, MISSING
+from lowwater.lake.ledgers.intervals import HELD, MISSING
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, PUBLISH
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.reports import Key

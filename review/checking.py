@@ -102,9 +102,10 @@ def _nothing(error: str) -> dict[str, Any]:
 
 def known_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Checks and explains a text in this process; the answer of `Checker.check`."""
+    from lowwater_editor.checking import check_scripts, make_script
+    from lowwater_editor.names import learn
+
     from lowwater.config import load_config
-    from lowwater.editor.checking import check_scripts, make_script
-    from lowwater.editor.knowledge import learn
     from lowwater.lake.layout import lake_to_read
     from lowwater.plan.explain import explain
     from lowwater.replay.preview.texts import FILE, preview_context

@@ -13,8 +13,14 @@ from lowwater.documents import stored_object
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import undeclared
-from lowwater.lake.ledgers.history import LinkLateness, read_lateness
-from lowwater.lake.ledgers.runs import ReplayRow, read_heartbeats, read_quarantine, read_violations
+from lowwater.lake.ledgers.runs import (
+    LinkLateness,
+    ReplayRow,
+    read_heartbeats,
+    read_lateness,
+    read_quarantine,
+    read_violations,
+)
 from lowwater.quality.lateness import LatenessCounts
 from lowwater.quality.reports import CRITICAL, Key, findings
 

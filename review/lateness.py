@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.history import LinkLateness, lateness_files, read_lateness
-from lowwater.lake.opened import ValuesByState
+from lowwater.lake.ledgers.runs import LinkLateness, lateness_files, read_lateness
+from lowwater.lake.open_tables import ValuesByState
 from lowwater.quality.late_records import headline
 from lowwater.quality.lateness import IntervalLateness, LatenessCounts, SkewReview, review
 from lowwater.replay.schedule.link_queries import readers, row_rates

@@ -21,8 +21,8 @@ from markupsafe import Markup
 from lowwater.capture.tables.reader import RECORD_KINDS
 from lowwater.config import section_of
 from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
-from lowwater.lake.ledgers.seen import unread_lines
-from lowwater.lake.ledgers.timetable import range_words
+from lowwater.lake.ledgers.files import unread_lines
+from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.late_records import MOST_NAMED, bound_labels, headline, offenders, remarks, share_text
 from lowwater.quality.lateness import QUANTILES, bound_of, recommend

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lowwater.documents import stored_object
 from lowwater.instants import HOUR, format_instant, spoken_duration
-from lowwater.lake.ledgers.history import read_metrics
+from lowwater.lake.ledgers.runs import read_metrics
 from lowwater.quality.history import (
     COVERED,
     LINK,

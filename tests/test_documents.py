@@ -11,9 +11,9 @@ import pytest
 from lowwater.config import load_config
 from lowwater.documents import DEEPEST_KEY, LARGEST_SETTINGS, stored_object, toml_table
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.lake.results.positions import Position
 from lowwater.lake.results.published_log import read_entry
-from lowwater.storage.leases import Claims
+from lowwater.lake.results.subscription import Position
+from lowwater.storage.locks import Claims
 
 MANY = 50_000
 SETTINGS = {

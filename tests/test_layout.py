@@ -38,7 +38,10 @@ BLIND = {
     "catalog": {"gsql"},
     "capture": {"plan"},
     "stream": {"low", "high"},
-    "reference": {"low", "high"},
+    "reference": {"low", "high", "lake"},
+    "low": {"lake"},
+    "high": {"lake"},
+    "spark": {"lake"},
 }
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:home|root|Users|work|mnt)/[\w.]+")
 

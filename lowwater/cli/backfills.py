@@ -1,4 +1,6 @@
-"""Implements `lowwater plan` and `lowwater backfill`: show the intervals that are due, and run them."""
+"""Implements `plan`, `backfill`, `watch` and `ingest --watch`: which intervals are due, and running them, once or
+again and again.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,113 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from lowwater.config import Config, load_config
 from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant
+from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.lake.ingestion.arrivals import Watch
+from lowwater.lake.ingestion.folders import look
 from lowwater.lake.kinds import WAITING
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.interval_states import RUNNING
-from lowwater.lake.ledgers.outside import outside_lines
-from lowwater.lake.ledgers.seen import unread_lines
-from lowwater.lake.ledgers.timetable import range_words
+from lowwater.lake.ledgers.files import unread_lines
+from lowwater.lake.ledgers.intervals import RUNNING, range_words
+from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.lake.results.pins import pin
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
+from lowwater.replay.schedule.ingesting import Ingesting
+from lowwater.replay.schedule.looking import Looker, LookResult, pause_after
+from lowwater.replay.schedule.looks import BEHIND, Left
 from lowwater.replay.stages.runners import runner_of
 from lowwater.replay.trial_changes import TrialChanges
+from lowwater.signals import pause, until_stopped
+from lowwater.storage.failures import away
 from lowwater.terminal import open_console, say, styled
+
+# Implements `lowwater ingest --watch`: ingests what comes, until a signal stops it. It holds no lock between two
+# ingests and keeps nothing but the lake, so it may be killed and started again at any time.
+
+LOOK = 60.0
+"""Seconds between two looks into the folders of the links while no file is ingested."""
+
+
+def say_line(line: str, problem: bool) -> None:
+    """Prints a line, of a problem on standard error."""
+    say(line, err=problem)
+
+
+def watch_patterns(
+    root: PurePath, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
+) -> None:
+    """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
+
+    Args:
+        root: folder of the lake.
+        link: the only link to watch; None for all.
+        growing: whether files are ingested that are still being written.
+        settle: time without a write after which a file may be complete, ns.
+        every: time between two looks, ns.
+        span: only files that cover some of [start, end), ns, count; None for no bound.
+
+    Raises:
+        ConfigError: at the start, the settings are wrong, or no link has a pattern.
+    """
+    config, lake = load_config(root), open_lake(root, make=False)
+    with until_stopped() as stopped:
+        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped)
+        folders = _Folders(lake, watching.complain)
+        arrivals = watching.watch.look(config)
+        names = ", ".join(arrival.link for arrival in arrivals)
+        say(f"watching {names}; ends with SIGINT or SIGTERM", err=True)
+        while True:
+            busy = watching.take(arrivals, config)
+            folders.look(config, busy)
+            if not busy:
+                pause(every / SECOND, stopped)
+            if stopped():
+                break
+            try:
+                config = load_config(root)
+                arrivals = watching.watch.look(config)
+            except LowwaterError as error:  # settings that are being edited, or a disk that comes back
+                watching.complain(error)
+                arrivals = []
+        say(f"stopped: {watching.files:,} files ingested, {watching.refused:,} refused", err=True)
+
+
+class _Folders:
+    """What lies in the folders of the links and is not read, told while it is new.
+
+    Args:
+        lake: the lake.
+        complain: is told what keeps it from looking.
+    """
+
+    def __init__(self, lake: Lake, complain: Callable[[LowwaterError], None]) -> None:
+        self._lake, self._complain = lake, complain
+        self._looked_at = -LOOK
+        self._told: list[str] = []
+
+    def look(self, config: Config, busy: bool) -> None:
+        """Looks into the folders of the links after an ingest, and else from time to time; says what is new of it."""
+        if not busy and time.monotonic() - self._looked_at < LOOK:
+            return
+        try:
+            look(self._lake, config)
+            lines = unread_lines(self._lake, config, hint=False)
+        except LowwaterError as error:
+            self._complain(error)
+            return
+        self._looked_at = time.monotonic()
+        for line in lines:
+            if line not in self._told:
+                say(line, err=True)
+        self._told = lines
+
+
+# Plan and backfill.
 
 DIGITS = 3
 """Number of digits of an estimate."""
@@ -415,3 +508,107 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+# Looks, one after another.
+
+
+def watch_lake(
+    root: PurePath, names: Sequence[str], queries: Path, workers: int, once: bool, spark: str | None
+) -> bool:
+    """Looks at a lake once, or until SIGINT or SIGTERM. Returns whether the only look was sound.
+
+    Args:
+        root: folder of the lake.
+        names: query sets; empty for those of the settings.
+        queries: folder of query sets.
+        workers: intervals that run at once.
+        once: whether to look once.
+        spark: as for `named_spark`.
+
+    Raises:
+        ConfigError: at the start, the settings are wrong.
+    """
+    config = load_config(root)
+    told = _Told(config.schedule.look_back)
+    with until_stopped() as stopped:
+        listener = BackfillListener(ends=told.result, waits=told.elsewhere)
+        looker = Looker(root, names, queries, say_line, listener, workers, spark, stopped, alone=once)
+        if not once:
+            every = format_duration(config.schedule.every)
+            say(f"looks at {root} every {every}; ends with SIGINT or SIGTERM", err=True)
+        hindered = 0
+        while True:
+            try:
+                found = looker.look()
+                told.look(found, once)
+                hindered = hindered + 1 if found.hindered is not None else 0
+                if once:
+                    return found.sound
+                if found.more and not stopped():
+                    continue
+                config = load_config(root)
+            except LowwaterError as error:  # settings that are being edited, or a store that is away
+                if once:
+                    raise
+                hindered += away(error)
+                told.once(f"error: {error}")
+            pause(pause_after(hindered, config) / SECOND, stopped)
+            if stopped():
+                return True
+
+
+class _Told:
+    """Says each thing once for as long as it lasts."""
+
+    def __init__(self, look_back: int) -> None:
+        self._look_back = look_back
+        self._said: set[str] = set()
+        self._now: set[str] = set()
+        self._first = True  # a process that starts says what it found
+
+    def once(self, line: str, problem: bool = True) -> None:
+        """Says a line, of a problem on standard error, unless the look before said it."""
+        if line not in self._said | self._now:
+            say(line, err=problem)
+        self._now.add(line)
+
+    def look(self, found: LookResult, once: bool) -> None:
+        """Says what cannot run, and why: on standard error what is new of it, which cron mails."""
+        for name, error in found.unplanned.items():
+            self.once(f"query set {name}: {error}")
+        for one in found.found:
+            for left in one.stuck:
+                if left.news or (self._first and not once):
+                    self.once(_line(left, "cannot start" if left.due.blocked else "stays"))
+            behind = [left for left in one.waits if left.why.startswith(BEHIND)]
+            for left in one.waits:
+                if left not in behind:
+                    self.once(_line(left, "waits"), problem=False)
+            if behind:
+                count = sum(left.due.intervals for left in behind)
+                self.once(f"{one.query_set}: {count:,} later intervals of the chain wait for it", problem=False)
+            old = sum(left.due.intervals for left in one.stuck if not left.news)
+            if once and old:
+                line = f"{one.query_set}: {old:,} more cannot start, as before: `lowwater plan` lists them"
+                self.once(line, problem=False)
+        ran = any(one.runs or one.waits or one.stuck for one in found.found)
+        if once and not ran and not found.unplanned and found.hindered is None:
+            say(f"nothing of the last {format_duration(self._look_back)} is due")
+        self._said, self._now, self._first = self._now, set(), False
+
+    def result(self, result: IntervalResult) -> None:
+        """Says what became of an interval."""
+        rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
+        details = result.reason if not result.published or not rows else "; ".join(filter(None, (rows, result.reason)))
+        line = f"{interval_name(result.due)}: {result.state}, {result.seconds:.1f} s"
+        say(f"{line}: {details}" if details else line, err=not result.published)
+
+    def elsewhere(self, due: Sequence[Due], why: str) -> None:
+        """Says which intervals run elsewhere."""
+        for each in due:
+            self.once(f"{interval_name(each)}: runs elsewhere: {why}")
+
+
+def _line(left: Left, state: str) -> str:
+    return f"{interval_name(left.due)}: {state}: {left.why}"

@@ -1,14 +1,14 @@
-"""The command line: a group of the commands in `cli.commands`, and its exit codes.
-
-Known errors become one message and exit code 1, bad usage exit code 2, Ctrl-C 130; LOWWATER_DEBUG=1 shows tracebacks.
-The module of a command is imported when the command is used, and slow modules inside its functions.
+"""The command line: a group of the commands in `cli.commands`, its exit codes, its versions, and what it says of
+Ctrl-C.
 """
 
 from __future__ import annotations
 
 import errno
 import gc
+import importlib.metadata
 import os
+import platform
 import shlex
 import signal
 import sys
@@ -18,13 +18,79 @@ from typing import Any, NoReturn
 
 import click
 
+from lowwater import __version__
 from lowwater.cli.commands import CommandFolder
-from lowwater.cli.signals import stopped_line
 from lowwater.errors import LowwaterError
+from lowwater.extras import EXTRAS, absent
 from lowwater.signals import interrupt_once
 from lowwater.storage.paths import private
 from lowwater.tempfolders import remove_all
 from lowwater.terminal import say, say_refused
+
+# Versions that a report of a problem needs, read without importing packages.
+
+PACKAGES = ("numba", "numpy", "pyarrow", "deltalake", "pyspark", "great-expectations", "apache-airflow")
+"""Packages that rows, tables or the way of a run depend on."""
+
+
+def versions() -> list[str]:
+    """Returns the lines of `lowwater --version`."""
+    packages = [f"{name} {installed}" for name in PACKAGES if (installed := version_of(name))]
+    extras = [extra for extra in EXTRAS if not absent(extra)]
+    return [
+        f"lowwater {__version__}",
+        f"{platform.python_implementation()} {platform.python_version()} on {platform.system()} {platform.machine()}",
+        ", ".join(packages),
+        f"extras: {', '.join(extras) or 'none'}",
+    ]
+
+
+def version_of(package: str) -> str | None:
+    """Returns the version of an installed package; None without it.
+
+    Example:
+        >>> version_of("no-such-package")
+    """
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+# What a command says that Ctrl-C has ended: what stands, and how to go on.
+
+STANDS = {
+    "backfill": "what was published stays; {again} runs the rest",
+    "export": "no file was written; {again} begins again",
+    "generate": "the captures are not all there, or cut; {again} makes them again",
+    "ingest": "captures that were ingested stay, others are not there in part; {again} takes the rest",
+    "init": "no settings were written; {again} begins again",
+    "maintain": "the lake is whole, and what was removed is nowhere in use; {again} does the rest",
+    "replay": "intervals that were published stay; {again} runs the rest",
+    "run": "no file of a result is there in part; {again} begins again",
+    "serve": "the lake is as it was",
+    "try": "what the trial has run stays, and the lake is as it was; {again} runs the rest",
+}
+"""What stands once Ctrl-C has ended a command, and how to go on. Other commands only read."""
+
+
+def stopped_line(name: str, again: str) -> str:
+    """Returns what a command says that Ctrl-C has ended.
+
+    Args:
+        name: its name.
+        again: it with its arguments.
+
+    Example:
+        >>> stopped_line("rows", "lowwater rows flows --lake x")
+        'stopped'
+    """
+    return f"stopped: {STANDS[name].format(again=f'`{again}`')}" if name in STANDS else "stopped"
+
+
+# The command line: a group of the commands in `cli.commands`, and its exit codes. Known errors become one message and
+# exit code 1, bad usage exit code 2, Ctrl-C 130; LOWWATER_DEBUG=1 shows tracebacks. The module of a command is
+# imported when the command is used, and slow modules inside its functions.
 
 STOPPED = 130
 """Exit code after Ctrl-C."""
@@ -35,7 +101,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def _show_versions(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from lowwater.cli.versions import versions
+        from lowwater.cli.main import versions
 
         for line in versions():
             say(line)

@@ -13,9 +13,11 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake.ledgers.captures import shared_lines
 from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
-from lowwater.lake.ledgers.outside import outside_lines
+from lowwater.lake.ledgers.files import unread_lines
+from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
+from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.lake.ledgers.runs import (
     DONE,
     FAILED,
@@ -25,8 +27,6 @@ from lowwater.lake.ledgers.runs import (
     read_quarantine,
     replayed_sets,
 )
-from lowwater.lake.ledgers.seen import unread_lines
-from lowwater.lake.ledgers.shared import shared_lines
 from lowwater.lake.results.table_state import stray_lines
 from lowwater.quality.reports import INDEX, IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from lowwater.cli.commands.diff import row_text
+from lowwater.cli.commands.results import row_text
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake

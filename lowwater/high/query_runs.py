@@ -22,19 +22,16 @@ import pyarrow.parquet as pq
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
+from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import ReadOnce, stored_promises
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.runner import PlanParts, Runner, Source
-from lowwater.high.shares import FINEST, Share
-from lowwater.high.sink.hours import HourFiles, file_schema
 from lowwater.high.sink.stream_files import StreamFiles
-from lowwater.high.slices.canonical_order import links_of
+from lowwater.high.slices.operators import StateHandover, links_of
 from lowwater.high.slices.part import Part, PartOutcome, StoredLeaf
-from lowwater.high.slices.slice_choice import TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.high.source.stored_streams import Replay, StoredStream
-from lowwater.high.state_handover import StateHandover
-from lowwater.high.timeline import Timeline
+from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN

@@ -1,19 +1,64 @@
-"""The timeline of a stream: its promises over virtual time, and the ticks of its rows.
-
-A row that waits for a promise gets the first tick at which its stream promises more than its `_last`, whichever slice
-evaluates it.
-"""
+"""The time of a run: its slices, the promises of a stream over virtual time, and the ticks of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from lowwater.catalog.time import ticks_up_to
+from lowwater.plan.operators import Join, Node
+from lowwater.plan.properties.state import read_from
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
+
+# Boundaries divide rows into equal shares. Rows do not depend on them (replay invariance); latency and memory do.
+
+
+def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: int) -> list[int]:
+    """Chooses multiples of a step that divide the rows into about equal shares; the closing instant replaces the last
+    one.
+
+    No share is empty. A share ends at the step nearest to its exact end, so it exceeds the exact share by at most one
+    step, also where rows come in bursts. So memory is bounded by the rows of a slice.
+
+    Args:
+        rows: instant (ns) -> number of rows.
+        closing: last instant (ns) of the replay.
+        step: ns between boundaries, the replay tick.
+        most: largest number of boundaries, at least 1.
+
+    Returns:
+        Ascending instants (ns); the last is `closing`.
+
+    Example:
+        >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=8)
+        [10, 20, 50]
+        >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=2)
+        [10, 50]
+    """
+    steps: Counter[int] = Counter()
+    for instant, count in rows.items():
+        steps[min(-(-instant // step) * step, closing)] += count
+    instants = sorted(steps)
+    until = [*accumulate(steps[instant] for instant in instants)]
+    ends = {_nearest(until, steps.total() * share / most) for share in range(1, most)} if instants else set()
+    return [*(instants[end] for end in sorted(ends) if end < len(instants) - 1), closing]
+
+
+def _nearest(values: list[int], target: float) -> int:
+    """The position of the value in a sorted list that is nearest to a target."""
+    at = min(bisect_left(values, target), len(values) - 1)
+    return at - 1 if at and target - values[at - 1] <= values[at] - target else at
+
+
+# A row that waits for a promise gets the first tick at which its stream promises more than its `_last`, whichever
+# slice evaluates it.
 
 Instants = npt.NDArray[np.int64]
 
@@ -107,3 +152,87 @@ def grid(first: int, closing: int, step: int) -> Instants:
     while (closing - first) // step > MOST_TICKS:
         step *= 2
     return np.append(np.arange(-(-first // step) * step, closing, step, dtype=np.int64), closing)
+
+
+# An interval needs only a bounded range of records before it (SEMANTICS I2), and so does any part of it. A slice is a
+# part of the interval, and its rows need the state of no other slice.
+
+ROW_COUNT_UNIT = 1_000_000_000
+"""Rows are counted per this length of time (ns) before slices are chosen."""
+ALL_TIME = END_OF_TIME
+
+
+@dataclass(frozen=True)
+class TimeSlice:
+    """A part of the time of a query.
+
+    Attributes:
+        start, end: the slice gives the rows with `_last` (ns) in [start, end).
+        reads: LFTA -> the smallest `_last` (ns) of its rows that are read, up to `end`.
+    """
+
+    start: int
+    end: int
+    reads: Mapping[str, int]
+
+
+def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
+    """Chooses slices with about equal numbers of rows; no slice is shorter than the time it reads before its start,
+    unless its rows meet by a band alone: then each slice takes a copy of the rows of the band, and fewer pairs.
+
+    Args:
+        node: plan without a state that outlives a slice.
+        rows: number of rows of its LFTAs, by the ROW_COUNT_UNIT of time that holds their `_last`.
+        most: largest number of slices, at least 1.
+
+    Returns:
+        Slices in order; together they cover all of time.
+    """
+    ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
+    cuts: list[int] = []
+    waiting = [part for part in walk(node) if part.facts.waits]
+    copied = bool(waiting) and all(isinstance(part, Join) and part.by_time_alone for part in waiting)
+    before = min(rows, default=0) * ROW_COUNT_UNIT
+    for boundary in choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1]:
+        cut = boundary if copied else _aligned(node, boundary)
+        if cut > before and (copied or before <= min(read_from(node, cut).values())):
+            cuts.append(cut)
+            before = cut
+    edges = [-ALL_TIME, *cuts, ALL_TIME]
+    first = dict.fromkeys(read_from(node, 0), -ALL_TIME)
+    return [
+        TimeSlice(start, end, read_from(node, start) if start > -ALL_TIME else first) for start, end in pairwise(edges)
+    ]
+
+
+def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[TimeSlice]:
+    """Chooses slices with about equal numbers of rows for a plan with a state; each row is read once.
+
+    Args:
+        names: names of the LFTAs that the plan reads.
+        rows: number of their rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+        most: largest number of slices, at least 1.
+    """
+    ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
+    edges = [-ALL_TIME, *choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1], ALL_TIME]
+    read = list(names)
+    return [TimeSlice(start, end, dict.fromkeys(read, start)) for start, end in pairwise(edges)]
+
+
+def rows_of(slice_: TimeSlice, rows: Counter[int]) -> int:
+    """Returns about how many rows a slice reads.
+
+    Args:
+        slice_: the slice.
+        rows: number of rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+    """
+    first = min(slice_.reads.values(), default=slice_.start)
+    return sum(
+        count for at, count in rows.items() if first < (at + 1) * ROW_COUNT_UNIT and at * ROW_COUNT_UNIT < slice_.end
+    )
+
+
+def _aligned(node: Node, cut: int) -> int:
+    """The nearest earlier instant that needs no earlier rows (the begin of an epoch); otherwise the cut."""
+    first = min(read_from(node, cut).values())
+    return first if first >= 0 and min(read_from(node, first).values()) == first else cut

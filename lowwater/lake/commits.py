@@ -1,24 +1,43 @@
-"""The commits of a table as its log has them: which files each added and removed, and when the store wrote it.
-
-Above `tables`. What is old is judged by the store's own times: no clock of a machine that writes plays a part
-(docs/adr/0152). A commit that removes a file which was gone already has doubled rows: another program joined files
-beside others, and Delta let both commit (docs/adr/0151).
+"""The commits of a table as its log has them, and what `maintain` and `doctor` check by them: doubled rows, bounds
+that are wrong.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+
+import pyarrow as pa
 
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.lake.tables import lake_errors
+from lowwater.instants import HOUR
+from lowwater.lake.layout import Lake
+from lowwater.lake.tables import (
+    DataFile,
+    fetch_rows,
+    lake_errors,
+    live_files,
+    open_table,
+    replace_rows,
+    swap_files,
+    table_dataset,
+)
 from lowwater.storage import paths
-from lowwater.storage.containment import require_names
+from lowwater.storage.untrusted import require_names
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+# What is old is judged by the store's own times: no clock of a machine that writes plays a part (docs/adr/0152). A
+# commit that removes a file which was gone already has doubled rows: another program joined files beside others, and
+# Delta let both commit (docs/adr/0151).
 
 MENDED = "lowwater.mended"
 """Key of what a commit says that took doubled rows out: the versions that had doubled them, JSON."""
@@ -153,3 +172,156 @@ def doubled(commits: Iterable[Change]) -> Doubled | None:
 def mended_note(found: Doubled) -> dict[str, str]:
     """What the commit says that takes doubled rows out."""
     return {MENDED: json.dumps([each.version for each in found.causes])}
+
+
+# Doubled rows, taken out by `maintain --mend`.
+
+
+def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
+    """Yields the tables of a lake whose logs say that they have rows twice.
+
+    Raises:
+        LakeError: a log cannot be read.
+    """
+    for path in lake.all_tables():
+        found = doubled(changes(path)) if open_table(path) is not None else None
+        if found is not None:
+            yield path, found
+
+
+def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
+    """Takes doubled rows out of a table, in one commit.
+
+    Args:
+        lake: the lake, with the fence of the maintenance.
+        path: directory of the table.
+        found: what doubled them.
+
+    Raises:
+        LakeError: the log does not say what is right, files are gone, or the table cannot be written.
+    """
+    if found.unclear is not None and path not in lake.ledgers():
+        raise LakeError(
+            f"{path}: version {found.unclear.version} changed rows that were there twice since version "
+            f"{found.causes[0].version}, so its log does not say any more which are right",
+            f"remove {path}, and make its rows again with `lowwater backfill`",
+        )
+    if found.unclear is not None:
+        _keep_one_of_each(lake, path)
+        swap_files(path, [], lambda _: [], fence=lake.fence, note=lambda _: mended_note(found), rows_change=False)
+        return
+    with lake_errors(f"{path}: files cannot be put back"):
+        back = [_again(path, name, action) for name, action in found.lacking.items()]
+
+    def void(newest: DeltaTable) -> list[dict[str, Any]]:
+        return [row for row in live_files(newest) if unquote(row["path"]) in found.void]
+
+    swap_files(path, back, void, fence=lake.fence, note=lambda _: mended_note(found), rows_change=False)
+
+
+def _again(path: PurePath, name: str, action: dict[str, Any]) -> DataFile:
+    """Copies a file that the table no longer names: its own name may be on a list of files to remove."""
+    target = path / PurePath(name).parent / f"mended-{uuid.uuid4().hex[:12]}.parquet"
+    try:
+        paths.copy(path / name, target)
+    except FileNotFoundError:
+        hint = f"remove {path}, and make its rows again with `lowwater backfill`"
+        raise LakeError(f"{path / name}: the only file with some rows is gone", hint) from None
+    stored = json.loads(action.get("stats") or "{}")
+    return DataFile(
+        target.relative_to(path).as_posix(),
+        int(action["size"]),
+        int(stored.get("numRecords", 0)),
+        action.get("partitionValues") or {},
+        stored.get("minValues", {}),
+        stored.get("maxValues", {}),
+        stored.get("nullCount", {}),
+    )
+
+
+def _keep_one_of_each(lake: Lake, path: PurePath) -> None:
+    """Writes a ledger again with one of equal rows: no two entries of a ledger are equal."""
+    table = open_table(path)
+    assert table is not None
+    with lake_errors(f"{path}: the table cannot be read"):
+        rows: pa.Table = fetch_rows(path, table_dataset(path, table)).to_table()
+    seen: set[str] = set()
+    kept = []
+    for at, row in enumerate(rows.to_pylist()):
+        text = repr(row)
+        if text not in seen:
+            seen.add(text)
+            kept.append(at)
+    replace_rows(path, rows.take(pa.array(kept, pa.int64())), None, lake.fence)
+
+
+# Bounds that the log says of a file. Commands choose files by them, so a bound that is wrong hides rows in silence.
+# No command of every day looks at each file; `maintain --verify` does.
+
+HOURS = {"_hour": "_last", "hour": "arrival"}
+"""Partition -> the column whose hour it is."""
+
+
+def wrong_claims(lake: Lake) -> Iterator[str]:
+    """Yields, for every file of which a log says something wrong, the file and what is wrong."""
+    for folder in _tables(lake):
+        try:
+            with lake_errors(f"{folder}: the table cannot be read"):
+                table = open_table(folder)
+                rows = live_files(table) if table is not None else []
+        except LakeError as error:
+            yield error.message
+            continue
+        for row in rows:
+            yield from _wrong(folder, row)
+
+
+def _tables(lake: Lake) -> Iterator[PurePath]:
+    for place in (lake.root, *paths.folders(lake.root)):
+        yield from (folder for folder in paths.folders(place) if paths.exists(folder / "_delta_log"))
+    yield from lake.record_tables()
+
+
+def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = folder / unquote(row["path"])
+    try:
+        metadata = pq.read_metadata(paths.local(place))
+    except FileNotFoundError:
+        yield f"{place}: the log names it, and it is not there"
+        return
+    except (LakeError, OSError, pa.ArrowException) as error:
+        yield error.message if isinstance(error, LakeError) else f"{place}: {str(error).splitlines()[0][:200]}"
+        return
+    if metadata.num_rows != row["num_records"]:
+        yield f"{place}: the log says {row['num_records']:,} rows, and it has {metadata.num_rows:,}"
+    bounds = _bounds(metadata)
+    for name, (least, most) in bounds.items():
+        low, high = row.get(f"min.{name}"), row.get(f"max.{name}")
+        if (type(low) is int and low > least) or (type(high) is int and high < most):
+            yield f"{place}: the log says that {name} is in {low} to {high}, and it is in {least} to {most}"
+    for partition, name in HOURS.items():
+        hour = row.get(f"partition.{partition}")
+        if hour is not None and name in bounds and {int(hour)} != {bound // HOUR for bound in bounds[name]}:
+            yield f"{place}: the log puts it into hour {hour}, and its {name} is in {bounds[name][0] // HOUR}"
+
+
+def _bounds(metadata: Any) -> dict[str, tuple[int, int]]:
+    """Returns the smallest and the largest value of each column of whole numbers, where every row group says them."""
+    found: dict[str, tuple[int, int]] = {}
+    unknown: set[str] = set()
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for at in range(group.num_columns):
+            column = group.column(at)
+            statistics, name = column.statistics, column.path_in_schema
+            is_number = statistics is not None and statistics.logical_type.type in ("NONE", "INT")
+            if not is_number or not statistics.has_min_max or type(statistics.min) is not int:
+                if statistics is None or statistics.null_count != column.num_values:
+                    unknown.add(name)
+                continue
+            least, most = found.get(name, (statistics.min, statistics.max))
+            found[name] = min(least, statistics.min), max(most, statistics.max)
+    return {name: bounds for name, bounds in found.items() if name not in unknown}

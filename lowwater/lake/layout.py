@@ -18,15 +18,15 @@ from lowwater.catalog.packets import IDENTITY, READABLE
 from lowwater.config import FILE_NAME
 from lowwater.errors import LakeError
 from lowwater.gsql.words import unit_name
-from lowwater.lake import mirrors
+from lowwater.lake import table_logs
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan.bind.expressions.durations import unit_of
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import schemas
 from lowwater.plan.properties.instant_columns import instant_columns
-from lowwater.storage import containment, paths, snapshots
+from lowwater.storage import paths, snapshots, untrusted
 from lowwater.storage.failures import hint_of
-from lowwater.storage.leases import Fence
+from lowwater.storage.locks import Fence
 from lowwater.storage.object_paths import ObjectPath
 
 
@@ -358,8 +358,8 @@ class Lake:
     def __post_init__(self) -> None:
         for folder in (self.root, self.shared):
             if folder is not None:
-                containment.know(folder)
-                mirrors.know(folder)
+                untrusted.know(folder)
+                table_logs.know(folder)
 
     @property
     def source(self) -> PurePath:
@@ -521,7 +521,7 @@ def lake_to_read(root: str | PurePath) -> Lake:
     if not found:
         raise LakeError(f"{path}: there is no lake", NO_LAKE.format(lake=shlex.quote(str(root))))
     lake = Lake(path)
-    containment.require_plain_folder(path)
+    untrusted.require_plain_folder(path)
     return lake
 
 
@@ -534,7 +534,7 @@ def make_ledgers(lake: Lake) -> None:
         LakeError: they cannot be made.
     """
     root = lake.root
-    containment.require_plain_folder(root)
+    untrusted.require_plain_folder(root)
     paths.keep_private()
     try:
         unwritable = paths.make_folders(root, lake.work, lake.locks)

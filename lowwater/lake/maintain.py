@@ -18,18 +18,18 @@ from urllib.parse import unquote
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake import mending
+from lowwater.lake import commits
 from lowwater.lake.commits import LOG, Doubled, changes, doubled
-from lowwater.lake.joins import join_files
+from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
-from lowwater.lake.mirrors import pack_logs
-from lowwater.lake.opened import at_version
+from lowwater.lake.open_tables import at_version
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.results.published_log import LOST, commit_digest
 from lowwater.lake.results.sums import make_sums
 from lowwater.lake.results.table_state import lost_text, table_state
+from lowwater.lake.table_logs import pack_logs
 from lowwater.lake.tables import (
     fence_off,
     hours,
@@ -43,7 +43,7 @@ from lowwater.lake.tables import (
 )
 from lowwater.storage import paths
 from lowwater.storage.failures import hint_of
-from lowwater.storage.leases import Fence
+from lowwater.storage.locks import Fence
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -221,7 +221,7 @@ def _mend(lake: Lake, path: PurePath, found: Doubled, mend: bool) -> UpkeepStep:
     where, count = _relative(lake, path), len(found.void)
     if not mend:
         return UpkeepStep(DOUBLED, where, count, 0, found.words())
-    mending.mend(lake, path, found)
+    commits.mend(lake, path, found)
     return UpkeepStep("mended", where, count, 0, f"it {found.words('held')}")
 
 

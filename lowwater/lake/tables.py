@@ -1,8 +1,4 @@
-"""Delta tables of a lake: creation, owners, commits with retries, reads.
-
-Above `opened` only. `deltalake` has threads of its own, so it is imported inside functions: a process that forks must
-not have used it before.
-"""
+"""Delta tables of a lake: creation, owners, commits with retries, reads, and what a commit says of each file."""
 
 from __future__ import annotations
 
@@ -13,9 +9,11 @@ import random
 import re
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -25,21 +23,26 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.opened import address, existing, forget, keep, make_table, newest
-from lowwater.lake.opened import change as apply
+from lowwater.lake.open_tables import change as apply
+from lowwater.lake.open_tables import existing, forget, keep, make_table, newest, table_address
 from lowwater.storage import paths
-from lowwater.storage.containment import require_names
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
-from lowwater.storage.leases import Fence, LostError
+from lowwater.storage.locks import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.untrusted import require_names
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
     from deltalake import CommitProperties, DeltaTable, WriterProperties
+
+
+# `deltalake` has threads of its own, so it is imported inside functions: a process that forks must not have used it
+# before.
 
 OWNER = "lowwater.owner"
 _TOKEN = "lowwater.commit"
@@ -605,7 +608,7 @@ def live_files(table: DeltaTable) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = files_of(table).to_pylist()
     except (OverflowError, ValueError):  # an instant that Python's calendar does not have
-        raise LakeError(f"{address(table)}: its log says bounds of a file that no value has", LOG_HINT) from None
+        raise LakeError(f"{table_address(table)}: its log says bounds of a file that no value has", LOG_HINT) from None
     return rows
 
 
@@ -615,7 +618,7 @@ def files_of(table: DeltaTable) -> pa.Table:
     Raises:
         LakeError: the log names a file outside of the folder of the table, or does not say what a file holds.
     """
-    files, folder = pa.table(table.get_add_actions(flatten=True)), address(table)
+    files, folder = pa.table(table.get_add_actions(flatten=True)), table_address(table)
     require_names(folder, files.column("path").to_pylist())
     if files.num_rows:
         _require_counts(folder, files)
@@ -756,3 +759,68 @@ def quote(text: str) -> str:
         "'o''clock'"
     """
     return "'" + text.replace("'", "''") + "'"
+
+
+# What a commit says of a file of a table, from the footer of the file.
+
+LONGEST_BOUND = 64
+"""Most characters of a text in the bounds of a file."""
+
+
+def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> DataFile:
+    """Describes a file in the folder of its table, for a commit.
+
+    Every column has its bounds: Delta's reader for Arrow takes a column without them as one without a value, and a
+    filter of it finds no row.
+
+    Args:
+        table: folder of the table.
+        file: a file of the table.
+        partition: values of the partition columns.
+    """
+    content = paths.local(file)
+    metadata = pq.read_metadata(content)
+    bounds: dict[str, tuple[Any, Any]] = {}
+    nulls: Counter[str] = Counter()
+    complete = {metadata.schema.column(index).path for index in range(metadata.num_columns)}
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            column = metadata.row_group(group).column(index)
+            _widen(bounds, complete, column.path_in_schema, column.statistics)
+            if column.statistics is not None and column.statistics.has_null_count:
+                nulls[column.path_in_schema] += column.statistics.null_count
+    return DataFile(
+        file.relative_to(table).as_posix(),
+        content.stat().st_size,
+        metadata.num_rows,
+        partition,
+        {name: _bound(bounds[name][0]) for name in complete & set(bounds)},
+        {name: _bound(bounds[name][1], "\U0010ffff") for name in complete & set(bounds)},
+        dict(nulls),
+    )
+
+
+def _bound(value: Any, behind: str = "") -> Any:
+    """Returns a bound as JSON has it: of a long text its beginning, with what comes behind all that begin so."""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(value, str) and len(value) > LONGEST_BOUND:
+        return value[:LONGEST_BOUND] + behind
+    return value
+
+
+def _widen(bounds: dict[str, tuple[Any, Any]], complete: set[str], name: str, statistics: Any) -> None:
+    if statistics is not None and not statistics.num_values:
+        return  # NULL in all rows of this part
+    if statistics is None or not statistics.has_min_max or isinstance(statistics.min, bytes):
+        complete.discard(name)
+    else:
+        low, high = bounds.get(name, (statistics.min, statistics.max))
+        bounds[name] = (min(low, statistics.min), max(high, statistics.max))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Returns the type without the width of offsets, which Delta does not store."""
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) else kind

@@ -21,7 +21,7 @@ ROWS = PartialColumn("_rows", None, ADD)
 """The number of rows of a group. The suffix is the whole name: it belongs to no aggregate."""
 
 
-def columns_of(aggregate: Aggregate) -> Columns:
+def partial_columns(aggregate: Aggregate) -> Columns:
     """Returns a native aggregate in Arrow: its partial columns and its value."""
     native, argument = aggregate.native, aggregate.argument
     assert native is not None, aggregate.function
@@ -53,7 +53,7 @@ def _partial_fields(node: Group) -> Iterator[Field]:
     yield Field(ROWS.suffix, Type.INT)
     for aggregate in node.aggregates:
         empty = None if aggregate.argument is None else pa.array([], STREAM_TYPES[aggregate.argument.type])
-        for column in columns_of(aggregate).partials:
+        for column in partial_columns(aggregate).partials:
             kind = Type.INT if column.of is None else kinds[column.of(empty).type]
             yield Field(aggregate.name + column.suffix, kind)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lowwater.config import Config, section_of
 from lowwater.instants import SECOND
 from lowwater.lake.layout import METRICS
-from lowwater.lake.ledgers.history import LinkLateness
+from lowwater.lake.ledgers.runs import LinkLateness
 from lowwater.quality.links import LinkProfile
 from lowwater.sections import History, Limits
 

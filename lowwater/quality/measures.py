@@ -19,14 +19,10 @@ from lowwater.capture.doubts import subsecond_words
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import MEASURES, OUTCOMES, Lake
-from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
-from lowwater.lake.ledgers.coverage import Gap, uncovered_text, undeclared, undeclared_text
-from lowwater.lake.ledgers.history import late_share
-from lowwater.lake.ledgers.missing import FILE, Missing
-from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
-from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
-from lowwater.lake.ledgers.shared import shared_words
-from lowwater.lake.ledgers.silences import silence_text, silences
+from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
+from lowwater.lake.ledgers.coverage import Gap, silence_text, silences, uncovered_text, undeclared, undeclared_text
+from lowwater.lake.ledgers.missing import FILE, Missing, OutsideCount, elsewhere, outside, outside_words
+from lowwater.lake.ledgers.runs import late_share, read_heartbeats, read_violations
 from lowwater.lake.packets import PacketFiles
 from lowwater.quality.history import FEWEST_RECORDS
 from lowwater.quality.lateness import LOSS, recommend

@@ -18,8 +18,7 @@ from lowwater.instants import spoken_duration
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.coverage import covered_share
-from lowwater.lake.ledgers.history import late_share
-from lowwater.lake.ledgers.runs import AUDIT, read_qualities, read_replays
+from lowwater.lake.ledgers.runs import AUDIT, late_share, read_qualities, read_replays
 from lowwater.quality.late_records import share_text
 from lowwater.quality.reports import IntervalAudit
 

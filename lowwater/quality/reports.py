@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from lowwater.errors import BusyError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.interval_states import DAMAGED, HELD
+from lowwater.lake.ledgers.intervals import DAMAGED, HELD
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_qualities, read_quality, read_replays
 from lowwater.lake.locks import hold
 from lowwater.lake.results.table_state import all_damages
 from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
 from lowwater.storage import paths
-from lowwater.storage.leases import Fence, LostError
+from lowwater.storage.locks import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.snapshots import look_again
 

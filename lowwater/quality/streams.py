@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import CONTROL, LAST, PUNCTUATION, ROW
+from lowwater.columns.blocks import Spill, codes
+from lowwater.columns.values import Frame
 from lowwater.errors import LakeError
-from lowwater.high.slices.keys import codes
-from lowwater.high.slices.spill import Spill
-from lowwater.high.slices.values import Frame
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import published_schema, result_schema
 from lowwater.plan.temporal import INT64_MAX

@@ -1,6 +1,6 @@
 """Builds the operators of a logical plan and connects them.
 
-`reference.engine` and `high.slices.physical.arrival` run them.
+`reference.engine` and `high.slices.arrival` run them.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from lowwater.instants import format_instant, parse_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ROLLED_BACK, ReplayRow, read_replays
-from lowwater.lake.parts import Parts, changes
 from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.publish import ROLLED_BACK_NOTE
 from lowwater.lake.results.published_log import LogEntry, read_entry
-from lowwater.lake.results.restoring import ROLLED_BACK_NOTE
+from lowwater.lake.run_inputs import Parts, changes
 
 PREVIOUS = "previous"
 PUBLISHED, FOREIGN = "published", "changed by another program"

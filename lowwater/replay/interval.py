@@ -22,14 +22,13 @@ from lowwater.documents import stored_object
 from lowwater.errors import AuditError, AwayError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
-from lowwater.lake.joins import tidy_ledgers
+from lowwater.lake.compaction import tidy_ledgers
 from lowwater.lake.layout import Lake, lake_to_read, result_schema, row_schema, stream_schema
 from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
-from lowwater.lake.ledgers.interval_states import HELD, RUNNING, StatusInputs, StatusRow, status
-from lowwater.lake.ledgers.missing import missing_texts
-from lowwater.lake.ledgers.outside import occupied_intervals
+from lowwater.lake.ledgers.intervals import HELD, RUNNING, StatusInputs, StatusRow, Timetable, status, timetable
+from lowwater.lake.ledgers.missing import missing_texts, occupied_intervals
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -47,15 +46,22 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
-from lowwater.lake.ledgers.timetable import Timetable, timetable
 from lowwater.lake.locks import at_work, handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.parts import changes
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
-from lowwater.lake.results.states import keep_state, other_states, state_folder
-from lowwater.lake.results.streams import fingerprint, stream_bytes, stream_files, stream_parts, write_stream
+from lowwater.lake.results.streams import (
+    fingerprint,
+    keep_state,
+    other_states,
+    state_folder,
+    stream_bytes,
+    stream_files,
+    stream_parts,
+    write_stream,
+)
 from lowwater.lake.results.table_state import damage_of, damages
+from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over

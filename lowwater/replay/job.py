@@ -21,14 +21,12 @@ from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
-from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.ingestion.record_options import known_protocol, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
-from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.coverage import Gap, at_edge, check, gap_error, gap_texts, unsettled
-from lowwater.lake.ledgers.missing import ABSENT, KnownMissing, Missing, missing_texts
+from lowwater.lake.ledgers.missing import ABSENT, KnownMissing, Missing, absent_texts, fields_read, missing_texts
 from lowwater.lake.ledgers.runs import (
     DONE,
     INCOMPLETE,
@@ -39,8 +37,8 @@ from lowwater.lake.ledgers.runs import (
     published_until,
 )
 from lowwater.lake.looks import last_look
-from lowwater.lake.parts import Parts, inputs_parts
-from lowwater.lake.results.states import FORM, state_folder
+from lowwater.lake.results.streams import FORM, state_folder
+from lowwater.lake.run_inputs import Parts, inputs_digest, inputs_parts, link_inputs, outdated
 from lowwater.link_names import family_of
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links

@@ -28,9 +28,8 @@ from lowwater.lake.locks import run_attempt
 from lowwater.lake.results.comparing import TableDiff, compare
 from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.pins import publishing
-from lowwater.lake.results.publish import mark
+from lowwater.lake.results.publish import mark, restore
 from lowwater.lake.results.published_log import Act
-from lowwater.lake.results.restoring import restore
 from lowwater.lake.results.table_state import damage_of
 from lowwater.lake.tables import OWNER, check_owner, fence_off
 from lowwater.plan.properties.state import hands_over

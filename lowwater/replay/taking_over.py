@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from lowwater.errors import LowwaterError
 from lowwater.lake.maintain import UpkeepStep
-from lowwater.lake.results.instants import fill_instants
+from lowwater.lake.results.publish import fill_instants
 from lowwater.lake.tables import check_owner
 from lowwater.replay.schedule.link_queries import jobs
 

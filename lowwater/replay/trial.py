@@ -38,11 +38,10 @@ from lowwater.lake.ledgers.runs import (
     record_violations,
 )
 from lowwater.lake.locks import run_attempt
-from lowwater.lake.parts import changes
 from lowwater.lake.results.comparing import TableDiff, compare
 from lowwater.lake.results.exploring import ResultTable, Wish, result_table
-from lowwater.lake.results.states import keep_state, state_folder
-from lowwater.lake.results.streams import stream_files, write_stream
+from lowwater.lake.results.streams import keep_state, state_folder, stream_files, write_stream
+from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.properties.unique_keys import unique_key

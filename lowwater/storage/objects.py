@@ -1,8 +1,5 @@
-"""Objects of a store, by the client that Delta uses too: reads, conditional writes, lists.
-
-Below `paths`. The keys and the address of the store come from the environment; a request that fails for the moment is
-sent again by the client. The client has threads, so it is imported inside functions: a process that forks must not
-have used it before.
+"""Objects of a store, by the client that Delta uses too: reads, conditional writes, lists; and copies of objects on
+this machine.
 """
 
 from __future__ import annotations
@@ -10,26 +7,158 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
+import socket
+import ssl
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from lowwater.descriptors import require_descriptors
 from lowwater.storage import progress
-from lowwater.storage.endpoints import require_endpoint
 from lowwater.storage.failures import ANSWER, KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.tempfolders import make_folder
 from lowwater.terminal import say
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
+
+
+# Does the address lead to a store? Asked before the first request: the client tries a wrong one for long, and says
+# only that nothing answers.
+
+CONNECT = 5.0
+"""Seconds to wait for a connection."""
+
+TRIES, PAUSE = 3, 1.0
+"""Times that a host is asked for which there is none, or that refuses, and seconds between them: it may be starting."""
+
+_PLAIN_QUESTION = "OPTIONS * HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+_REACH = "check the host and the port of {name}, that the store runs, and that this machine reaches it"
+
+
+# Only what is right is remembered: an error is raised, and the next process, or request, looks again.
+@lru_cache(maxsize=16)
+def require_endpoint(name: str, address: str) -> None:
+    """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address.
+
+    Args:
+        name: variable of the environment that has the address.
+        address: the address, `http://HOST:PORT` or `https://HOST:PORT`.
+
+    Raises:
+        StoreError: it does not; names the variable, never what stands in the address beside host and port.
+    """
+    parts, port = _parsed(name, address)
+    host = parts.hostname or ""
+    if parts.scheme in getproxies() and not proxy_bypass(host):
+        return  # what is behind the proxy cannot be asked by itself
+    where = f"{name} = {parts.scheme}://{_bracketed(host)}:{port}"
+    with _connected(name, where, host, port) as connection:
+        if parts.scheme == "https":
+            _require_tls(connection, where, host)
+        else:
+            _require_plain(connection, where, host)
+
+
+def _parsed(name: str, address: str) -> tuple[SplitResult, int]:
+    example = "write http://HOST:PORT, or https://HOST:PORT where the store has TLS"
+    if not re.match(r"https?://", address, re.IGNORECASE):
+        scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", address)
+        what = f"begins with {scheme[0]}://" if scheme else "does not begin with http:// or https://"
+        raise StoreError(f"{name} is no address of an object store: it {what}", example, lasting=True)
+    try:
+        parts = urlsplit(address)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        sound = bool(parts.hostname) and not re.search(r"[\s\x00-\x1f]", address)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise StoreError(f"{name} is no address of an object store: its host or its port is wrong", example, True)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        hint = f"{example}; keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+        raise StoreError(f"{name} has more than a host and a port: no key belongs into it", hint, True)
+    return parts, port
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _connected(name: str, where: str, host: str, port: int) -> socket.socket:
+    for attempt in range(1, TRIES + 1):
+        try:
+            return socket.create_connection((host, port), CONNECT)
+        except socket.gaierror:
+            message = f"{where}: there is no host {host}"
+        except TimeoutError:
+            raise StoreError(
+                f"{where}: no answer to a connection within {CONNECT:g} s", _REACH.format(name=name), True
+            ) from None
+        except ConnectionRefusedError:
+            message = f"{where}: nothing listens at port {port} of {host}"
+        except OSError as error:
+            message = f"{where}: cannot be reached: {error.strerror}"
+        if attempt < TRIES:
+            time.sleep(PAUSE)
+    raise StoreError(message, _REACH.format(name=name), True)
+
+
+def _require_tls(connection: socket.socket, where: str, host: str) -> None:
+    context = ssl.create_default_context()
+    if not _knows_issuers():
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the client may
+    try:
+        context.wrap_socket(connection, server_hostname=host).close()
+    except ssl.SSLCertVerificationError as error:
+        raise StoreError(
+            f"{where}: the certificate of the store cannot be verified: {error.verify_message}",
+            "name the host as the certificate does, or a file with its issuer: SSL_CERT_FILE",
+            True,
+        ) from None
+    except (ssl.SSLError, ConnectionError, TimeoutError):
+        raise StoreError(
+            f"{where}: the store does not speak TLS at this port",
+            "write http:// in its place, or the port at which the store has TLS",
+            True,
+        ) from None
+
+
+def _knows_issuers() -> bool:
+    """Whether Python judges certificates by the same issuers as the client of the store."""
+    known = ssl.get_default_verify_paths()
+    return not os.environ.get("SSL_CERT_DIR") and bool(known.cafile or known.capath)
+
+
+def _require_plain(connection: socket.socket, where: str, host: str) -> None:
+    try:
+        connection.sendall(_PLAIN_QUESTION.format(host=_bracketed(host)).encode())
+        answer = connection.recv(4096)
+    except (ConnectionError, TimeoutError):
+        answer = b""
+    if not answer.startswith(b"HTTP/") or b"HTTPS port" in answer or b"HTTPS server" in answer:
+        what = "speaks TLS" if answer[:1] == b"\x15" or b"HTTPS" in answer else "does not answer in HTTP"
+        raise StoreError(
+            f"{where}: the store {what} at this port",
+            "write https:// in its place, or the port at which the store answers without TLS",
+            True,
+        )
+
+
+# The keys and the address of the store come from the environment; a request that fails for the moment is sent again
+# by the client. The client has threads, so it is imported inside functions: a process that forks must not have used
+# it before.
 
 PREFIXES = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_",), "abfs": ("AZURE_",), "abfss": ("AZURE_",)}
 """Scheme -> beginnings of the environment variables that its client knows."""
@@ -449,4 +578,96 @@ def _client(bucket: str, chosen: tuple[tuple[str, str], ...]) -> ObjectStore:
     return from_url(bucket, config=settings, client_options=client, retry_config=retry)
 
 
-__all__ = ["ChangedError", "StoreError", "Version"]
+# Copies of objects on the disk of this machine. A file of a lake never changes under its name, so a copy is never
+# stale. A whole file is one request, and its readers then have Arrow's own files with pages in any order.
+
+MOST_BYTES = 16 << 30
+"""Bytes of copies, above which those are removed that nobody asked for lately."""
+
+LATELY = 600.0
+"""Seconds for which a copy stays after somebody asked for it, so that its reader has opened it."""
+
+
+class FileCache:
+    """Copies of objects in a folder.
+
+    Args:
+        folder: the folder.
+        most: bytes above which old copies are removed.
+    """
+
+    def __init__(self, folder: Path, most: int = MOST_BYTES) -> None:
+        self._folder, self._most = folder, most
+        self._lock = threading.Lock()
+        self._used: OrderedDict[Path, tuple[float, int]] = OrderedDict()
+        self._busy: dict[Path, threading.Lock] = {}
+
+    def place_of(self, path: ObjectPath) -> Path:
+        """Returns where the copy of an object lies, or is to lie."""
+        return self._folder.joinpath(*(part.replace(":", "") for part in path.parts))
+
+    def fetch(self, path: ObjectPath) -> Path:
+        """Returns the copy of an object, which is read unless it is there.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        target = self.place_of(path)
+        with self._lock:
+            busy = self._busy.setdefault(target, threading.Lock())
+        with busy:
+            if target not in self._used or not target.exists():  # a draft that was not placed may be a part
+                target.parent.mkdir(parents=True, exist_ok=True)
+                part = target.with_name(f"{target.name}.part")
+                try:
+                    download(path, part)
+                    os.replace(part, target)
+                finally:
+                    part.unlink(missing_ok=True)
+            self._note(target)
+        return target
+
+    def has(self, path: ObjectPath) -> bool:
+        """Whether there is a whole copy of an object, so that the object is in the store."""
+        target = self.place_of(path)
+        with self._lock:
+            return target in self._used and target.exists()
+
+    def keep(self, path: ObjectPath, source: Path) -> None:
+        """Moves a file that was uploaded to the place of its copy."""
+        target = self.place_of(path)
+        if source != target:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(source, target)
+        self._note(target)
+
+    def follow(self, source: ObjectPath, target: ObjectPath) -> None:
+        """Moves the copy of an object, if there is one, to the place of an equal object."""
+        if self.place_of(source).exists():
+            self.keep(target, self.place_of(source))
+
+    def drop(self, path: ObjectPath) -> None:
+        """Removes the copy of an object, if there is one."""
+        self.place_of(path).unlink(missing_ok=True)
+
+    def _note(self, target: Path) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._busy.pop(target, None)
+            self._used[target] = now, target.stat().st_size
+            self._used.move_to_end(target)
+            total = sum(size for _, size in self._used.values())
+            while total > self._most and next(iter(self._used.values()))[0] < now - LATELY:
+                old, (_, size) = self._used.popitem(last=False)
+                old.unlink(missing_ok=True)
+                total -= size
+
+
+def file_cache() -> FileCache:
+    """The copies of this process; their folder goes with it."""
+    return _of_process(os.getpid())  # a process that forked has copies of its own
+
+
+@cache
+def _of_process(process: int) -> FileCache:
+    return FileCache(make_folder("lowwater-files-"))

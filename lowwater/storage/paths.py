@@ -20,14 +20,13 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from lowwater.storage import objects, snapshots
-from lowwater.storage.containment import open_file, require_folder, require_inside
 from lowwater.storage.failures import LATER, StoreError
-from lowwater.storage.file_cache import file_cache
-from lowwater.storage.modest import require_modest
 from lowwater.storage.object_paths import ObjectPath, parse
+from lowwater.storage.objects import file_cache
+from lowwater.storage.untrusted import open_file, require_folder, require_inside, require_modest
 
 if TYPE_CHECKING:
-    from lowwater.storage.leases import Fence
+    from lowwater.storage.locks import Fence
 
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
 """Rights that no new file gives."""

@@ -1,6 +1,6 @@
 """Tries what a lake needs of its store, or of its disk: it writes, reads, lists, races, times, and cleans up.
 
-Above `objects` and `file_locks`, whose requests and locks it uses. `lowwater doctor --lake` prints what it finds;
+Above `objects` and `locks`, whose requests and locks it uses. `lowwater doctor --lake` prints what it finds;
 docs/object-stores.md says why each is needed.
 """
 
@@ -23,10 +23,10 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from lowwater.errors import LakeError
-from lowwater.storage import file_locks, objects
-from lowwater.storage.containment import know, require_inside
+from lowwater.storage import locks, objects
 from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.untrusted import know, require_inside
 
 FOLDER = "_doctor"
 """Folder of a lake in which all of it happens."""
@@ -502,18 +502,18 @@ class _Disk:
                 if not holder.stdout.readline():
                     raise _Missing("a lock of a file cannot be taken (flock)")
                 try:
-                    with file_locks.hold_file(path):
+                    with locks.hold_file(path):
                         raise _Missing("two processes hold one lock (flock)")
-                except file_locks.HeldError:
+                except locks.HeldError:
                     pass
             finally:
                 holder.kill()
         begun = time.monotonic()
         while time.monotonic() - begun < PATIENCE:
             try:
-                with file_locks.hold_file(path):
+                with locks.hold_file(path):
                     return "one of two processes; free once its process is dead"
-            except file_locks.HeldError:
+            except locks.HeldError:
                 time.sleep(0.05)
         raise _Missing("a lock stays after its process was killed")
 

@@ -92,7 +92,7 @@ class LookAtSet(Patient):
             return self._look(context)
 
     def _look(self, context: Context) -> list[dict[str, str]]:
-        from lowwater.lake.ledgers.timetable import range_words
+        from lowwater.lake.ledgers.intervals import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due
         from lowwater.replay.schedule.looking import MOST

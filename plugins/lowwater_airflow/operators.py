@@ -86,10 +86,10 @@ class IngestCaptures(Lineage, Patient):
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
-        from lowwater.lake.ingestion.ingest import IngestResult
-        from lowwater.lake.ingestion.looking import look
+        from lowwater.lake.ingestion.batch import IngestResult
+        from lowwater.lake.ingestion.folders import look
         from lowwater.lake.layout import open_lake
-        from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
+        from lowwater.lake.ledgers.files import GROWING, NEW, unread_lines
         from lowwater.replay.progress import Progress
         from lowwater.replay.schedule.ingesting import Refusal, ingest_readable
         from lowwater.replay.stages.runners import ingest_tasks
@@ -221,7 +221,7 @@ class PublishInterval(ReplayStages):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
-        from lowwater.lake.ledgers.interval_states import HELD  # Arrow, which no DAG file needs
+        from lowwater.lake.ledgers.intervals import HELD  # Arrow, which no DAG file needs
         from lowwater.lake.ledgers.runs import DONE
 
         context["ti"].task.outlets = [self.tables, self.whole]  # a process before this one may have changed no table

@@ -25,7 +25,7 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH
-from lowwater.lake.opened import has_table
+from lowwater.lake.open_tables import has_table
 from lowwater.lake.results.curves import Curves, curves
 from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
 from lowwater.lake.tables import safe_name

@@ -11,10 +11,10 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion.setting_aside import set_aside
+from lowwater.lake.ingestion.folders import set_aside
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.files import read_seen
 from lowwater.lake.ledgers.missing import KnownMissing
-from lowwater.lake.ledgers.seen import read_seen
 from tests.airflow.test_keeping import Task
 from tests.lake.support import BASE, capture
 

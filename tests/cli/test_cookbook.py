@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.capture.generate import generate
-from lowwater.cli.commands.cookbook import recipes
+from lowwater.cli.commands.texts import recipes
 from tests.replay.support import START, lowwater
 
 

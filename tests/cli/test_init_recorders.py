@@ -12,8 +12,8 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.files.proposal import LinkProposal, propose
-from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.coverage import gaps

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.cli.lake_doctor import examine_lake
+from lowwater.cli.doctor import examine_lake
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays

@@ -16,7 +16,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import malformed_between
-from lowwater.lake.ledgers.outside import outside
+from lowwater.lake.ledgers.missing import outside
 from lowwater.lake.packets import PacketFiles
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due

@@ -26,7 +26,7 @@ from lowwater.config import Config
 from lowwater.errors import CaptureError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.interfaces import MOST_INTERFACES
+from lowwater.lake.ingestion.survey import MOST_INTERFACES
 from lowwater.lake.layout import open_lake
 from tests.docs.book import ROOT, Block, blocks
 from tests.docs.coverages import rewritten

@@ -22,7 +22,9 @@ from lowwater.refused import EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [
-    path for folder in ("lowwater", "plugins", "review", "dags") for path in sorted((ROOT / folder).rglob("*.py"))
+    path
+    for folder in ("lowwater", "editor", "plugins", "review", "dags")
+    for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 NAME = "node_10.1.0.11"
 SECTIONS = ("links", "query_sets", "sets")

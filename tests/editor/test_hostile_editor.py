@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
+from lowwater_editor.server import LONGEST_MESSAGE
 
-from lowwater.editor.server import LONGEST_MESSAGE
 from tests.breadth import examples
 from tests.editor.client import Client, editor
 from tests.gsql.hostile_texts import TEXTS

@@ -10,20 +10,16 @@ from pstats import Stats
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
+from lowwater_editor import names
+from lowwater_editor.checking import check_scripts, formatted, make_script
+from lowwater_editor.names import complete, definition_at, learn, meaning_at
+from lowwater_editor.server import offset_of, position_of
+from lowwater_editor.words import Script
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.meanings import AGGREGATES, FUNCTIONS, STATES
 from lowwater.catalog.native import NATIVE
 from lowwater.config import Config
-from lowwater.editor import meaning
-from lowwater.editor.checking import check_scripts, make_script
-from lowwater.editor.completion import complete
-from lowwater.editor.formatting import formatted
-from lowwater.editor.knowledge import learn
-from lowwater.editor.meaning import meaning_at
-from lowwater.editor.places import definition_at
-from lowwater.editor.server import offset_of, position_of
-from lowwater.editor.words import Script
 from lowwater.errors import QueryError, QueryErrors
 from lowwater.gsql.parser import parse
 from lowwater.plan.bind.defines import WORKS
@@ -105,8 +101,8 @@ def test_a_file_has_the_mistakes_of_check_and_no_others(file: Path) -> None:
 def test_every_name_of_the_language_has_its_meaning() -> None:
     assert set(CATALOG.names()) <= {*FUNCTIONS, *AGGREGATES, *STATES}
     for name in CATALOG.names():
-        assert {**FUNCTIONS, **AGGREGATES, **STATES}[name] in meaning.function(CATALOG, name)
-    assert set(meaning.OPTIONS) == set(WORKS)
+        assert {**FUNCTIONS, **AGGREGATES, **STATES}[name] in names.function(CATALOG, name)
+    assert set(names.OPTIONS) == set(WORKS)
 
 
 def test_sources_are_found_in_every_form() -> None:

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lowwater_editor.checking import check_scripts, formatted, make_script
+from lowwater_editor.names import complete, learn, meaning_at
 from lowwater_review.checking import LONGEST_PLAN, known_of
 
 from lowwater.config import Config
-from lowwater.editor.checking import check_scripts, make_script
-from lowwater.editor.completion import complete
-from lowwater.editor.formatting import formatted
-from lowwater.editor.knowledge import learn
-from lowwater.editor.meaning import meaning_at
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.replay.preview.evaluation import PreviewRequest

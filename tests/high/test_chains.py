@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.streams import LAST, STREAM_TYPES
+from lowwater.columns.files import PLACE
+from lowwater.columns.values import Frame
 from lowwater.errors import LowwaterError
-from lowwater.high.slices.physical.chained_operators import ChainedOperator
-from lowwater.high.slices.physical.python_group import grouped_in_python
-from lowwater.high.slices.values import Frame
-from lowwater.high.source.row_groups import PLACE
-from lowwater.high.state_handover import StateHandover, state_file
+from lowwater.high.slices.operators import ChainedOperator, StateHandover, grouped_in_python, state_file
 from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sampling
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
@@ -122,7 +120,7 @@ def ended(found: Sequence[tuple[Any, ...]]) -> Rows:
 @pytest.mark.parametrize("family", ["aggregations", "windows", "cubes", "runnings"])
 @pytest.mark.hypothesis
 def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lowwater.high.slices.spill.ROWS_IN_MEMORY", most)
+    monkeypatch.setattr("lowwater.columns.blocks.ROWS_IN_MEMORY", most)
 
     @given(FAMILIES[family](), st.integers(0, 1 << 20))
     def check(question: Question, seed: int) -> None:

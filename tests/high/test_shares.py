@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Column, Type, show
 from lowwater.catalog.streams import ROW
+from lowwater.columns import files as shares
+from lowwater.columns.files import Bounds, DividedWriter, Index, digests
+from lowwater.columns.values import Frame
 from lowwater.errors import ValueOverflowError
-from lowwater.high import shares
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
-from lowwater.high.shares import Bounds, DividedWriter, Index, digests
-from lowwater.high.slices.values import Frame
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node
 from lowwater.plan.queryset import plan_texts

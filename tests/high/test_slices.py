@@ -20,17 +20,15 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
 from lowwater.catalog.streams import LAST
+from lowwater.columns import blocks
+from lowwater.columns.blocks import codes
+from lowwater.columns.values import Frame, evaluate, last, window_end
 from lowwater.errors import ValueOverflowError
 from lowwater.high.slices import evaluate as operators
-from lowwater.high.slices import row_blocks, spill
 from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
-from lowwater.high.slices.instants import last, window_end
-from lowwater.high.slices.keys import codes
 from lowwater.high.slices.part import Part, StoredLeaf, evaluate_part
-from lowwater.high.slices.slice_choice import ALL_TIME, TimeSlice, choose_slices
-from lowwater.high.slices.values import Frame, evaluate
 from lowwater.high.source.stored_streams import StoredStream
-from lowwater.high.timeline import Timeline
+from lowwater.high.timeline import ALL_TIME, Timeline, TimeSlice, choose_slices
 from lowwater.plan.bind.clauses.windows import numbered
 from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
 from lowwater.plan.properties.schemas import value_schema
@@ -207,8 +205,8 @@ def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
         return bool(a["k"] == b["k"] and a["tb"] - below <= b["tb"] <= a["tb"] + above and fits)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_blocks, "BLOCK", block)
-        patch.setattr(spill, "ROWS_IN_MEMORY", most)
+        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(blocks, "ROWS_IN_MEMORY", most)
         found = evaluated(node, {"l": left, "r": right})
     assert found == sorted(joined(left, right, node, NAMES, meets), key=order)
 
@@ -272,8 +270,8 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits
         (*key, *(plainly(each, members) for each in chosen), epoch(10).last(key[0])) for key, members in whole.items()
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_blocks, "BLOCK", block)
-        patch.setattr(spill, "ROWS_IN_MEMORY", most)
+        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(blocks, "ROWS_IN_MEMORY", most)
         found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
     assert found == sorted(wanted, key=order)
 

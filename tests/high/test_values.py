@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from lowwater.catalog.expr import Binary, Column, Expr, Type
-from lowwater.high.slices.values import evaluate
+from lowwater.columns.values import evaluate
 from lowwater.stream.values import Faults, compile_expr
 from tests.low.test_expressions import EDGES, integer
 

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from lowwater import extras
-from lowwater.cli.commands.expect import _suggestions
-from lowwater.cli.commands.skew import _review
+from lowwater.cli.commands.audits import _review, _suggestions
 from lowwater.config import Config, load_config
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.history import record_metrics
-from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, record_metrics, record_replays
 from lowwater.quality.history import LINK, metric_rows, metric_table
 from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
@@ -61,7 +59,7 @@ def _over(desk: Desk, *more: object) -> Said:
 
 
 def _to_terminal(desk: Desk) -> None:
-    from lowwater.cli.commands.export import _export
+    from lowwater.cli.commands.captures import _export
 
     class Screen(io.StringIO):
         def isatty(self) -> bool:

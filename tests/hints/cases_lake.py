@@ -22,7 +22,7 @@ from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.chains import is_chained, store_chained
 from lowwater.lake.files import proposal
-from lowwater.lake.files.rotation import files_of
+from lowwater.lake.files.patterns import files_of
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.packing import PackResult, PackTask, pack
 from lowwater.lake.ingestion.survey import FailedTask, starts_with
@@ -30,11 +30,10 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import put_captures, read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.locks import attempt, hold, hold_range
-from lowwater.lake.opened import forget
+from lowwater.lake.open_tables import forget
 from lowwater.lake.packets import read_packets
 from lowwater.lake.results.publish import check_unchanged, publish
-from lowwater.lake.results.states import keep_state
-from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.results.streams import fingerprint, keep_state, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.replay.job import Job
@@ -898,38 +897,38 @@ CASES = [
 
 _LOGS = "as that of a log that names no version: tests/lake/test_delta_bombs.py has each"
 LEFT: dict[Site, str] = {
-    ("lowwater/lake/logs.py", "_entries"): _LOGS,
-    ("lowwater/lake/logs.py", "_checkpoint"): _LOGS,
-    ("lowwater/lake/logs.py", "_require_checkpoint"): _LOGS,
-    ("lowwater/lake/logs.py", "_require_texts"): _LOGS,
-    ("lowwater/lake/logs.py", "_require_commits"): _LOGS,
-    ("lowwater/lake/logs.py", "_require_lines"): _LOGS,
-    ("lowwater/lake/logs.py", "_require_flat"): _LOGS,
-    ("lowwater/lake/logs.py", "require_plain_table"): _LOGS,
+    ("lowwater/lake/table_logs.py", "_entries"): _LOGS,
+    ("lowwater/lake/table_logs.py", "_checkpoint"): _LOGS,
+    ("lowwater/lake/table_logs.py", "_require_checkpoint"): _LOGS,
+    ("lowwater/lake/table_logs.py", "_require_texts"): _LOGS,
+    ("lowwater/lake/table_logs.py", "_require_commits"): _LOGS,
+    ("lowwater/lake/table_logs.py", "_require_lines"): _LOGS,
+    ("lowwater/lake/table_logs.py", "_require_flat"): _LOGS,
+    ("lowwater/lake/table_logs.py", "require_plain_table"): _LOGS,
     ("lowwater/lake/tables.py", "_require_counts"): _LOGS,
     ("lowwater/lake/tables.py", "live_files"): _LOGS,
-    ("lowwater/storage/modest.py", "_look"): _LOGS,
-    ("lowwater/storage/modest.py", "_require"): _LOGS,
-    ("lowwater/storage/modest.py", "_require_room"): _LOGS,
-    ("lowwater/storage/modest.py", "_memory"): _LOGS,
-    ("lowwater/cli/commands/maintain.py", "_verify"): "says to make tables again: tests/lake/test_claims.py meets it",
+    ("lowwater/storage/untrusted.py", "_look"): _LOGS,
+    ("lowwater/storage/untrusted.py", "_require"): _LOGS,
+    ("lowwater/storage/untrusted.py", "_require_room"): _LOGS,
+    ("lowwater/storage/untrusted.py", "_memory"): _LOGS,
+    ("lowwater/cli/commands/operation.py", "_verify"): "says to make tables again: tests/lake/test_claims.py meets it",
     ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",
-    ("lowwater/lake/copies.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
+    ("lowwater/lake/packets.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
     ("lowwater/lake/tables.py", "lost"): "needs an object store: tests/storage meets it",
     ("lowwater/lake/maintain.py", "store_clock"): "who cannot write there could not take the lock before",
     ("lowwater/storage/paths.py", "_write_fenced"): "needs an object store, and others who write all the time",
     ("lowwater/lake/commits.py", "_change"): "Delta reads the log before, and refuses it",
-    ("lowwater/lake/mending.py", "mend"): "tests/lake/test_mending.py has it; a table that is gone is made again",
-    ("lowwater/lake/mending.py", "_again"): "needs files that another program removed from beside a table",
-    ("lowwater/storage/file_locks.py", "claim_range"): "no message: lake.locks words it",
+    ("lowwater/lake/commits.py", "mend"): "tests/lake/test_mending.py has it; a table that is gone is made again",
+    ("lowwater/lake/commits.py", "_again"): "needs files that another program removed from beside a table",
+    ("lowwater/storage/locks.py", "claim_range"): "no message: lake.locks words it",
     (
         "lowwater/lake/results/curves.py",
         "curves",
     ): "needs rows with texts: tests/review/test_absurd_requests.py has them",
-    ("lowwater/storage/leases.py", "hold"): "no message: lake.locks words it",
-    ("lowwater/storage/leases.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
+    ("lowwater/storage/locks.py", "hold_lease"): "no message: lake.locks words it",
+    ("lowwater/storage/locks.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
     **{
-        ("lowwater/storage/endpoints.py", name): "needs an address: tests/storage/test_addresses.py"
+        ("lowwater/storage/objects.py", name): "needs an address: tests/storage/test_addresses.py"
         for name in ("_parsed", "_connected", "_require_tls", "_require_plain")
     },
     ("lowwater/storage/objects.py", "require_sound"): "needs an address: tests/storage/test_addresses.py",

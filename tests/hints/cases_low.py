@@ -15,7 +15,7 @@ from lowwater.catalog.expr import Column, Const, Param, Type
 from lowwater.catalog.state_json import load_state
 from lowwater.config import load_config
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
-from lowwater.lake.results.states import state_folder
+from lowwater.lake.results.streams import state_folder
 from lowwater.low import LowSettings, needed_columns, run_link
 from lowwater.low.code.compiler import load
 from lowwater.low.code.expressions import of_constant

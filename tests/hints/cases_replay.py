@@ -20,8 +20,8 @@ from lowwater.config import Config, Link, load_config
 from lowwater.high.closing import closed_parts
 from lowwater.high.query_runs import _files
 from lowwater.high.runner import PlanParts
-from lowwater.high.slices.slice_choice import TimeSlice
 from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.timeline import TimeSlice
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links

@@ -24,7 +24,7 @@ Site = tuple[str, str]
 
 SPAN = 600
 """Seconds that the packets of the desk's captures last."""
-FOLDERS = ("lowwater", "plugins", "review", "dags")
+FOLDERS = ("lowwater", "editor", "plugins", "review", "dags")
 MAKERS = {
     "fault": 1,
     "_fault": 1,

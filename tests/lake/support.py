@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
-from lowwater.high.sink.hours import HourFiles, instants
+from lowwater.columns.files import HourFiles, instants
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, result_schema, table_schema
 from lowwater.lake.results.streams import write_stream

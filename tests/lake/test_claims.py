@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lowwater.instants import HOUR
-from lowwater.lake.claims import wrong_claims
+from lowwater.lake.commits import wrong_claims
 from lowwater.lake.layout import open_lake
-from lowwater.lake.opened import _OPEN
+from lowwater.lake.open_tables import _OPEN
 from lowwater.lake.tables import append_rows, create
 from tests.cli.hostile import clean
 

@@ -15,8 +15,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.instants import parse_duration as duration
 from lowwater.instants import parse_instant as instant
-from lowwater.lake.files.patterns import FIELDS, regex_of
-from lowwater.lake.files.rotation import declared_coverage, files_of
+from lowwater.lake.files.patterns import FIELDS, declared_coverage, files_of, regex_of
 from lowwater.sections import NEVER, Section
 from tests.lake.support import BASE
 from tests.replay.support import ROOT

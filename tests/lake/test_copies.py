@@ -12,18 +12,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import lowwater.lake.copies as module
 import lowwater.lake.ingestion.batch as batches
+import lowwater.lake.packets as module
 from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
 from lowwater.errors import LakeError
-from lowwater.lake.copies import CopyRule
-from lowwater.lake.digest import dropped_copies, link_inputs, outdated
-from lowwater.lake.ingestion.division import divide
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.packets import COPY, DroppedCopies, LinkRead, PacketFiles, hashed_link, packet_files
+from lowwater.lake.packets import (
+    COPY,
+    CopyRule,
+    DroppedCopies,
+    LinkRead,
+    PacketFiles,
+    divide,
+    hashed_link,
+    packet_files,
+)
+from lowwater.lake.run_inputs import dropped_copies, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import scan_link
 from tests.capturemaker import Record, pcap_bytes, udp

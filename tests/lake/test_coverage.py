@@ -12,13 +12,12 @@ import pytest
 
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, put_captures, read_captures
 from lowwater.lake.ledgers.coverage import Gap, check, gap_error, gap_texts, gaps, unsettled
-from lowwater.lake.ledgers.interval_states import StatusInputs, status
+from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
-from lowwater.lake.ledgers.timetable import timetable
+from lowwater.lake.run_inputs import inputs_digest, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at
 
@@ -209,7 +208,9 @@ def test_the_digest_and_settings() -> None:
 
 @pytest.mark.slow
 def test_the_digest_is_the_same_in_another_process() -> None:
-    code = "from lowwater.lake.digest import inputs_digest as d; print(d('q', {'b': '1', 'a': 'ü'}, [{'link': 'x'}]))"
+    code = (
+        "from lowwater.lake.run_inputs import inputs_digest as d; print(d('q', {'b': '1', 'a': 'ü'}, [{'link': 'x'}]))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == inputs_digest("q", {"a": "ü", "b": "1"}, [{"link": "x"}])
 

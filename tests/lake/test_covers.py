@@ -15,7 +15,8 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import arrivals
-from lowwater.lake.ingestion.ingest import IngestResult, ingest
+from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
 from tests.lake.support import at, capture

@@ -23,13 +23,13 @@ from lowwater_review.app import create
 from lowwater.cli.main import cli
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
-from lowwater.lake import logs
+from lowwater.lake import table_logs
 from lowwater.lake.layout import open_lake
-from lowwater.lake.opened import _OPEN
+from lowwater.lake.open_tables import _OPEN
 from lowwater.lake.tables import append_rows, existing, interval_label
-from lowwater.storage import containment, modest
-from lowwater.storage.containment import require_names
+from lowwater.storage import untrusted
 from lowwater.storage.object_paths import parse
+from lowwater.storage.untrusted import require_names
 from tests.breadth import some
 from tests.cli.hostile import clean
 from tests.review.asgi import ask
@@ -150,7 +150,7 @@ def lake(made: Path, tmp_path: Path) -> Iterator[Path]:
     shutil.copy(next((tmp_path / "lake" / "tables" / "flows").rglob("*.parquet")), folder / "part.parquet")
     yield tmp_path / "lake"
     _OPEN.tables.clear()
-    containment._real.cache_clear()
+    untrusted._real.cache_clear()
 
 
 def state(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -312,10 +312,10 @@ TABLES = {
 def test_every_command_ends_with_one_line_of_a_table_that_is_a_bomb(
     name: str, table: str, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "MOST_COMMITS", 40)
-    monkeypatch.setattr(logs, "LARGEST_COMMITS", 1 << 18)
-    monkeypatch.setattr(logs, "LARGEST_CHECKPOINT", 1 << 24)
-    monkeypatch.setattr(modest, "LARGEST_PAGE", 1 << 22)
+    monkeypatch.setattr(table_logs, "MOST_COMMITS", 40)
+    monkeypatch.setattr(table_logs, "LARGEST_COMMITS", 1 << 18)
+    monkeypatch.setattr(table_logs, "LARGEST_CHECKPOINT", 1 << 24)
+    monkeypatch.setattr(untrusted, "LARGEST_PAGE", 1 << 22)
     make, text = BOMBS[name]
     make(lake / table / "_delta_log")
     refused = set()

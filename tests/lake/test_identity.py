@@ -22,13 +22,13 @@ from lowwater.capture.reader import read
 from lowwater.config import Config, Link, load_config
 from lowwater.errors import OverlapError
 from lowwater.instants import HOUR
-from lowwater.lake.digest import link_inputs
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
-from lowwater.lake.ledgers.places import location
+from lowwater.lake.ledgers.files import location
 from lowwater.lake.packets import read_packets
+from lowwater.lake.run_inputs import link_inputs
 from tests.breadth import examples
 from tests.capture.tablemaker import BY_NAME, as_csv, flows, write
 from tests.lake.support import BASE, at, capture

@@ -27,7 +27,7 @@ from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
-from lowwater.lake.parquet.writer import FileWriter
+from lowwater.lake.parquet import FileWriter
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at, capture
 

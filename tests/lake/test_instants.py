@@ -19,8 +19,7 @@ from lowwater.catalog.streams import CONTROL
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.exploring import Filter, Wish, result_table
-from lowwater.lake.results.instants import fill_instants
-from lowwater.lake.results.publish import publish
+from lowwater.lake.results.publish import fill_instants, publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.results.visible import rows_between
@@ -114,7 +113,7 @@ def test_an_old_table_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_hour_published_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of an old table are written again; one of them is replaced before the commit."""
-    import lowwater.lake.results.instants as module
+    import lowwater.lake.results.publish as module
 
     lake = open_lake(tmp_path / "lake")
     as_of_an_older_version(lake, monkeypatch, 2)

@@ -26,14 +26,14 @@ from lowwater.errors import OverlapError
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.digest import outdated
 from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.interfaces import link_names
+from lowwater.lake.ingestion.survey import link_names
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, interface_links, put_captures, read_captures
 from lowwater.lake.ledgers.coverage import undeclared, undeclared_lines
 from lowwater.lake.packets import read_packets
+from lowwater.lake.run_inputs import outdated
 from lowwater.lake.tables import read_rows, safe_name
 from lowwater.link_names import below, interface_name, is_link_name, unnamed
 from lowwater.plan.context import Links

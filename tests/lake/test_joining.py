@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.transaction import RemoveAction
 
-from lowwater.lake import joins
-from lowwater.lake.joins import MOST_FRAGMENTS, compact, join_files, tidy_ledgers
+from lowwater.lake import compaction
+from lowwater.lake.compaction import MOST_FRAGMENTS, compact, join_files, tidy_ledgers
 from lowwater.lake.tables import append_rows, commit, create, live_files, read_rows
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
@@ -47,7 +47,7 @@ def test_threads_that_write_and_join_at_once_lose_and_double_nothing(tmp_path: P
 def test_the_fullest_ledgers_are_joined_and_of_them_the_fullest_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joins, "MOST_FRAGMENTS", 2)
+    monkeypatch.setattr(compaction, "MOST_FRAGMENTS", 2)
     files = {"few": "abab", "more": "abaab", "most": "abaaabb", "many": "abaabba"}
     for name, parts in files.items():
         create(tmp_path / name, SCHEMA, ["part"])
@@ -89,14 +89,14 @@ def test_of_two_that_join_the_same_files_one_does(tmp_path: Path) -> None:
 
 def stop_before_the_commit(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
     """Stops the next join between the joined file and its commit."""
-    commit_joins = joins.commit_joins
+    commit_joins = compaction.commit_joins
 
     def stopped(*arguments: Any) -> bool:
-        monkeypatch.setattr(joins, "commit_joins", commit_joins)
+        monkeypatch.setattr(compaction, "commit_joins", commit_joins)
         meanwhile()
         return commit_joins(*arguments)
 
-    monkeypatch.setattr(joins, "commit_joins", stopped)
+    monkeypatch.setattr(compaction, "commit_joins", stopped)
 
 
 def table_of_four(path: Path) -> Path:

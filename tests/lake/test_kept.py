@@ -10,10 +10,10 @@ import pytest
 
 from lowwater.config import Config, Link, load_config
 from lowwater.errors import ConfigError
-from lowwater.lake.digest import outdated
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.run_inputs import outdated
 from tests import capturemaker as maker
 from tests import hellomaker
 from tests.lake.support import BASE

@@ -16,8 +16,8 @@ from lowwater.errors import BusyError
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import at_work, held_ranges, hold, hold_range, run_attempt
-from lowwater.storage import file_locks
-from lowwater.storage.holders import Holder, here
+from lowwater.storage import locks
+from lowwater.storage.locks import Holder, here
 from tests.replay.support import ROOT
 
 MINUTE = 60 * SECOND
@@ -162,7 +162,7 @@ def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed
 
 def test_a_range_that_is_freed_between_two_looks_at_it_is_locked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look that found it taken has no lock, and the file of its holder is removed by the next look."""
-    looks = file_locks.held_ranges
+    looks = locks.ranges_of_folder
     with ExitStack() as earlier:
         earlier.enter_context(hold_range(lake, "q", 0, 10))
 
@@ -170,7 +170,7 @@ def test_a_range_that_is_freed_between_two_looks_at_it_is_locked(lake: Lake, mon
             earlier.close()
             return looks(folder)
 
-        monkeypatch.setattr(file_locks, "held_ranges", freed)
+        monkeypatch.setattr(locks, "ranges_of_folder", freed)
         with hold_range(lake, "q", 0, 10):
             assert list(held_ranges(lake, "q")) == [(0, 10)]
             with pytest.raises(BusyError), hold_range(lake, "q", 5, 15):

@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lowwater.errors import LakeError
-from lowwater.lake.opened import cached_value, forget, newest
+from lowwater.lake.open_tables import cached_value, forget, newest
 from lowwater.lake.tables import append_rows, commit, create, open_table, read_rows, replace_rows
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])

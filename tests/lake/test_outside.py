@@ -15,11 +15,11 @@ import pytest
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.files.rotation import declared_coverage
+from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
-from lowwater.lake.ledgers.outside import OutsideCount, lake_records_outside, outside, outside_lines
+from lowwater.lake.ledgers.missing import OutsideCount, lake_records_outside, outside, outside_lines
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.packets import PacketFiles
 from lowwater.replay.interval import statuses

@@ -15,11 +15,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link
-from lowwater.lake.ingestion.division import divide
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.packets import LinkRead, PacketFiles, packet_files
+from lowwater.lake.packets import LinkRead, PacketFiles, divide, packet_files
 from lowwater.plan.temporal import END_OF_TIME
 from tests.breadth import examples
 from tests.lake.support import at, capture

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.interpretation import FEW, FirstRecords
-from lowwater.lake.parquet import encoding, writer
-from lowwater.lake.parquet.footer import varint
-from lowwater.lake.parquet.writer import FileWriter, PageBuffers
+from lowwater.lake import parquet
+from lowwater.lake.parquet import FileWriter, PageBuffers, varint
 
 LOW = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
 CONSTANTS = {"capture": "ab" * 32, "empty": ""}
@@ -24,10 +23,10 @@ SIZES = (1, 7, 8, 9, 31, 33, 127, 128, 129, 130, 1000, 5000)
 
 def written(path: Path, table: pa.Table, counters: tuple[str, ...], rows: int, bounded: tuple[str, ...] = ()) -> Path:
     """The file of a table, in pages of so many rows, whose arrays begin at odd offsets."""
-    writer, scratch = FileWriter(table.schema, counters, bounded), PageBuffers()
+    parquet, scratch = FileWriter(table.schema, counters, bounded), PageBuffers()
     for batch in table.combine_chunks().to_batches(rows):
-        writer.add([batch], scratch)
-    assert writer.write(path).finish(CONSTANTS) == path.stat().st_size
+        parquet.add([batch], scratch)
+    assert parquet.write(path).finish(CONSTANTS) == path.stat().st_size
     return path
 
 
@@ -92,9 +91,9 @@ def test_numbers_of_a_first_capture_come_back_from_arrow_and_from_kernels_behind
     bounded = ("ends",) if kind == "int64" and not share else ()
     uses = {}
     for by_arrow in (FEW, 0, page):
-        first = FirstRecords(encoding.page, lambda: "page")
+        first = FirstRecords(parquet.page, lambda: "page")
         first.few(FEW - by_arrow)
-        monkeypatch.setattr(writer, "_FIRST", first)
+        monkeypatch.setattr(parquet, "_FIRST", first)
         path = written(tmp_path / f"{by_arrow}.parquet", table, ("increasing",), page, bounded)
         read = pq.read_table(path)
         assert read.select(list(given)).equals(table)
@@ -109,8 +108,8 @@ def test_numbers_of_a_first_capture_come_back_from_arrow_and_from_kernels_behind
 
 
 def test_a_full_dictionary_gives_way_to_differences(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 1 << 40, 3 * encoding.MOST_ENTRIES)
-    values[: encoding.MOST_ENTRIES] %= 100
+    values = np.random.default_rng(1).integers(0, 1 << 40, 3 * parquet.MOST_ENTRIES)
+    values[: parquet.MOST_ENTRIES] %= 100
     table = pa.table({"a": nulls(pa.array(values), 0.1, 2)})
     path = written(tmp_path / "a.parquet", table, (), 4099)
     encodings = set(pq.read_metadata(path).row_group(0).column(0).encodings)
@@ -169,11 +168,11 @@ def test_texts_may_come_in_dictionaries_and_without(tmp_path: Path) -> None:
         for part in parts:
             fields = [pa.field("host", part.type), schema.field("n")]
             batches.append(pa.record_batch([part, pa.array(range(len(part)))], schema=pa.schema(fields)))
-        writer, scratch = FileWriter(schema, (), ()), PageBuffers()
-        writer.add(batches[:1], scratch)
-        writer.add(batches[1:], scratch)
+        parquet, scratch = FileWriter(schema, (), ()), PageBuffers()
+        parquet.add(batches[:1], scratch)
+        parquet.add(batches[1:], scratch)
         path = tmp_path / f"{len(parts)}.parquet"
-        writer.write(path).finish(CONSTANTS)
+        parquet.write(path).finish(CONSTANTS)
         read = pq.read_table(path)
         assert read.schema.field("host").type == pa.string() and read.column("host").to_pylist() == rows
         assert [row[0] for row in duckdb.read_parquet(str(path)).fetchall()] == rows

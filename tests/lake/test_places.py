@@ -16,13 +16,11 @@ from lowwater.errors import LowwaterError, OverlapError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion import arrivals as looking_for
 from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.folders import look, set_aside
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.looking import look
-from lowwater.lake.ingestion.setting_aside import set_aside
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, family_captures
-from lowwater.lake.ledgers.places import FolderNames, file_of
-from lowwater.lake.ledgers.seen import ASIDE, GONE, READ, REFUSED, read_seen, unread_lines
+from lowwater.lake.ledgers.files import ASIDE, GONE, READ, REFUSED, FolderNames, file_of, read_seen, unread_lines
 from lowwater.replay.packets.capture_export import exported_links, select
 from lowwater.replay.packets.predicate import read_predicate
 from tests.lake.support import BASE, capture

@@ -17,7 +17,7 @@ from lowwater.errors import OverlapError
 from lowwater.lake import tables
 from lowwater.lake.ingestion import batch, replacement
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.lookup import Places, Spans
+from lowwater.lake.ingestion.replacement import Places, Spans
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets

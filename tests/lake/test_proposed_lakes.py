@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lowwater.config import load_config
 from lowwater.instants import SECOND
-from lowwater.lake.files.rotation import files_of
+from lowwater.lake.files.patterns import files_of
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.temporal import END_OF_TIME

@@ -16,7 +16,7 @@ from lowwater.capture.tables import blocks, columnar
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, QueryError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion import batch, record_files
+from lowwater.lake.ingestion import batch, packing
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
@@ -112,8 +112,8 @@ def test_a_file_that_grew_replaces_what_was_read(tmp_path: Path) -> None:
 def test_records_are_divided_into_files_and_pages_by_their_bytes(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_files, "PAGE_BYTES", 20_000)
-    monkeypatch.setattr(record_files, "FILE_BYTES", 60_000)
+    monkeypatch.setattr(packing, "PAGE_BYTES", 20_000)
+    monkeypatch.setattr(packing, "RECORD_FILE_BYTES", 60_000)
     monkeypatch.setattr(columnar, "ROWS", 300)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 20_000)
     lake, rows = _lake(tmp_path, kind), flows(8, 6000, disorder=2)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lowwater.config import load_config
 from lowwater.instants import format_instant
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.silences import silences
+from lowwater.lake.ledgers.coverage import silences
 from tests.breadth import examples
 from tests.lake.support import at
 from tests.lake.test_outside import accounted

@@ -18,11 +18,11 @@ from lowwater.capture.inspect import inspect, inspect_times
 from lowwater.capture.reader import DECODER_VERSION, read
 from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.digest import link_inputs, outdated
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
+from lowwater.lake.run_inputs import link_inputs, outdated
 from lowwater.lake.tables import read_rows
 from lowwater.replay.packets.capture_frames import CaptureFrames
 from tests.capturemaker import arp, pcap_bytes, snoop_bytes, tcp

@@ -17,8 +17,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import put_captures, read_captures
-from lowwater.lake.ledgers.coverage import gap_texts, gaps
-from lowwater.lake.ledgers.silences import silences
+from lowwater.lake.ledgers.coverage import gap_texts, gaps, silences
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 from tests.lake.support import at, capture

@@ -20,18 +20,12 @@ from hypothesis import strategies as st
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion import looking
+from lowwater.lake.ingestion import folders
 from lowwater.lake.ingestion.arrivals import arrivals
-from lowwater.lake.ingestion.folders import listing
+from lowwater.lake.ingestion.folders import listing, look, set_aside, undo
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.looking import look
-from lowwater.lake.ingestion.setting_aside import set_aside, undo
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.interval_states import NOTHING_MISSING, StatusInputs, set_status
-from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
-from lowwater.lake.ledgers.places import key_of, location
-from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
-from lowwater.lake.ledgers.seen import (
+from lowwater.lake.ledgers.files import (
     ASIDE,
     EMPTY,
     FOLDER,
@@ -41,10 +35,14 @@ from lowwater.lake.ledgers.seen import (
     READ,
     REFUSED,
     UNCLAIMED,
+    key_of,
+    location,
     read_seen,
     unread_lines,
 )
-from lowwater.lake.ledgers.timetable import Timetable
+from lowwater.lake.ledgers.intervals import NOTHING_MISSING, StatusInputs, Timetable, set_status
+from lowwater.lake.ledgers.missing import KnownMissing, missing_texts
+from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow
 from lowwater.lake.tables import open_table
 from tests.breadth import examples
 from tests.lake.support import BASE, at, capture
@@ -352,7 +350,7 @@ def test_a_folder_that_cannot_be_read_is_said_and_forgets_nothing(
     assert states(lake) == {"a_2027011508.pcap": READ, "a_2027011508.pcap1": UNCLAIMED, "cap": FOLDER}
     assert f"folder {folder}: cannot be read: Permission denied" in unread_lines(lake, config)[1]
     monkeypatch.setattr(os, "scandir", real)
-    monkeypatch.setattr(looking, "MOST_UNCLAIMED", 0)
+    monkeypatch.setattr(folders, "MOST_UNCLAIMED", 0)
     look(lake, config)
     assert "only the first 0 are judged" in unread_lines(lake, config)[1]
 
@@ -425,8 +423,8 @@ def test_many_files_cost_one_commit_and_are_opened_once(
     for number in range(300):
         (folder / f"note{number}").write_text("a note")
     opened: list[str] = []
-    real = looking.open_capture
-    monkeypatch.setattr(looking, "open_capture", lambda path: (opened.append(path.name), real(path))[1])
+    real = folders.open_capture
+    monkeypatch.setattr(folders, "open_capture", lambda path: (opened.append(path.name), real(path))[1])
     config = settings(folder)
     assert look(lake, config) == 300 and len(opened) == 300 and version(lake) == 1
     (folder / "note7").write_text("another note")

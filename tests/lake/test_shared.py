@@ -14,8 +14,14 @@ from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Captures, put_captures, read_captures
-from lowwater.lake.ledgers.shared import shared_captures, shared_lines, shared_words
+from lowwater.lake.ledgers.captures import (
+    Captures,
+    put_captures,
+    read_captures,
+    shared_captures,
+    shared_lines,
+    shared_words,
+)
 from tests.lake.support import BASE, at, capture
 from tests.replay.support import lowwater
 

@@ -12,7 +12,7 @@ import pytest
 from lowwater.config import Link
 from lowwater.instants import SECOND
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.silences import silence_text, silences
+from lowwater.lake.ledgers.coverage import silence_text, silences
 from tests.lake.support import at
 from tests.lake.test_coverage import empty, row
 

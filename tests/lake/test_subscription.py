@@ -19,10 +19,9 @@ import lowwater
 from lowwater.catalog.expr import Type
 from lowwater.errors import BehindError, BusyError, LakeError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.joins import join_files
+from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.positions import consumers_of
-from lowwater.lake.results.subscription import Change, Subscription, subscribe
+from lowwater.lake.results.subscription import Change, Subscription, consumers_of, subscribe
 from lowwater.lake.tables import open_table
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import Step, Temporal

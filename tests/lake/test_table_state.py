@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from lowwater.config import Retention
 from lowwater.errors import BehindError, BusyError, LakeError
 from lowwater.instants import HOUR
+from lowwater.lake.commits import doubled_tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
-from lowwater.lake.mending import doubled_tables
 from lowwater.lake.results import pins as pinning
 from lowwater.lake.results.exploring import Filter, Wish, result_table
 from lowwater.lake.results.pins import Pins, pin, pinned, pins_file, publishing

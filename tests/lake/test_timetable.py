@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 from lowwater.config import Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, set_status
+from lowwater.lake.ledgers.intervals import (
+    LONGEST_SILENCE,
+    Range,
+    StatusInputs,
+    StatusRow,
+    Timetable,
+    merged,
+    set_status,
+    timetable,
+    without,
+)
 from lowwater.lake.ledgers.runs import ReplayRow
-from lowwater.lake.ledgers.timetable import LONGEST_SILENCE, Range, Timetable, merged, timetable, without
 from tests.breadth import examples
 from tests.lake.test_coverage import row
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lowwater.config import Link
-from lowwater.lake.digest import link_inputs
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.coverage import Gap, gaps, tolerated, tolerated_lines
+from lowwater.lake.run_inputs import link_inputs
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at, capture
 from tests.lake.test_coverage import row

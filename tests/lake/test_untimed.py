@@ -10,11 +10,11 @@ import pytest
 from lowwater.capture.reader import DECODER_VERSION
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.digest import link_inputs, outdated
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import read_packets
+from lowwater.lake.run_inputs import link_inputs, outdated
 from lowwater.lake.tables import read_rows
 from tests.capturemaker import tcp
 from tests.lake.support import BASE

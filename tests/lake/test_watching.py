@@ -10,9 +10,16 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingestion.arrivals import SETTLED, pattern_files
+from lowwater.lake.ingestion.arrivals import (
+    PORTION_BYTES,
+    PORTION_FILES,
+    SETTLED,
+    FileState,
+    Watch,
+    pattern_files,
+    portions,
+)
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.watching import PORTION_BYTES, PORTION_FILES, FileState, Watch, portions
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from tests.lake.support import BASE, at, capture

@@ -17,12 +17,10 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures
-from lowwater.lake.ledgers.interval_states import BLOCKED
-from lowwater.lake.ledgers.places import location
+from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, shared_captures
+from lowwater.lake.ledgers.files import GONE, location, read_seen
+from lowwater.lake.ledgers.intervals import BLOCKED
 from lowwater.lake.ledgers.runs import DONE
-from lowwater.lake.ledgers.seen import GONE, read_seen
-from lowwater.lake.ledgers.shared import shared_captures
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job

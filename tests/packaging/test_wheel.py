@@ -24,6 +24,7 @@ FOLDERS = {
     **{name: f"lowwater/share/{name}" for name in SHARED},
     "lowwater": "lowwater",
     "expectations": "lowwater_expectations",
+    "editor": "lowwater_editor",
     "review": "lowwater_review",
     "plugins/lowwater_airflow": "lowwater_airflow",
 }

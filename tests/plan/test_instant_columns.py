@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Type
-from lowwater.high.sink.hours import instants_of
+from lowwater.columns.files import instants_of
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.instant_columns import instant_columns

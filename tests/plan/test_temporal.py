@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.localdays import local_days
-from lowwater.high.slices import instants
+from lowwater.columns import values as instants
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal, granularity, grid, infer

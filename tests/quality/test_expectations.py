@@ -122,6 +122,7 @@ def test_the_packages_of_the_project_are_its_folders() -> None:
     found = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "lowwater").rglob("__init__.py")}
     assert set(listed) == found | {f"lowwater.share.{name}" for name in SHARED} | {
         "lowwater_airflow",
+        "lowwater_editor",
         "lowwater_expectations",
         "lowwater_review",
         "lowwater_review.acts",

@@ -19,7 +19,7 @@ from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.history import read_lateness, read_metrics, record_lateness, record_metrics
+from lowwater.lake.ledgers.runs import read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.tables import open_table
 from lowwater.quality import links as profile
 from lowwater.quality.history import (

@@ -29,8 +29,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.coverage import Gap
-from lowwater.lake.ledgers.history import record_measures
-from lowwater.lake.ledgers.runs import record_heartbeats, record_violations
+from lowwater.lake.ledgers.runs import record_heartbeats, record_measures, record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.low import VIOLATIONS
 from lowwater.plan.operators import Field

@@ -17,7 +17,7 @@ from lowwater.catalog.streams import ROW
 from lowwater.instants import HOUR
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake, row_schema
-from lowwater.lake.ledgers.history import record_measures
+from lowwater.lake.ledgers.runs import record_measures
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label

@@ -29,7 +29,7 @@ from lowwater.errors import AwayError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import tables
-from lowwater.lake.ledgers.interval_states import BLOCKED, gravest, set_status
+from lowwater.lake.ledgers.intervals import BLOCKED, gravest, set_status
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.interval import expected
 from lowwater.replay.schedule.backfill import backfill

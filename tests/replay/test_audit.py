@@ -19,8 +19,7 @@ from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import AuditError, LakeError, LawError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.history import read_lateness, read_metrics
-from lowwater.lake.ledgers.runs import read_quality, read_quarantine, read_replays
+from lowwater.lake.ledgers.runs import read_lateness, read_metrics, read_quality, read_quarantine, read_replays
 from lowwater.lake.locks import hold
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label

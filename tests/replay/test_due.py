@@ -19,7 +19,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.packets import PacketFiles, read_packets
-from lowwater.lake.parts import changes
+from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import interval_label
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, open_jobs

@@ -22,8 +22,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results import publish as publishes
 from lowwater.lake.results.pins import publishing
-from lowwater.lake.results.states import other_states, state_folder
-from lowwater.lake.results.streams import fingerprint
+from lowwater.lake.results.streams import fingerprint, other_states, state_folder
 from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill
@@ -313,7 +312,7 @@ def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
     lake, whole = (lake_of(tmp_path / name, captures, length) for name, length in (("lake", "1h"), ("whole", "3h")))
     with monkeypatch.context() as older:
         # An older lake has publications of other digests, and their states in folders without a form, as pickles.
-        for module in ("lowwater.lake.results.states", "lowwater.replay.job"):
+        for module in ("lowwater.lake.results.streams", "lowwater.replay.job"):
             older.setattr(f"{module}.FORM", 1)
         replay_range(lake, runner, START, START + 2 * HOUR, query_set="chain")
         assert chained(lake)[:2] == ["done", "done"]

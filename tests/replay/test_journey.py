@@ -19,7 +19,7 @@ from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.kinds import WAITING
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
-from lowwater.lake.ledgers.outside import lake_records_outside
+from lowwater.lake.ledgers.missing import lake_records_outside
 from lowwater.lake.tables import open_table
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill

@@ -15,8 +15,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
-from lowwater.lake.results.publish import PublishResult, publish
-from lowwater.lake.results.restoring import ROLLED_BACK_NOTE
+from lowwater.lake.results.publish import ROLLED_BACK_NOTE, PublishResult, publish
 from lowwater.lake.results.subscription import subscribe
 from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
 from tests.replay.support import copy_lake, lowwater, replay_range, states
@@ -188,7 +187,7 @@ def test_history_lists_what_diff_and_rollback_may_be_given(lake: Path, changed: 
 
 
 def test_a_version_before_the_interval_has_nothing_to_bring_back(tmp_path: Path) -> None:
-    from lowwater.lake.results.restoring import restore
+    from lowwater.lake.results.publish import restore
     from tests.lake.pinning import put
     from tests.lake.support import BASE, FIELDS
 
@@ -206,8 +205,7 @@ def test_a_version_before_the_interval_has_nothing_to_bring_back(tmp_path: Path)
 
 def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> None:
     """Two intervals of half an hour share the files of an hour once maintenance has joined them."""
-    from lowwater.lake.results.publish import publish
-    from lowwater.lake.results.restoring import restore
+    from lowwater.lake.results.publish import publish, restore
     from lowwater.lake.results.streams import fingerprint, stream_files
     from tests.lake.support import BASE, FIELDS, put_stream, stream
 

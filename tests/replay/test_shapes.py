@@ -9,7 +9,7 @@ import pytest
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.parts import changes
+from lowwater.lake.run_inputs import changes
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 from lowwater.replay.schedule.link_readiness import link_readiness

@@ -24,7 +24,7 @@ from lowwater.lake.tables import safe_name
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.storage.holders import here
+from lowwater.storage.locks import here
 from tests.replay.support import DEMO, QUERIES, ROOT, START, all_tables, each_query, leftovers, states, table_rows
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ from lowwater_expectations import render
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake.layout import REPLAYS, open_lake, table_schema
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.lake.results.positions import consumers_folder
+from lowwater.lake.results.subscription import consumers_folder
 from lowwater.lake.tables import append_rows, create
 from lowwater.replay.job import Job
 from tests.capturemaker import tcp, udp

@@ -24,7 +24,7 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.seen import UNCLAIMED, SeenFile, changing, put_seen
+from lowwater.lake.ledgers.files import UNCLAIMED, SeenFile, changing, put_seen
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.curves import Curve, Curves
 from lowwater.lake.tables import interval_label

@@ -23,13 +23,13 @@ from deltalake.exceptions import TableNotFoundError
 
 from lowwater.errors import LawError, LowwaterError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import joins, opened, tables
+from lowwater.lake import compaction, open_tables, tables
 from lowwater.lake import maintain as maintaining
-from lowwater.lake.ingestion import cleaning
-from lowwater.lake.joins import join
+from lowwater.lake.compaction import join
+from lowwater.lake.ingestion import ingest as cleaning
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold, hold_range
-from lowwater.lake.opened import ValuesByState, at_version
+from lowwater.lake.open_tables import ValuesByState, at_version
 from lowwater.lake.results import pins as pinning
 from lowwater.lake.results import published_log, streams
 from lowwater.lake.results import table_state as table_states
@@ -48,8 +48,8 @@ from lowwater.lake.tables import (
     replace_rows,
     swap_files,
 )
-from lowwater.storage import leases, objects, paths, progress, snapshots
-from lowwater.storage.holders import Holder
+from lowwater.storage import locks, objects, paths, progress, snapshots
+from lowwater.storage.locks import Holder
 from lowwater.storage.object_paths import ObjectPath
 from tests.simulation.delta import Files, SimTable, Tables, data_file, write_rows
 from tests.simulation.world import (
@@ -502,29 +502,29 @@ class Sim:
             (objects, name, getattr(_Objects(self), name))
             for name in ("read", "write", "swap", "copy", "head", "delete", "below", "walk", "entries", "children")
         ]
-        replaced += [(module, "time", sim_time) for module in (leases, tables, maintaining, pinning)]
-        replaced += [(module, "uuid", uuid) for module in (leases, streams, joins, tables)]
-        replaced += [(module, "random", world.draw) for module in (leases, tables, published_log)]
+        replaced += [(module, "time", sim_time) for module in (locks, tables, maintaining, pinning)]
+        replaced += [(module, "uuid", uuid) for module in (locks, streams, compaction, tables)]
+        replaced += [(module, "random", world.draw) for module in (locks, tables, published_log)]
         replaced += [
-            (leases, "threading", SimThreading(world)),
-            (leases, "progress", _Progress(world)),
-            (leases, "here", lambda: Holder(str(world.me().number), "machine", "place")),
+            (locks, "threading", SimThreading(world)),
+            (locks, "progress", _Progress(world)),
+            (locks, "here", lambda: Holder(str(world.me().number), "machine", "place")),
             (paths, "file_cache", lambda: quiet),
             (paths, "uuid", uuid),
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
-            (opened, "_OPEN", _Opened(world)),
-            (opened, "mirror_of", lambda path: _Mirror(table, path)),
+            (open_tables, "_OPEN", _Opened(world)),
+            (open_tables, "mirror_of", lambda path: _Mirror(table, path)),
             (snapshots, "lately", lambda what, place, look: look()),
             (tables, "apply", lambda path, opened_table, work: work()),
-            (leases, "PAUSE", 2.0),
+            (locks, "PAUSE", 2.0),
             *[(module, "files_of", lambda table: Files(table.current)) for module in (tables, table_states)],
-            (opened, "_VALUES", _Values(world)),
-            (opened, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
-            (opened, "require_modest_commits", lambda *_: None),
-            (opened, "require_plain_table", lambda *_: None),
+            (open_tables, "_VALUES", _Values(world)),
+            (open_tables, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
+            (open_tables, "require_modest_commits", lambda *_: None),
+            (open_tables, "require_plain_table", lambda *_: None),
             (deltalake, "DeltaTable", table),
             (deltalake, "write_deltalake", written),
-            (joins, "write_joined", joined),
+            (compaction, "write_joined", joined),
             (streams, "describe", described),
             (streams, "create", lambda *_: None),
         ]
@@ -533,7 +533,7 @@ class Sim:
         if self.old.clock:
             replaced.append((maintaining, "store_clock", lambda _: sim_time.time_ns()))
         if self.old.given_up:
-            replaced.append((leases.Fence, "doubt", lambda _: None))
+            replaced.append((locks.Fence, "doubt", lambda _: None))
         with ExitStack() as stack:
             for place, name, value in replaced:
                 stack.enter_context(patch.object(place, name, value))
@@ -629,7 +629,7 @@ class _Values:
         self._world = world
 
     def get(self, *asked: Any) -> Any:
-        values: ValuesByState = self._world.me().tables.setdefault("values", ValuesByState(opened.CACHED))
+        values: ValuesByState = self._world.me().tables.setdefault("values", ValuesByState(open_tables.CACHED))
         return values.get(*asked)
 
 

@@ -47,7 +47,7 @@ class Process:
         frozen: seconds that its monotonic clock has missed.
         paused: until when it is stopped, s.
         dead: whether it was killed.
-        tables: open tables of `lowwater.lake.opened`.
+        tables: open tables of `lowwater.lake.open_tables`.
         worked: when an answer came last, s of virtual time.
         ended: what its program returned or raised; None as long as it runs.
     """

@@ -21,12 +21,12 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lowwater.lake import mirrors
-from lowwater.lake.joins import compact
+from lowwater.lake import table_logs
+from lowwater.lake.compaction import compact
 from lowwater.lake.tables import append_rows, create, read_rows, replace_rows
-from lowwater.storage import leases, objects, paths
-from lowwater.storage.file_cache import file_cache
+from lowwater.storage import locks, objects, paths
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.objects import file_cache
 from tests.storage import gateway
 from tests.storage.servers import ANY, BUCKET, Proxy, proxied, s3_server
 
@@ -35,7 +35,7 @@ SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("val
 
 def as_another_process(path: ObjectPath) -> None:
     """Lets this process know nothing of a table, as one that has just begun."""
-    mirrors._MIRRORS.clear()
+    table_logs._MIRRORS.clear()
     for file in file_cache().place_of(path).rglob("*"):
         if file.is_file():
             file.unlink()
@@ -96,7 +96,7 @@ def try_seed(root: ObjectPath, proxy: Proxy, seed: int, server: int | str, steps
                 as_another_process(path)
                 assert stored(path) == sorted(expected.elements()), (seed, step)
             else:
-                with leases.hold(root / "lock", seed, seed + 1) as fence:
+                with locks.hold_lease(root / "lock", seed, seed + 1) as fence:
                     paths.write(path / "note", str(step).encode())
                     append_rows(path, _rows("c", step), fence)
                 expected["c", step] += 1

@@ -25,11 +25,11 @@ from pathlib import Path, PurePath
 
 from benchmarks.bench_store import BEGIN, QUERIES, ingest, publish, settings
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake import mirrors
+from lowwater.lake import table_logs
 from lowwater.lake.commits import changes, doubled
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.opened import at_version
+from lowwater.lake.open_tables import at_version
 from lowwater.lake.results.pins import stored_pins
 from lowwater.lake.tables import files_of, open_table
 from lowwater.storage import objects, paths, snapshots
@@ -209,7 +209,7 @@ def look(root: ObjectPath, quiet: Lake, url: str) -> None:
     """
     as_another_process(root)
     snapshots.look_again()
-    mirrors._PACKS.clear()
+    table_logs._PACKS.clear()
     lake = Lake(root)
     for query in ("flows", "bytes"):
         rows, wanted = (table_rows(each.root, query) for each in (lake, quiet))

@@ -19,11 +19,11 @@ import pytest
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake.tables import open_table
-from lowwater.storage import endpoints, objects
+from lowwater.storage import objects
 from lowwater.storage.captures import capture_path
-from lowwater.storage.endpoints import require_endpoint
 from lowwater.storage.failures import StoreError, redacted
 from lowwater.storage.object_paths import ObjectPath, parse
+from lowwater.storage.objects import require_endpoint
 from tests.replay.support import lowwater
 from tests.storage.servers import BUCKET
 
@@ -33,7 +33,7 @@ KEY, SECRET = "AKIANEVERSEENNEVERSE", "NeverToBeSeen0123456789"
 
 @pytest.fixture(autouse=True)
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "PAUSE", 0.01)
+    monkeypatch.setattr(objects, "PAUSE", 0.01)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_REGION", "us-east-1")

@@ -20,8 +20,8 @@ from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.layout import open_lake
 from lowwater.storage import objects, paths
 from lowwater.storage.captures import LARGEST_READ, ObjectFile, StoredCapture, capture_path, captures_like
-from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.objects import file_cache
 from tests.lake.test_interfaces import pcapng
 from tests.lake.test_places import hourly, rows, settings, take
 from tests.replay.support import START, lowwater
@@ -210,7 +210,7 @@ def test_run_reads_captures_of_a_store(root: ObjectPath, captures: list[Generate
 @pytest.mark.slow
 def test_a_watch_takes_a_file_of_a_store_once_it_is_complete(root: ObjectPath, tmp_path: Path) -> None:
     from lowwater.config import Config, Link
-    from lowwater.lake.ingestion.watching import Watch
+    from lowwater.lake.ingestion.arrivals import Watch
     from lowwater.lake.layout import open_lake
 
     config = Config(links={"main1": Link(captures=(f"{root}/main1/*.pcap",))})
@@ -229,11 +229,10 @@ def test_the_ledger_of_files_knows_what_lies_in_a_store(root: ObjectPath, tmp_pa
     """Rule T9, of captures in a store, and of a lake in one."""
     from lowwater.config import Config, Link
     from lowwater.lake.ingestion.arrivals import arrivals
+    from lowwater.lake.ingestion.folders import look, set_aside
     from lowwater.lake.ingestion.ingest import ingest
-    from lowwater.lake.ingestion.looking import look
-    from lowwater.lake.ingestion.setting_aside import set_aside
     from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledgers.seen import read_seen, unread_lines
+    from lowwater.lake.ledgers.files import read_seen, unread_lines
     from tests.lake.support import capture
 
     taps, lake = root / "taps", open_lake(root / "lake" if far else tmp_path / "lake")
@@ -258,7 +257,7 @@ def test_a_capture_of_a_store_that_is_away_is_not_refused(
 ) -> None:
     from lowwater.config import Config, Link
     from lowwater.lake.ingestion.ingest import ingest
-    from lowwater.lake.ledgers.seen import told_files
+    from lowwater.lake.ledgers.files import told_files
     from tests.lake.support import capture
 
     monkeypatch.setenv("LOWWATER_STORE_PATIENCE", "0.2")

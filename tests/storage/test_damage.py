@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.cli.lake_doctor import _wrong_tables
+from lowwater.cli.doctor import _wrong_tables
 from lowwater.config import Retention
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
@@ -15,8 +15,8 @@ from lowwater.lake.maintain import maintain
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.tables import read_rows
 from lowwater.storage import objects, paths
-from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.objects import file_cache
 from lowwater.storage.snapshots import look_again
 from tests.lake.support import BASE
 from tests.lake.test_table_state import QUERIES, damaged, put

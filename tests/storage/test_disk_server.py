@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lowwater.lake.opened import forget
+from lowwater.lake.open_tables import forget
 from lowwater.lake.tables import append_rows, create, read_rows
 from lowwater.storage import objects
 from lowwater.storage.object_paths import ObjectPath

@@ -22,8 +22,8 @@ from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.maintain import clock_words, maintain
 from lowwater.lake.tables import append_rows, create, fence_off, swap_files
 from lowwater.replay.rollback import RollbackTarget
-from lowwater.storage import leases, objects, paths, progress
-from lowwater.storage.leases import LostError
+from lowwater.storage import locks, objects, paths, progress
+from lowwater.storage.locks import LostError
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE
 from tests.lake.test_joining import SCHEMA, row
@@ -37,14 +37,14 @@ DAY = 24 * HOUR
 def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Processor time is no sign of work: a test has some."""
     monkeypatch.setattr(progress, "SHARE", 1e9)
-    monkeypatch.setattr(leases, "PATIENCE", 0.6)
+    monkeypatch.setattr(locks, "LEASE_PATIENCE", 0.6)
     yield
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("idle")
 def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: ObjectPath) -> None:
-    with leases.hold(root / "lock", 0, 1, length=0.9) as fence:
+    with locks.hold_lease(root / "lock", 0, 1, length=0.9) as fence:
         for _ in range(15):
             progress.made()
             time.sleep(0.1)
@@ -52,7 +52,7 @@ def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: 
         time.sleep(1.5)
         with pytest.raises(LostError, match="has done nothing for"):
             fence.require()
-        with leases.hold(root / "lock", 0, 1, wait=9.0, length=0.9) as second:
+        with locks.hold_lease(root / "lock", 0, 1, wait=9.0, length=0.9) as second:
             assert second.taken and second.number > fence.number
 
 
@@ -75,10 +75,10 @@ def test_signs_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_lost_run_writes_neither_pages_nor_ledgers(root: ObjectPath) -> None:
     lake = open_lake(root)
     page = lake.reports / "page.html"
-    with leases.hold(root / "lock", 0, 1, length=1.0) as first:
+    with locks.hold_lease(root / "lock", 0, 1, length=1.0) as first:
         paths.write(page, b"first", fence=first)
         first.lease._over.set()  # as a process that is stopped
-        with leases.hold(root / "lock", 0, 1, length=1.0) as second:
+        with locks.hold_lease(root / "lock", 0, 1, length=1.0) as second:
             assert second.taken
             held = type(lake)(root, second)
             fence_off(held.run_ledgers(), second)
@@ -101,7 +101,7 @@ def test_a_lost_run_writes_neither_pages_nor_ledgers(root: ObjectPath) -> None:
             assert objects.read(page) == before
 
 
-def lost_at_last(lease: leases.Lease) -> object:
+def lost_at_last(lease: locks.Lease) -> object:
     """A lease that is held at the first look, and not at the second."""
     looks: list[int] = []
 
@@ -124,7 +124,7 @@ def test_a_commit_that_may_still_come_keeps_its_lease_until_it_lapses(
         append_rows(root / "table", row(1), fence)
     proxy.breaks()
     assert fence is not None and fence.lease.doubted
-    with leases.hold(root / "_locks" / "thing.lock", *leases.ALL, length=1.0) as second:
+    with locks.hold_lease(root / "_locks" / "thing.lock", *locks.WHOLE, length=1.0) as second:
         assert second.taken
 
 
@@ -132,16 +132,16 @@ def test_a_commit_that_may_still_come_keeps_its_lease_until_it_lapses(
 def test_a_lease_that_was_taken_over_is_kept_until_its_number_is_written(root: ObjectPath) -> None:
     """Also by a holder that fails before it comes to that, as an ingest whose folder for other machines is locked."""
     lock = root / "lock"
-    with leases.hold(lock, 0, 1, length=0.6) as first:
+    with locks.hold_lease(lock, 0, 1, length=0.6) as first:
         first.lease._over.set()  # as a process that is stopped, whose commit is on its way
         for _ in range(2):
-            with pytest.raises(LakeError), leases.hold(lock, 0, 1, length=0.6) as second:
+            with pytest.raises(LakeError), locks.hold_lease(lock, 0, 1, length=0.6) as second:
                 assert second.taken
                 raise LakeError("before `fence_off`", "")
-        with pytest.raises(LakeError), leases.hold(lock, 0, 1, length=0.6) as third:
+        with pytest.raises(LakeError), locks.hold_lease(lock, 0, 1, length=0.6) as third:
             fence_off([], third)
             raise LakeError("after it", "")
-        with leases.hold(lock, 0, 1, length=0.6) as fourth:
+        with locks.hold_lease(lock, 0, 1, length=0.6) as fourth:
             assert third.taken and not fourth.taken, "given up, as the tables have its number"
 
 
@@ -185,9 +185,9 @@ def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
     os.utime(waiting, (0, 0))
 
     def silent() -> None:
-        raise leases.LostError("the lease was not renewed for 30 s")
+        raise locks.LostError("the lease was not renewed for 30 s")
 
-    fence = leases.Fence(("maintenance",), 1, SimpleNamespace(require=silent))  # type: ignore[arg-type]
+    fence = locks.Fence(("maintenance",), 1, SimpleNamespace(require=silent))  # type: ignore[arg-type]
     monkeypatch.setattr("lowwater.lake.maintain.hold", lambda *_: nullcontext(fence))
     with pytest.raises(LakeError, match="no longer the one at work on it: the lease was not renewed"):
         maintain(lake, Retention(versions="1h"))
@@ -219,7 +219,7 @@ class _Job:
 def test_a_roll_back_keeps_the_run_before_it_from_every_table_of_the_set(
     root: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "LENGTH", 1.0)
+    monkeypatch.setattr(locks, "LEASE_LENGTH", 1.0)
     lake, bounds = open_lake(root), (BASE, BASE + HOUR)
     put(lake, 0, 1)
     queries: Any = [SimpleNamespace(name=name) for name in ("q", "r")]

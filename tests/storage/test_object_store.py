@@ -13,13 +13,12 @@ import pytest
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.mirrors import CHECKPOINTS
+from lowwater.lake.table_logs import CHECKPOINTS
 from lowwater.lake.tables import Options, append_rows, commit, create, open_table, read_rows, swap_files
-from lowwater.storage import leases, paths
-from lowwater.storage.file_cache import FileCache, file_cache
-from lowwater.storage.file_locks import HeldError
-from lowwater.storage.leases import LostError
+from lowwater.storage import locks, paths
+from lowwater.storage.locks import HeldError, LostError
 from lowwater.storage.object_paths import ObjectPath, parse
+from lowwater.storage.objects import FileCache, file_cache
 from tests.capturemaker import pcap_bytes
 from tests.replay.support import QUERIES, START, Said, lowwater, replay_range, write_settings
 from tests.storage.conftest import SECRET
@@ -93,14 +92,14 @@ def test_a_file_is_read_whole_though_its_connection_breaks(
 def test_a_holder_that_lives_is_not_taken_over_and_a_silent_one_is_fenced_off(root: ObjectPath) -> None:
     path, lock = root / "table", root / "lock"
     create(path, SCHEMA)
-    with leases.hold(lock, 0, 10, length=1.0) as first:
-        with pytest.raises(HeldError), leases.hold(lock, 5, 15, length=1.0):
+    with locks.hold_lease(lock, 0, 10, length=1.0) as first:
+        with pytest.raises(HeldError), locks.hold_lease(lock, 5, 15, length=1.0):
             pass
-        with leases.hold(lock, 10, 20, length=1.0) as other:
+        with locks.hold_lease(lock, 10, 20, length=1.0) as other:
             assert other.number > first.number  # a range beside it is free
         append_rows(path, row(1), first)
         first.lease._over.set()  # as a process that is stopped: it renews no more
-        with leases.hold(lock, 5, 15, length=1.0) as second:
+        with locks.hold_lease(lock, 5, 15, length=1.0) as second:
             append_rows(path, row(2), second)
             with pytest.raises(LostError):
                 first.require()
@@ -139,7 +138,7 @@ def test_a_log_of_commits_of_files_gets_checkpoints(root: ObjectPath, proxy: Pro
 def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath) -> None:
     path = root / "table"
     create(path, SCHEMA)
-    with leases.hold(root / "lock", 0, 1, length=1.0) as first:
+    with locks.hold_lease(root / "lock", 0, 1, length=1.0) as first:
         tries: list[int] = []
 
         def late(table: object, options: Options) -> None:
@@ -149,7 +148,7 @@ def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath)
             tries.append(table.version())
             if len(tries) == 1:  # the process is stopped here, for longer than the lease
                 first.lease._over.set()
-                with leases.hold(root / "lock", 0, 1, length=1.0) as second:
+                with locks.hold_lease(root / "lock", 0, 1, length=1.0) as second:
                     append_rows(path, row(2), second)
                 first.lease._renewed = time.monotonic()
             write_deltalake(table, row(1), mode="append", **options)

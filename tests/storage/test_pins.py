@@ -7,9 +7,8 @@ import pytest
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.exploring import Wish, result_table
-from lowwater.lake.results.instants import fill_instants
 from lowwater.lake.results.pins import pinned
-from lowwater.lake.results.restoring import restore
+from lowwater.lake.results.publish import fill_instants, restore
 from lowwater.lake.results.visible import rows_between
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.pinning import QUERIES, put

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.bench_store import BEGIN, moved, publish, settings, write_captures
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake import mirrors
+from lowwater.lake import table_logs
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, open_lake
 from lowwater.lake.tables import append_rows, read_rows
@@ -43,8 +43,8 @@ def test_the_run_that_asks_most_for_one_more_interval_of_two_tables(
             append_rows(path, pa.Table.from_pylist([moved(row, at) for row in rows], schema=schema))
     as_another_process(root)
     snapshots.look_again()
-    monkeypatch.setattr(mirrors, "_PACKS", {})
-    monkeypatch.setattr(mirrors, "CHECKPOINTS", 6)
+    monkeypatch.setattr(table_logs, "_PACKS", {})
+    monkeypatch.setattr(table_logs, "CHECKPOINTS", 6)
     proxy.seen()
     publish(root, BEGIN + (hour + 1) * HOUR, BEGIN + (hour + 2) * HOUR)
     seen = [(method, path) for method, path, _ in proxy.seen()]

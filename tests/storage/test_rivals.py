@@ -31,7 +31,8 @@ from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table, read_rows
 from lowwater.replay.interval import _Run
-from lowwater.storage import leases, objects, paths
+from lowwater.storage import locks as leases
+from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import ROOT, lowwater
@@ -102,7 +103,7 @@ def test_two_clusters_that_ingest_the_same_captures_have_them_once(
 def test_a_run_on_an_interval_of_another_cluster_says_who_is_at_work(
     root: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "LENGTH", 3.0)
+    monkeypatch.setattr(leases, "LEASE_LENGTH", 3.0)
     lake = Lake(root)
     with run_attempt(lake, "set", BASE, BASE + HOUR) as (_, fence):
         assert fence is not None
@@ -138,13 +139,13 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
     lake, lock = Lake(root), root / "_locks" / "runs of set"
     swapped = publishing.swap_files
 
-    with leases.hold(lock, BASE, BASE + HOUR, length=1.0) as first:
+    with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as first:
         audited = put(lake, 1)
 
         def stopped(*arguments: object) -> None:  # as a process that is stopped between its files and its commit
             monkeypatch.setattr(publishing, "swap_files", swapped)
             first.lease._over.set()
-            with leases.hold(lock, BASE, BASE + HOUR, length=1.0) as second:
+            with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as second:
                 claim(lake.table("q"), second)
                 publish(Lake(root, second), "set", "q", FIELDS, BASE, BASE + HOUR, "newer", put(lake, 2))
             first.lease._renewed = time.monotonic()  # it has not noticed
@@ -246,7 +247,7 @@ def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
     record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", run._now(), "", "second", 2)])
     last = last_published(lake, "set", "q", BASE, BASE + HOUR)
     assert last is not None and last.digest == "second"
-    with leases.hold(root / "lock", 0, 1, length=1.0) as fence:
+    with leases.hold_lease(root / "lock", 0, 1, length=1.0) as fence:
         time.sleep(1.5)
         fence.require()  # renewed, though the clock of the machine is off
         create(root / "table", SCHEMA)

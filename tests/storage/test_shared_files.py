@@ -15,8 +15,8 @@ from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config
 from lowwater.errors import CaptureError, LowwaterError
-from lowwater.lake.ingestion.handover import renamed
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.packing import renamed
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.locks import handed_over
 from lowwater.lake.tables import open_table

@@ -160,7 +160,7 @@ class CopyCounter:
 
 # Copies across links: which records of one link another link has earlier, within a window (SEMANTICS D2). `inspect`
 # reads links one after the other, so the hashes of all records wait in files by hash until every link is read. The
-# audits of a lake find such copies by reading all links side by side instead (`lake.copies`).
+# audits of a lake find such copies by reading all links side by side instead (`lake.packets`).
 
 _CLASSES = 64
 """Classes of hashes. One of them at a time is in memory, and the others are in files."""

@@ -1,41 +1,48 @@
-"""The commands of the command line: one module each, whose click command has the name of the module, `_` for `-`.
+"""The commands of the command line: a module for each family of them.
 
-This folder finds its modules itself. `lowwater --help` imports all of them, so a module imports slow packages inside
-its functions. Shared options are in `cli.options`, and implementations in the modules beside this folder.
+`lowwater --help` imports all of them, so a module imports slow packages inside its functions. Shared options are in
+`cli.options`, and implementations in the modules beside this folder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from pkgutil import iter_modules
 
 import click
 
+FAMILIES = {
+    "audits": ("expect", "gx", "report", "skew"),
+    "captures": ("export", "generate", "ingest", "init", "inspect", "set-aside"),
+    "intervals": ("backfill", "plan", "replay", "status", "try", "watch"),
+    "operation": ("doctor", "maintain", "metrics", "serve", "traces"),
+    "results": ("diff", "history", "rollback", "rows", "streams", "tail"),
+    "texts": ("check", "cookbook", "explain", "lsp", "run"),
+}
+"""Modules of this folder and their commands."""
+
 
 class CommandFolder(MutableMapping[str, click.Command]):
-    """Mapping of the commands of this folder by name; imports a command at its first use."""
+    """Mapping of the commands of this folder by name; imports a module at the first use of one of its commands."""
 
     def __init__(self) -> None:
-        self._names = sorted(module.name.replace("_", "-") for module in iter_modules(__path__))
+        self._modules = dict(sorted((name, module) for module, names in FAMILIES.items() for name in names))
         self._added: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._added:
-            if name not in self._names:
-                raise KeyError(name)
-            module = name.replace("-", "_")
-            self._added[name] = getattr(import_module(f"{__name__}.{module}"), module)
+            module = import_module(f"{__name__}.{self._modules[name]}")
+            self._added |= {each.name or "": each for each in vars(module).values() if isinstance(each, click.Command)}
         return self._added[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._modules)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._modules)
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        raise TypeError(f"the command {name} has no module in {__name__}")
+        raise TypeError(f"the command {name} is of no module in {__name__}")
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError(f"the command {name} is a module of {__name__}")
+        raise TypeError(f"the command {name} is of a module in {__name__}")

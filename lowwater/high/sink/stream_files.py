@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import CONTROL, PUNCTUATION
-from lowwater.high.sink.hours import file_schema
+from lowwater.columns.files import file_schema
 from lowwater.high.timeline import Promise, Timeline
 from lowwater.plan.operators import Field
 from lowwater.storage import paths

@@ -18,17 +18,27 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import LAST, TICK
-from lowwater.high.slices import spill
-from lowwater.high.slices.canonical_order import ORDER, of_branch, of_packets, ordered_inputs, with_order
-from lowwater.high.slices.physical.chained_operators import ChainedOperator
-from lowwater.high.slices.physical.group import grouped, sub_grouped
-from lowwater.high.slices.physical.python_group import grouped_in_python
-from lowwater.high.slices.physical.row_by_row import evaluated
-from lowwater.high.slices.physical.slice_join import filter_join_rows, has_keys, join_keys, join_rows, watchlist_rows
-from lowwater.high.slices.row_blocks import in_blocks, repeated
-from lowwater.high.slices.spill import Spill
-from lowwater.high.slices.values import Frame, concat_frames
-from lowwater.high.source.row_groups import PLACE
+from lowwater.columns import blocks as spill
+from lowwater.columns.blocks import Spill, in_blocks, repeated
+from lowwater.columns.files import PLACE
+from lowwater.columns.values import Frame, concat_frames
+from lowwater.high.slices.operators import (
+    ORDER,
+    ChainedOperator,
+    evaluated,
+    filter_join_rows,
+    grouped,
+    grouped_in_python,
+    has_keys,
+    join_keys,
+    join_rows,
+    of_branch,
+    of_packets,
+    ordered_inputs,
+    sub_grouped,
+    watchlist_rows,
+    with_order,
+)
 from lowwater.plan.operators import (
     Bucket,
     Cut,

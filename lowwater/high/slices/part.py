@@ -19,18 +19,14 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
+from lowwater.columns.blocks import in_blocks
+from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
+from lowwater.columns.values import Frame
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high.shares import Bounds, Share, digests
-from lowwater.high.sink.hours import HourFiles, file_columns, file_schema
+from lowwater.high.slices.arrival import ArrivalChain, by_arrival
 from lowwater.high.slices.evaluate import Counts, Evaluation, owned
-from lowwater.high.slices.physical.arrival import ArrivalChain, by_arrival
-from lowwater.high.slices.physical.chained_operators import ChainedOperator
-from lowwater.high.slices.row_blocks import in_blocks
-from lowwater.high.slices.slice_choice import TimeSlice
-from lowwater.high.slices.values import Frame
-from lowwater.high.source.row_groups import Chunk
-from lowwater.high.state_handover import StateHandover
-from lowwater.high.timeline import Timeline
+from lowwater.high.slices.operators import ChainedOperator, StateHandover
+from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan.operators import Field, Node, Running, Sampling
 from lowwater.plan.properties.schemas import value_schema
 from lowwater.plan.properties.state import by_arrival as reads_by_arrival

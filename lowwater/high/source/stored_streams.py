@@ -15,11 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
+from lowwater.columns.files import Chunk, Index
 from lowwater.errors import LowwaterError
-from lowwater.high.shares import Index
-from lowwater.high.slices.slice_choice import ROW_COUNT_UNIT
-from lowwater.high.source.row_groups import Chunk
-from lowwater.high.timeline import Instants, Promise, Timeline, grid
+from lowwater.high.timeline import ROW_COUNT_UNIT, Instants, Promise, Timeline, grid
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.paths import lake_path, local
 

@@ -19,18 +19,14 @@ from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake.files.dates import LENGTHS, NameDates, check_dates, confirmed
-from lowwater.lake.files.doubles import doubles
-from lowwater.lake.files.joining import join_links
-from lowwater.lake.files.logs import LogProposal
-from lowwater.lake.files.names import LinkFiles, NameGroup, group_names, name_links
-from lowwater.lake.files.parting import LinkGroup, overlap, pause, split_by_link
-from lowwater.lake.files.parts import Form, plain
+from lowwater.lake.files.links import LinkGroup, doubles, join_links, overlap, pause, split_by_link
+from lowwater.lake.files.names import Form, LinkFiles, NameGroup, group_names, name_links, plain
 from lowwater.lake.files.patterns import is_dated, literal, regex_of
-from lowwater.lake.files.protocols import RecordProposal
+from lowwater.lake.files.protocols import LogProposal, RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
 from lowwater.storage import objects
 from lowwater.storage.captures import StoredCapture
-from lowwater.storage.containment import open_regular
+from lowwater.storage.untrusted import open_regular
 
 MOST_FILES = 200_000
 """Most files of a folder; a tree of more is no folder of captures."""

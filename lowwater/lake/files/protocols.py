@@ -1,27 +1,70 @@
-"""PROTOCOL blocks for files of records that nobody has described, from what `capture.tables.sniffing` finds in them.
-
-Between the sniffer and the proposal of settings; `inspect` uses it too. The layout is that of the written text, so what
-was checked is what the lake will read.
-"""
+"""Protocols for files of records that nobody has described: a ready one for logs, else a PROTOCOL block."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.capture.tables.delimited import TextOptions
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.reader import TableOptions, inspect_records
 from lowwater.capture.tables.sniffing.columns import BEARABLE, Column, Kind
+from lowwater.capture.tables.sniffing.logs import SniffedLog, sniff_log
 from lowwater.capture.tables.sniffing.tables import SniffedTable
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, SECONDS, RecordLayout
 from lowwater.catalog.types import Type
+from lowwater.config import Link
 from lowwater.errors import CaptureError, QueryError
 from lowwater.gsql.parser import parse
 from lowwater.instants import format_duration
 from lowwater.plan.bind.protocols import UNITS, declare
 from lowwater.terminal import shown
+
+# Logs that a ready protocol reads.
+
+
+@dataclass(frozen=True)
+class LogProposal:
+    """The ready protocol by which the records of a link are read.
+
+    Attributes:
+        log: what was found in a sample.
+        ahead: how far its records run behind one another, ns.
+    """
+
+    log: SniffedLog
+    ahead: int
+
+    @property
+    def options(self) -> TableOptions:
+        """How the records are read."""
+        return TableOptions(self.log.kind, self.log.layout)
+
+    @property
+    def protocol(self) -> str:
+        """Name of the ready protocol."""
+        return self.log.protocol
+
+
+def propose_log(path: Path) -> LogProposal | None:
+    """Proposes the ready protocol of a log, and reads it once for its disorder; None if the file is no such log.
+
+    A log is written when a flow ends, so its times run behind by minutes, which are no time jumps.
+
+    Raises:
+        CaptureError: the file cannot be read, or no ready protocol reads this log of its tool.
+    """
+    log = sniff_log(path)
+    if log is None:
+        return None
+    facts = inspect_records(path, TableOptions(log.kind, log.layout), END_OF_TIME, Link().skew)
+    return LogProposal(log, facts.interfaces[0].lateness.largest)
+
+
+# Other files. The layout is that of the written text, so what was checked is what the lake will read.
 
 _FORMS = {ISO: "iso_to_timestamp", SECONDS: "float_to_timestamp"}
 _LONGEST = 60

@@ -22,8 +22,7 @@ from lowwater.capture.tables.sniffing.columns import BEARABLE, Kind
 from lowwater.capture.tables.sniffing.tables import SniffedTable, sniff
 from lowwater.config import Link
 from lowwater.errors import CaptureError
-from lowwater.lake.files.logs import LogProposal, propose_log
-from lowwater.lake.files.protocols import RecordProposal, propose_protocol, weaker
+from lowwater.lake.files.protocols import LogProposal, RecordProposal, propose_log, propose_protocol, weaker
 
 BEGINNING = 1 << 16
 """Bytes read at a time to find the first record of a capture."""

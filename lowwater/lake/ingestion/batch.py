@@ -23,10 +23,8 @@ from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions, TaskMap, 
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.files.rotation import by_rotation
-from lowwater.lake.ingestion.handover import send
-from lowwater.lake.ingestion.interfaces import link_names, merge_summaries
-from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written
+from lowwater.lake.files.patterns import by_rotation
+from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written, send
 from lowwater.lake.ingestion.replacement import (
     Coverage,
     LedgerFile,
@@ -34,11 +32,18 @@ from lowwater.lake.ingestion.replacement import (
     span,
     version_of,
 )
-from lowwater.lake.ingestion.survey import FailedTask, Survey, SurveyRun, SurveyTask, survey
-from lowwater.lake.ledgers.absent import absent_words
+from lowwater.lake.ingestion.survey import (
+    FailedTask,
+    Survey,
+    SurveyRun,
+    SurveyTask,
+    link_names,
+    merge_summaries,
+    survey,
+)
 from lowwater.lake.ledgers.captures import Capture, malformed_rows
-from lowwater.lake.ledgers.outside import attempt_paths, strays
-from lowwater.lake.ledgers.places import key_of
+from lowwater.lake.ledgers.files import key_of
+from lowwater.lake.ledgers.missing import absent_words, attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.storage.paths import exists, locals_of

@@ -1,20 +1,68 @@
-"""What lies in the folders of the links: those that their patterns reach, and the next month's beside them.
-
-One listing a folder, whichever links it belongs to. `looking` judges the files.
+"""Looks into the folders of the links and keeps the ledger `files` (SEMANTICS T9): what is read, what is not, what is
+set aside.
 """
 
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from lowwater.capture.formats.classic import STAMP
+from lowwater.capture.formats.compression import DecompressedSource
+from lowwater.capture.formats.header import open_capture
+from lowwater.capture.formats.sources import open_source
+from lowwater.capture.inspect import CaptureFacts, inspect_times
+from lowwater.capture.reader import digest, read
+from lowwater.capture.tables.reader import TableOptions, first_timestamp, inspect_records
+from lowwater.capture.tables.sniffing.logs import sniff_log
+from lowwater.catalog.logs import LOG_KINDS
 from lowwater.config import Config
-from lowwater.lake.files.patterns import date_shape, dated_parts, wildcard
-from lowwater.storage.captures import is_address, objects_beside
+from lowwater.documents import stored_object
+from lowwater.errors import CaptureError, ConfigError, LakeError, LowwaterError
+from lowwater.instants import SECOND
+from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
+from lowwater.lake.files.sample import earliest, largest
+from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
+from lowwater.lake.ledgers.files import (
+    ASIDE,
+    EMPTY,
+    FOLDER,
+    GONE,
+    GROWING,
+    NEW,
+    OTHER,
+    READ,
+    REFUSED,
+    UNCLAIMED,
+    FolderNames,
+    SeenFile,
+    changing,
+    key_of,
+    location,
+    places_of,
+    put_seen,
+    read_seen,
+    spellings,
+    told_files,
+)
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
+from lowwater.storage.untrusted import open_regular
+
+# One listing a folder, whichever links it belongs to; the next month's beside those that patterns reach.
 
 MOST_FOLDERS = 20_000
 """Most folders of a pattern that are listed; a loop of symbolic links has no end."""
@@ -197,3 +245,680 @@ def _fits(part: str) -> Callable[[str], bool]:
 
 def _beside(part: str) -> Callable[[str], bool]:
     return lambda name: name == part or (name != date_shape(name) and date_shape(name) == date_shape(part))
+
+
+# After ingest, which says what it took and refused; before the intervals, of which none is `done` into which an
+# unread file falls. A file is opened only where its name, size and last write say that it is new.
+
+MOST_READ = 512 << 20
+"""Bytes of files that nobody ingests that one look reads to their end; those of which only the begin is read go on
+until they were last written, as far as anybody knows, and the next look reads more of them."""
+
+MOST_UNCLAIMED = 100_000
+"""Most files of a folder that no pattern claims and that are looked at."""
+
+SETTLED = 10 * SECOND
+"""Time without a write after which a file counts as complete, ns."""
+
+SILENCE = 3600 * SECOND
+"""Shortest silence of a file, ns, for which it does not fall into the intervals within it."""
+
+_BEGINNING = 1 << 16
+_SMALL = 16 << 20
+"""Bytes of a file that is read again and again while it is being written."""
+
+_CAPTURE = re.compile(
+    r"\.(?:pcap(?:ng)?|cap|ntar|snoop|erf|dmp|dump|trc?)[-_.]?\d*(?:\.(?:gz|zst|zstd|xz|lz4|bz2|zip|7z|rar))?$",
+    re.IGNORECASE,
+)
+"""Names of captures: what has one and cannot be read may be damaged traffic."""
+
+_PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$", re.IGNORECASE)
+
+
+class _Facts(NamedTuple):
+    """Times (ns) and number of the sane records of a file, as far as it was read; malformed records beside them, and
+    the digests of its bytes, as they are and decompressed, and its long silences, each as begin and end."""
+
+    first: int | None = None
+    last: int | None = None
+    packets: int | None = None
+    malformed: int = 0
+    digests: str = ""
+    silences: tuple[int, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What the ledger keeps of them."""
+        known = {"first": self.first, "last": self.last, "packets": self.packets}
+        return {**known, "digests": self.digests or None, "silences": self.silences}
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A capture of the lake, as a file may be found again in it: by path and size, or by its digest."""
+
+    link: str
+    size: int
+    ingested_at: int
+    sha256: str
+    growing: bool
+
+
+def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) -> int:
+    """Looks into the folders of all links once, and writes what has changed in one commit.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake.
+        clock: returns the current time, ns.
+
+    Returns:
+        The number of files about which the ledger says something new.
+
+    Raises:
+        ConfigError: a pattern has an unknown field.
+        LakeError: the ledger cannot be read or written.
+    """
+    if not any(settings.captures for settings in config.links.values()) and not read_seen(lake):
+        return 0
+    found = listing(config)
+    claimed: dict[str, list[str]] = {}
+    for link, settings in sorted(config.links.items()):
+        if settings.captures is not None:
+            for path in files_of(settings, 0, END_OF_TIME):
+                claimed.setdefault(str(path), []).append(link)
+    with changing(lake) as held:
+        looked = _Look(lake, config, found, claimed, clock())
+        return put_seen(held, looked.rows())
+
+
+def record(
+    lake: Lake, config: Config, link: str, results: Iterable[IngestResult], refused: Mapping[Path, LowwaterError]
+) -> None:
+    """Keeps what an ingest did: which files it refused, and that those are read which were not.
+
+    An error of the disk or of the lake says nothing about a file. There is no commit where nothing is new.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake.
+        link: the link that was ingested.
+        results: the files that were taken.
+        refused: file -> why it was not.
+    """
+    errors = {path: error for path, error in refused.items() if not isinstance(error, LakeError)}
+    taken = list(results)
+    told = told_files(lake)
+    named = link if link in config.links else link.partition("/")[0]
+    news = [each for each in taken if _is_news(lake, told.get(key_of(lake, each.path)), each)]
+    if not errors and not news:
+        return
+    reading = _Reading(config)
+    with changing(lake) as held:
+        before = read_seen(lake)
+        rows = []
+        for path, error in errors.items():
+            old, key = before.get(key_of(lake, path)), key_of(lake, path)
+            links = {named, *(old.links if old is not None and old.state == REFUSED else ())}
+            rows.append(_refused(key, path, tuple(sorted(links)), error, reading, named, config))
+        for result in news:
+            old, key = before.get(key_of(lake, result.path)), key_of(lake, result.path)
+            size, written = _looks(result.path)
+            if result.state != "known" and size != result.capture.bytes and not result.capture.growing:
+                continue  # it has changed since: the next look says so
+            rest = (
+                tuple(each for each in old.links if each != named) if old is not None and old.state == REFUSED else ()
+            )
+            if rest:
+                assert old is not None
+                rows.append(replace(old, links=rest))
+                continue
+            state = GROWING if result.capture.growing else READ
+            rows.append(SeenFile(key, state, "", False, (named,), size, written, capture=result.capture.capture))
+        put_seen(held, rows)
+
+
+def _is_news(lake: Lake, told: SeenFile | None, result: IngestResult) -> bool:
+    """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
+    if told is not None:
+        return True
+    if result.state != "known":
+        return False
+    looks = _looks(result.path)
+    if str(result.path) == result.capture.path and looks[1] <= result.capture.ingested_at:
+        return False
+    old = read_seen(lake).get(key_of(lake, result.path))
+    return old is None or old.state != READ or (old.size, old.written) != looks
+
+
+def _looks(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return -1, 0
+    return status.st_size, status.st_mtime_ns
+
+
+def _words(error: LowwaterError) -> str:
+    """Returns the message of an error as the ledger can keep it: any text that is UTF-8."""
+    return error.message.encode("utf-8", "backslashreplace").decode()
+
+
+def _refused(
+    key: str, path: Path, links: tuple[str, ...], error: LowwaterError, reading: _Reading, link: str, config: Config
+) -> SeenFile:
+    size, written = _looks(path)
+    declared = declared_coverage(config.link(link), path) or (None, None)
+    state = EMPTY if size == 0 else REFUSED
+    facts = reading.facts(str(path), link, max(size, 0)) if size > 0 else _Facts()
+    row = SeenFile(key, state, _words(error), True, links, max(size, 0), written, **facts.columns)
+    return replace(row, declared_from=declared[0], declared_to=declared[1])
+
+
+class _Reading:
+    """Reads the times of files that nobody ingests, until a budget is spent.
+
+    Args:
+        config: settings of the lake.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._left = MOST_READ
+        self.options = cache(self._options)
+
+    def _options(self, link: str) -> TableOptions | LowwaterError | None:
+        try:
+            return record_options(self._config, link)
+        except LowwaterError as error:
+            return error
+
+    def facts(self, path: str, link: str, size: int, whole: bool = True) -> _Facts:
+        """Reads the times of a file by the settings of a link; nothing of what is no file of such records.
+
+        Args:
+            path: path or address of the file.
+            link: the link.
+            size: bytes.
+            whole: whether to read the file to its end, if the budget has room for it.
+        """
+        settings, options, file = self._config.link(link), self.options(link), capture_path(path)
+        if isinstance(options, LowwaterError):
+            return _Facts()
+        try:
+            if whole and (size <= self._left or self._left == MOST_READ):  # one file of any size is read
+                self._left -= size
+                if options is None:
+                    return _of(inspect_times(file, settings.jump, settings.skew), settings.skew)
+                return _of(inspect_records(file, options, settings.jump, settings.skew), settings.skew)
+            if options is not None:
+                return _Facts(first_timestamp(file, options, settings.jump))
+            with closing(read(file, settings.jump, _BEGINNING, sha256="").spans()) as spans:
+                return _Facts(next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None))
+        except (LowwaterError, OSError):
+            return _Facts()
+
+
+def _of(facts: CaptureFacts, skew: int) -> _Facts:
+    """Takes the facts of a file that was read; a record far behind the clock is of no time of its own (A1)."""
+    summaries = [each.summary for each in facts.interfaces if each.summary is not None]
+    malformed = sum(each.malformed.total() for each in facts.interfaces)
+    packets = sum(each.packets for each in summaries)
+    digests = _digests(facts.path, bool(facts.summary.compression))
+    silences = facts.interfaces[0].gaps.longest() if len(facts.interfaces) == 1 else ()
+    spans = sorted((start, start + length) for start, length in silences if length >= SILENCE)
+    bounds = tuple(bound for span in spans for bound in span)
+    return _Facts(earliest(facts, skew), largest(facts), packets, malformed, digests, bounds)
+
+
+def _digests(path: Path, packed: bool) -> str:
+    """Returns the SHA-256 of a file, and of what it is decompressed, by which it is known under another name."""
+    found = [digest(path)]
+    if packed:
+        hashed, buffer = hashlib.sha256(), bytearray(1 << 20)
+        with closing(DecompressedSource(open_source(path)[1], False)) as source:
+            while count := source.readinto(memoryview(buffer)):
+                hashed.update(memoryview(buffer)[:count])
+        found.append(hashed.hexdigest())
+    return " ".join(found)
+
+
+class _Look:
+    """One look: judges every file of a listing, by the ledgers where they know it.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake.
+        found: what lies in the folders.
+        claimed: path -> the links whose patterns claim it.
+        now: current time, ns.
+    """
+
+    def __init__(self, lake: Lake, config: Config, found: Listing, claimed: Mapping[str, list[str]], now: int) -> None:
+        self._lake = lake
+        self._config = config
+        self._found = found
+        self._claimed = claimed
+        self._now = now
+        self._real = cache(os.path.realpath)
+        self._before, self._moved_from = self._relocated(read_seen(lake))
+        self._reading = _Reading(config)
+        self._taken: dict[str, list[_Taken]] = {}
+        self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
+        self._packed: set[tuple[str, int, int, int]] = set()  # of packed captures: link, first, packets, plain size
+        for link, captures in read_captures(lake, ingested_links(lake)).items():
+            self._take(link, captures)
+        self._identities = {
+            file.identity: file.name
+            for path in claimed
+            if (file := found.files.get(path)) is not None and file.identity is not None
+        }
+
+    def _relocated(self, before: Mapping[str, SeenFile]) -> tuple[dict[str, SeenFile], list[SeenFile]]:
+        """Returns the rows of before by the paths that their files have now, and those that named other paths: lake or
+        captures were moved, or are elsewhere on this machine."""
+        names = {link: FolderNames(settings) for link, settings in self._config.links.items() if settings.captures}
+        rows, left = dict(before), []
+        for key, row in before.items():
+            place = location(self._lake, key)
+            if place in self._found.files or row.state in (FOLDER, GONE):
+                continue
+            targets = {
+                target
+                for link in row.links
+                if link in names
+                for unclaimed in (False, True)
+                if (target := names[link].moved(place, None, self._is_known(before), unclaimed)) is not None
+            } & self._found.files.keys()
+            named = row.state in (REFUSED, EMPTY) and _stated(place) is not None  # perhaps by somebody, from elsewhere
+            if len(targets) == 1 and not named:
+                own = key_of(self._lake, targets.pop())
+                rows[own] = replace(row, path=own)
+                left.append(rows.pop(key))
+        return rows, left
+
+    def _is_known(self, before: Mapping[str, SeenFile]) -> Callable[[str], bool]:
+        return lambda place: key_of(self._lake, place) in before
+
+    def _take(self, link: str, captures: Captures) -> None:
+        family = link.partition("/")[0]
+        names = ("path", "place", "bytes", "ingested_at", "capture", "sha256", "copies", "growing")
+        facts = ("smallest", "packets", "compression", "unpacked")
+        for path, stored, size, at, capture, sha256, copies, growing, first, packets, packed, unpacked in zip(
+            *(captures.values(name) for name in (*names, *facts)), strict=True
+        ):
+            own = CopiedFile(sha256 or capture, size, at)
+            places = dict.fromkeys(places_of(self._lake, path, stored), own)
+            others = stored_object(copies or "{}").items()
+            places |= {location(self._lake, other): CopiedFile(*copy) for other, copy in others}
+            for place, copy in places.items():
+                taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
+                for spelled in {*spellings([place], self._real)}:
+                    self._taken.setdefault(spelled, []).append(taken)
+                self._digests.setdefault(family, {})[copy.sha256] = place
+            self._digests[family].setdefault(capture, path)
+            if packed and first is not None:
+                self._packed.add((family, first, packets, unpacked or 0))
+
+    def rows(self) -> list[SeenFile]:
+        """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
+        rows: dict[str, SeenFile] = {}
+        for path, links in self._claimed.items():
+            file = self._found.files.get(path) or _stated(path)
+            if file is not None:
+                row = self._of_claimed(file, links)
+                rows[row.path] = row
+        unclaimed: dict[str, list[FoundFile]] = {}
+        for path, file in self._found.files.items():
+            if path not in self._claimed:
+                unclaimed.setdefault(file.folder, []).append(file)
+        problems = dict(self._found.problems)
+        for folder, files in unclaimed.items():
+            if len(files) > MOST_UNCLAIMED:
+                problems[folder] = (
+                    f"holds {len(files):,} files that no pattern claims: only the first {MOST_UNCLAIMED:,} are judged"
+                )
+                files = sorted(files, key=lambda file: file.name)[:MOST_UNCLAIMED]
+            for file in files:
+                row = self._of_unclaimed(file)
+                rows[row.path] = row
+        for folder, why in problems.items():
+            key = key_of(self._lake, folder)
+            owners = tuple(sorted({link for _, link in self._found.links[folder]}))
+            if (old := self._before.get(key)) is not None and old.state == ASIDE:
+                rows[key] = old
+                continue
+            rows[key] = SeenFile(key, FOLDER, why.encode("utf-8", "backslashreplace").decode(), True, owners, 0, 0)
+        return [*self._carried(rows).values(), *self._gone(rows, problems)]
+
+    def _of_claimed(self, file: FoundFile, links: Sequence[str]) -> SeenFile:
+        key = key_of(self._lake, file.path)
+        old = self._before.get(key)
+        same = old is not None and (old.size, old.written) == (file.size, file.written)
+        bare = SeenFile(key, READ, "", False, tuple(links), file.size, file.written)
+        if old is not None and old.state == ASIDE and old.size == file.size:
+            return replace(old, written=file.written)
+        if file.broken:
+            return replace(bare, state=REFUSED, reason="a symbolic link to a file that is not there", unread=True)
+        taken = {link: self._capture(file, link, old if same else None) for link in links}
+        lacking = [link for link, capture in taken.items() if capture is None]
+        first_capture = next((capture for capture in taken.values() if capture is not None), None)
+        if not lacking and first_capture is not None:
+            state = GROWING if any(capture is not None and capture.growing for capture in taken.values()) else READ
+            return replace(bare, state=state, capture=first_capture.sha256)
+        declared = declared_coverage(self._config.link(lacking[0]), capture_path(file.path)) or (None, None)
+        row = replace(bare, unread=True, links=tuple(lacking), declared_from=declared[0], declared_to=declared[1])
+        if same and old is not None and old.state == REFUSED and set(lacking) & set(old.links):
+            return replace(old, links=tuple(sorted(set(lacking) & set(old.links))))
+        if not file.size:
+            return replace(row, state=EMPTY)
+        if same and old is not None and old.state in (NEW, GROWING) and old.unread:
+            facts = _Facts(old.first, old.last, old.packets, 0, old.digests or "", old.silences)
+        elif declared[0] is not None:
+            facts = _Facts()  # its name tells
+        else:
+            facts = self._reading.facts(file.path, lacking[0], file.size)
+        growing = 0 <= self._now - file.written < SETTLED or (
+            declared[0] is not None and declared[1] is not None and declared[0] <= self._now < declared[1]
+        )
+        return replace(row, state=GROWING if growing else NEW, **facts.columns)
+
+    def _captures_at(self, path: str) -> list[_Taken]:
+        """Returns the captures of a path, or of the same one without links in its folders."""
+        return [taken for place in dict.fromkeys(spellings([path], self._real)) for taken in self._taken.get(place, ())]
+
+    def _capture(self, file: FoundFile, link: str, old: SeenFile | None) -> _Taken | None:
+        """Returns the capture of a link that holds a file as it is now; None without one."""
+        family = link.partition("/")[0]
+        for capture in self._captures_at(file.path):
+            if capture.link == family and (capture.growing or self._is_whole(file, capture)):
+                return capture
+        # It was known under another path, or written anew with the same bytes; the ingest that found so told it.
+        if old is not None and old.state == READ and old.capture in self._digests.get(family, ()):
+            return _Taken(family, file.size, 0, str(old.capture), False)
+        return None
+
+    def _is_whole(self, file: FoundFile, capture: _Taken) -> bool:
+        """Whether nothing was written to a file since its ingest; a last write in the future tells nothing."""
+        return capture.size == file.size and not capture.ingested_at < file.written <= self._now
+
+    def _of_unclaimed(self, file: FoundFile) -> SeenFile:
+        key, links = key_of(self._lake, file.path), self._found.candidates(file)
+        old = self._before.get(key)
+        judged = self._judged(links)
+        bare = SeenFile(key, OTHER, "", False, links, file.size, file.written, judged=judged)
+        if old is not None and old.state == ASIDE and old.size == file.size:
+            return replace(old, written=file.written)
+        for capture in self._captures_at(file.path):  # somebody named it
+            if self._is_whole(file, capture):
+                return replace(bare, state=READ, capture=capture.sha256)
+        if old is not None and old.state == REFUSED and (old.size, old.written) == (file.size, file.written):
+            return old  # somebody named it
+        same = old is not None and (old.size, old.written, old.links, old.judged) == (
+            file.size,
+            file.written,
+            links,
+            judged,
+        )
+        if same and old is not None and self._stands(old, file):
+            return old
+        if file.broken:
+            return replace(bare, reason="a symbolic link to a file that is not there")
+        if file.name.startswith("."):
+            return replace(bare, reason="hidden")
+        if file.identity in self._identities:
+            return replace(bare, reason=f"another name of {self._identities[file.identity]}")
+        if not file.size:
+            return replace(bare, state=EMPTY)
+        return self._sniffed(file, bare)
+
+    def _stands(self, old: SeenFile, file: FoundFile) -> bool:
+        """Whether what was found out about a file that has not changed is all that can be."""
+        if old.state == READ:
+            return any(old.capture in digests for digests in self._digests.values())
+        if old.first is not None and old.packets is None:
+            return False
+        if self._same_bytes(old.links, old.digests or ""):
+            return False
+        return old.state in (OTHER, EMPTY, UNCLAIMED) and not (
+            old.reason.startswith("another name of ") and file.identity not in self._identities
+        )
+
+    def _same_bytes(self, links: Sequence[str], digests: str) -> tuple[str, str] | None:
+        """Returns digest and path of the capture of some links that has the bytes of a file; None without one."""
+        for family in {link.partition("/")[0] for link in links}:
+            for sha256 in digests.split():
+                if (path := self._digests.get(family, {}).get(sha256)) is not None:
+                    return sha256, path
+        return None
+
+    def _judged(self, links: Sequence[str]) -> str:
+        """Returns the settings by which a file that no pattern claims is judged, as a text."""
+        texts = []
+        for link in links:
+            options = self._reading.options(link)
+            texts.append(options.layout.protocol if isinstance(options, TableOptions) else self._config.link(link).kind)
+        return " ".join(sorted(set(texts)))
+
+    def _sniffed(self, file: FoundFile, bare: SeenFile) -> SeenFile:
+        """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
+        path, why = capture_path(file.path), ""
+        try:
+            with path.open("rb") if isinstance(path, StoredCapture) else open_regular(path) as opened:
+                opened.read(1)
+        except OSError as error:
+            return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
+        of_packets = [link for link in bare.links if self._reading.options(link) is None]
+        if of_packets:
+            try:
+                open_capture(path)
+            except CaptureError as error:
+                why = _words(error)
+                if _CAPTURE.search(file.name) and not _is_empty(error):
+                    return replace(bare, state=UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
+            else:
+                return self._of_traffic(file, bare, tuple(of_packets))
+        for link in bare.links:
+            options = self._reading.options(link)
+            if isinstance(options, TableOptions) and self._is_of(path, file, link, options):
+                return self._of_traffic(file, bare, (link,))
+        return replace(bare, reason=why.partition("\n")[0][:200] or "no records of a link of its folder")
+
+    def _is_of(self, path: Path, file: FoundFile, link: str, options: TableOptions) -> bool:
+        """Whether a file holds records of a link: named as its files are, and read by its protocol."""
+        families = {_family(pattern) for pattern in self._config.link(link).captures or ()}
+        if "" not in families and _family(file.name) not in families:
+            return False
+        try:
+            if options.kind in LOG_KINDS:
+                log = sniff_log(path)
+                return log is not None and log.protocol == options.layout.protocol
+            return first_timestamp(path, options, self._config.link(link).jump) is not None
+        except (LowwaterError, OSError):
+            return False
+
+    def _of_traffic(self, file: FoundFile, bare: SeenFile, links: tuple[str, ...]) -> SeenFile:
+        whole = self._now - file.written >= SETTLED or file.size <= _SMALL
+        facts = self._reading.facts(file.path, links[0], file.size, whole)
+        if facts.packets == 0 and not facts.malformed:
+            return replace(bare, state=EMPTY, reason="without a record", links=bare.links)
+        if (known := self._same_bytes(bare.links, facts.digests)) is not None:
+            return replace(bare, state=READ, reason=f"the same bytes as {Path(known[1]).name}", capture=known[0])
+        return replace(bare, state=UNCLAIMED, unread=True, **facts.columns)
+
+    def _carried(self, rows: dict[str, SeenFile]) -> dict[str, SeenFile]:
+        """Hands on what a person said of a file that has been moved: by name, size and last write."""
+        moved = {
+            (row.name, row.size, row.written): row
+            for path, row in self._before.items()
+            if row.state == ASIDE and path not in rows
+        }
+        if not moved:
+            return rows
+        return {
+            key: replace(old, path=key) if row.unread and (old := moved.get((row.name, row.size, row.written))) else row
+            for key, row in rows.items()
+        }
+
+    def _gone(self, rows: Mapping[str, SeenFile], problems: Mapping[str, str]) -> list[SeenFile]:
+        """Returns the rows of files that are no longer there. One that nobody read is still missing, unless its bytes
+        are in another file, or in the lake: then it was moved."""
+        gone = [replace(row, state=GONE, reason=row.state, unread=False) for row in self._moved_from]
+        left = [row for path, row in self._before.items() if path not in rows and (row.state != GONE or row.unread)]
+        if not left:
+            return gone
+        bytes_there = {sha256 for row in rows.values() for sha256 in (row.digests or "").split()}
+        new = {(row.size, row.written) for path, row in rows.items() if path not in self._before}
+        aside = {(row.name, row.size, row.written) for row in rows.values() if row.state == ASIDE}
+        unseen = tuple(f"{folder}/" for folder in problems)
+        for row in left:
+            own, place = set((row.digests or "").split()), location(self._lake, row.path)
+            moved = bool(own & bytes_there) or self._is_taken(row) if own else (row.size, row.written) in new
+            if row.state == GONE:
+                if moved:
+                    gone.append(replace(row, unread=False))
+                continue
+            if row.state == ASIDE and (row.name, row.size, row.written) not in aside:
+                continue  # its reason stays visible
+            if row.state != FOLDER and place.startswith(unseen):
+                continue  # nobody could look
+            outside = row.state != FOLDER and place.rpartition("/")[0] not in self._found.links
+            there = outside and _stated(place) is not None
+            if there and row.state in (REFUSED, EMPTY):
+                continue  # somebody named it
+            # Where its folder is no longer one of a link, it is no longer missed.
+            unread = row.unread and row.state != FOLDER and not moved and not there
+            reason = row.reason if row.state == REFUSED else row.state
+            gone.append(replace(row, state=GONE, reason=reason, unread=unread))
+        return gone
+
+    def _is_taken(self, row: SeenFile) -> bool:
+        """Whether the lake has the bytes of a file that is gone, or what they were packed into."""
+        packed = {(link.partition("/")[0], row.first, row.packets, row.size) for link in row.links}
+        return self._same_bytes(row.links, row.digests or "") is not None or bool(packed & self._packed)
+
+
+def _stated(path: str) -> FoundFile | None:
+    """Looks at a file that no listing has; None where there is none."""
+    file = capture_path(path)
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    if not isinstance(file, StoredCapture) and not file.is_file():
+        return None
+    return FoundFile(path, status.st_size, status.st_mtime_ns, (status.st_dev, status.st_ino))
+
+
+def _family(name: str) -> str:
+    """Returns the ending of a name that says what is in it, whatever numbers and compression follow.
+
+    Example:
+        >>> _family("eve.json.1.gz"), _family("conn.%Y-%m-%d.log*"), _family("conn")
+        ('.json', '.log', '')
+    """
+    plain = _PACKED.sub("", name.rpartition("/")[2].rstrip("*"))
+    endings = [part for part in re.split(r"\.", plain)[1:] if re.fullmatch(r"[A-Za-z]\w*", part)]
+    return f".{endings[-1].lower()}" if endings else ""
+
+
+def _is_empty(error: CaptureError) -> bool:
+    return "empty file" in error.message
+
+
+# Files that somebody sets aside for ever, with a reason that stays visible.
+
+SHOWN = 5
+"""Most files that a message names."""
+
+
+def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, person: str) -> list[SeenFile]:
+    """Sets files aside: no ingest takes them by a pattern, and no interval lacks them any more.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake.
+        names: paths of files, names of files that are not read, or patterns of either; also of files that are gone.
+        reason: why, in the words of the person.
+        person: who decided it.
+
+    Returns:
+        The files.
+
+    Raises:
+        ConfigError: a name fits no file, or only files that are in the lake.
+    """
+    look(lake, config)
+    with changing(lake) as held:
+        rows = [
+            replace(row, state=ASIDE, reason=reason, person=person, unread=False)
+            for row in _chosen(lake, names, lambda row: not _is_read(row), "is in the lake, and read")
+        ]
+        put_seen(held, rows)
+    return rows
+
+
+def undo(lake: Lake, config: Config, names: Sequence[str]) -> list[SeenFile]:
+    """Takes back that files were set aside; arguments as of `set_aside`. The next look judges them anew.
+
+    Raises:
+        ConfigError: a name fits no file that is set aside.
+    """
+    look(lake, config)
+    with changing(lake) as held:
+        rows = _chosen(lake, names, lambda row: row.state == ASIDE, "is not set aside")
+        # Gone, unless the look finds it: a file that is there is judged as one that was never seen.
+        put_seen(held, (replace(row, state=GONE, person=None, unread=True) for row in rows))
+    look(lake, config)
+    with changing(lake) as held:  # those in no folder of a link, which no look finds
+        after = read_seen(lake)
+        left = [after[row.path] for row in rows if after[row.path].state == GONE and _is_there(lake, row)]
+        put_seen(held, (replace(row, state=REFUSED, reason=f"it was set aside: {row.reason}") for row in left))
+    return rows
+
+
+def _is_there(lake: Lake, row: SeenFile) -> bool:
+    try:
+        capture_path(location(lake, row.path)).stat()
+    except OSError:
+        return False
+    return True
+
+
+def _is_read(row: SeenFile) -> bool:
+    return row.state in (READ, GROWING) and not row.unread
+
+
+def _chosen(lake: Lake, names: Iterable[str], fits: Callable[[SeenFile], bool], why: str) -> list[SeenFile]:
+    rows = read_seen(lake)
+    chosen: dict[str, SeenFile] = {}
+    for name in names:
+        found = _found(lake, name)
+        if not found:
+            known = sorted(row.name for row in rows.values() if row.unread)[:SHOWN]
+            raise ConfigError(
+                f"{name}: no file of this name was seen in the folders of the links",
+                f"not read are {', '.join(known)}" if known else "`lowwater status` names the files that are not read",
+            )
+        of_kind = [row for row in found if fits(row)]
+        if not of_kind:
+            raise ConfigError(
+                f"{name}: {'every such file' if len(found) > 1 else 'the file'} {why}",
+                "`lowwater status` lists the files that are not read, and those that are set aside",
+            )
+        chosen |= {row.path: row for row in of_kind}
+    return list(chosen.values())
+
+
+def _found(lake: Lake, name: str) -> list[SeenFile]:
+    """Returns the files of the ledger that a path, a name or a pattern of either names."""
+    rows = read_seen(lake)
+    if (row := rows.get(key_of(lake, name))) is not None:
+        return [row]
+    if not glob.has_magic(name):
+        return [row for row in rows.values() if row.name == name and row.state != EMPTY] or [
+            row for row in rows.values() if row.name == name
+        ]
+    pattern = os.path.abspath(name) if "/" in name and "://" not in name else name
+    return [row for row in rows.values() if fnmatchcase(location(lake, row.path) if "/" in name else row.name, pattern)]

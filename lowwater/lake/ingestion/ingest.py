@@ -1,37 +1,137 @@
-"""Ingest: the first stage of the pipeline. Tasks survey and decode captures; a commit makes each file visible.
-
-Files become visible in portions: their packets and malformed rows are committed under the names of their attempts. Then
-the rows of `captures` name these attempts, in one commit. Then replaced files are removed. Readers follow the ledger,
-so a crash between two commits shows either the old captures of a portion or the new ones, and a retry clears the rest.
+"""Ingest: the first stage of the pipeline. Tasks survey and decode captures; a commit makes each file visible;
+leftovers are removed.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
 
 from lowwater.capture.tables.reader import TableOptions, TaskMap, each_on_threads
 from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
-from lowwater.lake.files.rotation import declared_coverage
+from lowwater.lake.compaction import tidy_ledgers
+from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
-from lowwater.lake.ingestion.cleaning import Tidiness, clean
-from lowwater.lake.ingestion.looking import record
+from lowwater.lake.ingestion.folders import record
 from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
-from lowwater.lake.joins import tidy_ledgers
-from lowwater.lake.layout import Lake, make_records_table
-from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.shared import shared_notes
+from lowwater.lake.layout import MALFORMED, Lake, make_records_table
+from lowwater.lake.ledgers.captures import read_captures, shared_notes
 from lowwater.lake.locks import handed_over, hold
-from lowwater.lake.tables import fence_off
+from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.link_names import FORM, family_of, is_link_name
+from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
+from lowwater.storage.object_paths import ObjectPath
 
-__all__ = ["IngestResult", "ingest"]
+# What dead attempts and replaced captures left. Removed under the lock of an ingest, after it has read or changed the
+# ledger: no reader uses files outside of the ledger.
+
+
+def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
+    """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
+
+    Args:
+        lake: the lake.
+        link: the link, without an interface.
+        attempts: attempts in the ledger.
+
+    Raises:
+        LakeError: if the lake cannot be written.
+    """
+    # A link that had other records before may have left files in both tables.
+    for table in (lake.packets, lake.records(link)):
+        _clean_table(lake, table, safe_name(link), attempts)
+    _clean_malformed(lake, link, attempts)
+
+
+class Tidiness:
+    """Whether nothing is left of dead attempts of a link: in a store, where to look takes a list of all its files.
+
+    Args:
+        lake: the lake.
+        link: the link, without an interface.
+
+    Attributes:
+        stored: whether that is noted.
+    """
+
+    def __init__(self, lake: Lake, link: str) -> None:
+        self._note = lake.source / "_ingests" / safe_name(link)
+        self.stored = isinstance(self._note, ObjectPath)
+
+    def is_known(self) -> bool:
+        """Whether the last ingest ended well, so that there is nothing to clean."""
+        with suppress(FileNotFoundError):
+            return self.stored and paths.read(self._note) == _TIDY
+        return False
+
+    def begin(self) -> None:
+        """Notes that files may be left from now on."""
+        if self.stored:
+            paths.write(self._note, b"at work")
+
+    def end(self) -> None:
+        """Notes that none are left."""
+        if self.stored:
+            paths.write(self._note, _TIDY)
+
+
+_TIDY = b"nothing is left"
+_OWN = re.compile("[0-9a-f]{12}")
+"""Names of attempts. Another program that joins files names them otherwise, and may have left no other copy of rows."""
+
+
+def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
+    own = f"link={name}"
+    folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
+    stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
+    ended = ((path, _attempt(path.name)) for path in stored)
+    on_disk = [path for path, attempt in ended if _OWN.fullmatch(attempt) and attempt not in attempts]
+    if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
+        dead = {path.relative_to(table).as_posix() for path in on_disk}
+        swap_files(
+            table, [], lambda version: [row for row in live_files(version) if row["path"] in dead], fence=lake.fence
+        )
+    try:
+        for path in on_disk:
+            paths.remove(path)
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be removed: {error.strerror}", "check that the lake is writable") from error
+
+
+def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
+    attempt_names = pa.array(sorted(attempts), pa.string())
+    of_link = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+    stray = read_rows(lake.malformed, MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
+    if stray.num_rows:
+        links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
+        dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
+        commit(
+            lake.malformed,
+            lambda table, options: table.delete(f"link IN ({links}) AND attempt IN ({dead})", **options),
+            lake.fence,
+        )
+
+
+def _attempt(name: str) -> str:
+    return PurePath(name).stem.rpartition("-")[2]
+
+
+# Files become visible in portions: their packets and malformed rows are committed under the names of their attempts.
+# Then the rows of `captures` name these attempts, in one commit. Then replaced files are removed. Readers follow the
+# ledger, so a crash between two commits shows either the old captures of a portion or the new ones, and a retry
+# clears the rest.
 
 SHOWN = 10
 """Most files that a message names."""

@@ -1,14 +1,18 @@
-"""Packing: the task of a worker that writes chunks of a capture as parquet files of `packets/`.
-
-Called by ingest through its runner, in a thread or a Spark worker. It commits nothing and opens no Delta table.
+"""Packing: the task of a worker that writes chunks of a capture, or of a file of records, as parquet files; tasks of
+other machines get their bytes through the lake.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -17,18 +21,275 @@ from lowwater.capture.formats.division import CaptureChunk, read_chunk
 from lowwater.capture.headers.batches import Memory
 from lowwater.capture.reader import BATCH, read
 from lowwater.capture.records.facts import CaptureSummary, Interface
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
-from lowwater.lake.ingestion.handover import SentPart, received, renamed
-from lowwater.lake.ingestion.hours import by_hour
-from lowwater.lake.ingestion.interfaces import MOST_INTERFACES, parted
-from lowwater.lake.ingestion.record_files import RecordFile, write_records
-from lowwater.lake.ingestion.survey import DAMAGE, FailedTask, damage_table
-from lowwater.lake.parquet.writer import FileWriter, PageBuffers, UnfinishedFile
+from lowwater.instants import HOUR
+from lowwater.lake.ingestion.survey import DAMAGE, MOST_INTERFACES, FailedTask, damage_table, parted
+from lowwater.lake.parquet import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
 from lowwater.storage import paths
 from lowwater.storage.failures import lake_error, passing
+from lowwater.storage.object_paths import ObjectPath
+
+
+def by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields slices of a batch by hour of arrival; arrivals never decrease."""
+    arrivals = batch.column("arrival").to_numpy()
+    start = 0
+    while start < len(arrivals):
+        hour = int(arrivals[start]) // HOUR
+        stop = int(arrivals.searchsorted((hour + 1) * HOUR))
+        yield hour, batch.slice(start, stop - start)
+        start = stop
+
+
+# Files of records that are no packets: a file for each hour.
+
+RECORD_FILE_ROWS = 1 << 19
+"""Rows after which another file begins. A file is one row group: its pages wait in memory until then."""
+
+RECORD_PAGE_ROWS, PAGE_BYTES = 1 << 16, 16 << 20
+"""Rows, or bytes of them, of which a page is made: they wait in memory until then."""
+
+MOST_PAGES = 2
+"""Pages of a file that wait for the thread that makes them, beside the one that it makes."""
+
+RECORD_FILE_BYTES = 128 << 20
+"""Bytes of records after which another file begins, whatever its rows: their pages and texts wait in memory until it
+is written."""
+
+BOUNDED = ("position", "arrival", "timestamp")
+"""Columns with statistics."""
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A written file, before its commit.
+
+    Attributes:
+        path: path relative to the table.
+        hour: hour of the arrival of its records.
+        rows: number of records.
+        size: size in bytes.
+        smallest: smallest value of the columns BOUNDED.
+        largest: largest value of the columns BOUNDED.
+    """
+
+    path: str
+    hour: int
+    rows: int
+    size: int
+    smallest: dict[str, int]
+    largest: dict[str, int]
+
+    def whole(self, identity: str, table: PurePath) -> RecordFile:
+        """Returns the file itself: it has its place already."""
+        return self
+
+    def of(self, identity: str, table: PurePath) -> DataFile:
+        """Returns the file for its commit; it has its identity and its place already."""
+        return DataFile(self.path, self.size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)
+
+
+class WrittenRecords(NamedTuple):
+    """The records of a file: written files in order, malformed records (`capture.tables.reader.DAMAGE`), summary."""
+
+    files: list[RecordFile]
+    damage: pa.Table
+    summary: CaptureSummary
+
+
+POOL = "jemalloc"
+"""Memory pool of Arrow; its default one gives pages back to the kernel and takes them again for each block (ADR 15)."""
+
+
+@cache
+def use_pool() -> None:
+    """Makes POOL the pool of this process, once, unless the environment names another or Arrow was built without it."""
+    if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ and POOL in pa.supported_memory_backends():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+
+
+def write_records(
+    path: Path,
+    options: TableOptions,
+    max_jump: int,
+    digests: tuple[str, str],
+    table: PurePath,
+    name: str,
+    growing: bool = False,
+) -> WrittenRecords:
+    """Reads a file and writes its records.
+
+    Args:
+        path: the file.
+        options: how its records are read.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns.
+        digests: sha256 of the file, and identity of the capture.
+        table: directory of the table.
+        name: name of the files relative to the table, with `{hour}` and `{number}`.
+        growing: whether the file is still being written.
+
+    Raises:
+        CaptureError: the file cannot be read.
+        OSError: a file cannot be written.
+    """
+    use_pool()
+    sha256, identity = digests
+    reader = RecordReader(path, options, max_jump, sha256, growing, dictionaries=True)
+    files: list[Future[RecordFile]] = []
+    with ThreadPoolExecutor(1) as pool:
+        writer: _Writer | None = None
+        scratch = PageBuffers()
+        for batch in reader:
+            for hour, part in by_hour(batch):
+                if writer is not None and (writer.hour != hour or writer.full):
+                    files.append(writer.close())
+                    writer = None
+                    if len(files) > 1:  # one file is finished while the next one is read, so that memory is bounded
+                        files[-2].result()
+                if writer is None:
+                    file = name.format(hour=hour, number=len(files))
+                    writer = _Writer(pool, scratch, table, file, hour, identity, reader.schema, options.layout.clock)
+                writer.add(part)
+        if writer is not None:
+            files.append(writer.close())
+        written = [file.result() for file in files]
+    assert reader.summary is not None
+    return WrittenRecords(written, reader.malformed, reader.summary)
+
+
+class _Writer:
+    """A file that is being written by another thread, while the next records are read.
+
+    Args:
+        pool: the thread.
+        scratch: its work memory.
+        table: directory of the table.
+        path: path of the file relative to the table.
+        hour: hour of the arrival of its records.
+        identity: identity of their capture.
+        columns: schema of the records.
+        clock: column of their clock.
+    """
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        scratch: PageBuffers,
+        table: PurePath,
+        path: str,
+        hour: int,
+        identity: str,
+        columns: pa.Schema,
+        clock: str,
+    ) -> None:
+        self.hour = hour
+        self.rows = 0
+        self.size = 0
+        self._pool, self._scratch, self._path, self._target = pool, scratch, path, table / path
+        self._identity = identity
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._pages: deque[Future[None]] = deque()
+        self._writer = FileWriter(columns, (*BOUNDED, clock), BOUNDED)
+
+    @property
+    def full(self) -> bool:
+        """Whether the next records go into another file."""
+        return self.rows >= RECORD_FILE_ROWS or self.size >= RECORD_FILE_BYTES
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds records of the hour."""
+        self.rows += batch.num_rows
+        self.size += batch.nbytes
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= RECORD_PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
+            self._flush()
+
+    def close(self) -> Future[RecordFile]:
+        """Lets the thread finish the file."""
+        self._flush()
+        return self._pool.submit(self._finish)
+
+    def _flush(self) -> None:
+        # Few pages wait for the thread, so that memory is bounded, and the thread has work while a file is finished.
+        while len(self._pages) > MOST_PAGES:
+            self._pages.popleft().result()
+        if self._waiting:
+            self._pages.append(self._pool.submit(self._write, self._waiting))
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def _write(self, batches: list[pa.RecordBatch]) -> None:
+        self._writer.add(batches, self._scratch)
+
+    def _finish(self) -> RecordFile:
+        for page in self._pages:
+            page.result()  # raises its error
+        size = self._writer.write(paths.draft(self._target)).finish({"capture": self._identity})
+        paths.place(self._target)
+        bounds = {name: self._writer.bounds(name) for name in BOUNDED}
+        smallest, largest = ({name: ends[side] for name, ends in bounds.items()} for side in (0, 1))
+        return RecordFile(self._path, self.hour, self.rows, size, smallest, largest)
+
+
+# The bytes of a capture, for tasks on other machines.
+
+
+@dataclass(frozen=True)
+class SentPart:
+    """Bytes of a capture in the lake.
+
+    Attributes:
+        place: file of the lake with them, of which a task removes its copy; None where the capture is in a store.
+        begin: offset of the first of them in the capture.
+    """
+
+    place: PurePath | None
+    begin: int
+
+
+def send(task: PackTask, folder: PurePath, sha256: str) -> PackTask:
+    """Puts the bytes that a task reads into the lake; returns the task that reads them there.
+
+    Args:
+        task: a task of this machine.
+        folder: folder of the lake for this ingest.
+        sha256: digest of the capture.
+
+    Raises:
+        OSError: if the capture cannot be read, or the lake cannot be written.
+    """
+    if isinstance(task.path, ObjectPath):  # tasks on other machines read it in ranges, as this one does
+        return replace(task, sha256=sha256, sent=SentPart(None, 0))
+    place = folder / f"{task.attempt}-{task.number:06}.part"
+    begin, end = (task.chunks[0].begin, task.chunks[-1].end) if task.chunks else (0, None)
+    paths.send(task.path, begin, end, place)
+    return replace(task, sha256=sha256, sent=SentPart(place, begin))
+
+
+def received(task: PackTask) -> tuple[PackTask, Path | None]:
+    """Brings the bytes of a task to this machine; returns the task that reads them, and the file with them, if any."""
+    if task.sent is None or task.sent.place is None:
+        return task, None
+    file = paths.local(task.sent.place)
+    if task.chunks is None:
+        return replace(task, path=file), file
+    chunks = tuple(replace(chunk, held=file, base=task.sent.begin) for chunk in task.chunks)
+    return replace(task, chunks=chunks), file
+
+
+def renamed(error: LowwaterError, file: Path, capture: Path) -> LowwaterError:
+    """Lets an error name the capture as its user knows it."""
+    error.message = error.message.replace(str(file), str(capture))
+    error.args = tuple(text.replace(str(file), str(capture)) if isinstance(text, str) else text for text in error.args)
+    return error
+
+
+# The task. It commits nothing and opens no Delta table, so it may run in a thread or in a Spark worker, and again.
 
 FILE_ROWS = 1 << 19
 """Rows after which a file is written, as one row group: its pages wait in memory until then."""
@@ -42,8 +303,6 @@ FILE_BYTES = 128 << 20
 MOST_WAITING, MOST_BYTES = 1 << 19, 256 << 20
 """Most rows, and most bytes of frames and texts, that wait in all files of a task together."""
 
-BOUNDED = ("position", "arrival", "timestamp")
-"""Columns with statistics."""
 
 COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_number")
 """Columns with small differences, or with too many values for a dictionary."""

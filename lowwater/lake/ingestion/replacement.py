@@ -1,18 +1,17 @@
-"""Files of a link in the ledger, and which of them a new file replaces (SEMANTICS T1, T5).
-
-Used by ingest, under its lock. A file is the rows of one attempt: one row, or a row for every interface.
-"""
+"""Files of a link in the ledger, and which of them a new file replaces (SEMANTICS T1, T5)."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for_rows
 from lowwater.capture.reader import DECODER_VERSION
@@ -20,15 +19,80 @@ from lowwater.capture.tables.reader import READER_VERSION, TableOptions
 from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
-from lowwater.lake.files.rotation import covers_key
-from lowwater.lake.ingestion.lookup import Places, Spans
+from lowwater.lake.files.patterns import covers_key
 from lowwater.lake.ingestion.survey import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
-from lowwater.lake.ledgers.places import FolderNames, is_there, key_of, places_of, spellings
+from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings
 from lowwater.link_names import below, family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
+
+# A file is compared with the few that it may replace or overlap, and not with thousands.
+
+T = TypeVar("T")
+
+
+class Places(Generic[T]):
+    """Things by keys: each has several, and several things may have one key."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Hashable, dict[str, T]] = defaultdict(dict)
+
+    def add(self, name: str, thing: T, keys: Iterable[Hashable]) -> None:
+        """Adds a thing by its name, under each of its keys."""
+        for key in keys:
+            self._by_key[key][name] = thing
+
+    def remove(self, name: str, keys: Iterable[Hashable]) -> None:
+        """Removes what `add` has added."""
+        for key in keys:
+            del self._by_key[key][name]
+            if not self._by_key[key]:
+                del self._by_key[key]
+
+    def find(self, keys: Iterable[Hashable]) -> list[T]:
+        """Returns the things that have one of some keys, each once."""
+        found: dict[str, T] = {}
+        for key in keys:
+            found.update(self._by_key.get(key, {}))
+        return list(found.values())
+
+
+class Spans(Generic[T]):
+    """Ranges of time with a thing each, and those of them that meet a range.
+
+    Ranges of about one length lie in one list, in order. So a long range among short ones does not make the short ones
+    be looked through.
+    """
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        self._things: dict[str, T] = {}
+
+    def add(self, name: str, thing: T, begin: int, end: int) -> None:
+        """Adds a thing by its name; an empty range meets nothing."""
+        if begin < end:
+            insort(self._by_size[(end - begin).bit_length()], (begin, end, name))
+            self._things[name] = thing
+
+    def remove(self, name: str, begin: int, end: int) -> None:
+        """Removes what `add` has added."""
+        if begin < end:
+            ranges = self._by_size[(end - begin).bit_length()]
+            del ranges[bisect_left(ranges, (begin, end, name))]
+            del self._things[name]
+
+    def meeting(self, begin: int, end: int) -> Iterator[T]:
+        """Yields the things whose ranges share an instant with [begin, end)."""
+        for size, ranges in self._by_size.items():
+            first = bisect_right(ranges, (begin - (1 << size),))
+            for start, stop, name in ranges[first : bisect_left(ranges, (end,))]:
+                if start < end and stop > begin:
+                    yield self._things[name]
+
+
+# Under the lock of an ingest. A file is the rows of one attempt: one row, or a row for every interface.
 
 Coverage = tuple[int, int]
 

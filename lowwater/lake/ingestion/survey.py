@@ -1,20 +1,19 @@
-"""Survey of a capture file before its packets are decoded: digest, chunks, malformed rows; and comparison of prefixes.
-
-First task of ingest, on a worker. A plain file is hashed and divided in one pass. A compressed file is only hashed: it
-is decoded while it is decompressed.
-"""
+"""Survey of a capture before its packets are decoded: digest, chunks, malformed rows, the links of its interfaces."""
 
 from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats.capture_file import FILE_HEADER
@@ -23,9 +22,17 @@ from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexi
 from lowwater.capture.formats.sources import Source, open_source
 from lowwater.capture.identify import digests_of_records
 from lowwater.capture.reader import digest
+from lowwater.capture.records.facts import Interface, InterfaceSummary
 from lowwater.capture.records.malformed import REASONS, MalformedRows
+from lowwater.capture.records.sanity import MOST_MEDIANS, Median, longest_lull
+from lowwater.catalog.time import arrival_times
+from lowwater.config import section_of
 from lowwater.errors import CaptureError, LowwaterError
+from lowwater.link_names import below, family_of
 from lowwater.storage.failures import hint_of, passing
+
+# A plain file is hashed and divided in one pass. A compressed file is only hashed: it is decoded while it is
+# decompressed.
 
 _PIECE = 1 << 20
 
@@ -206,3 +213,155 @@ def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
             f"{path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
         ) from error
     return left == 0 and hashed.hexdigest() == sha256
+
+
+# An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.
+# Interfaces of one name are one link, as all are with `interfaces = "one"`.
+
+MOST_INTERFACES = MOST_MEDIANS
+"""Most interfaces of a capture that become links: each has a partition of its own in every table."""
+
+
+def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[str]:
+    """Names the link of every interface of a capture.
+
+    Args:
+        link: link that the capture is ingested for.
+        names: names of its interfaces, as `facts.Interface` has them.
+        path: path of the capture, for the message.
+        one: whether all interfaces are one link.
+
+    Raises:
+        CaptureError: if there are too many interfaces, or the link is itself the link of an interface.
+
+    Example:
+        >>> link_names("main", ["eth0", "", "eth0"], Path("a.pcapng"), False)
+        ['main/eth0', 'main', 'main/eth0']
+    """
+    if one:
+        return [link] * len(names)
+    several = len(set(names))
+    if several > 1 and (len(names) > MOST_INTERFACES or "/" in link):
+        family = family_of(link)
+        why, remedy = f"and {link!r} is the link of one", f"ingest it for link {family!r}"
+        if len(names) > MOST_INTERFACES:
+            why = f"more than the {MOST_INTERFACES} that may be links"
+            remedy = (
+                f'set interfaces = "one" in {section_of(family)} of lowwater.toml, and ingest it for link {family!r}'
+            )
+        raise CaptureError(f"{path}: has {several} interfaces, {why}", remedy)
+    return [below(link, name) for name in names]
+
+
+def parted(
+    batches: Iterable[tuple[Interface, pa.RecordBatch]], clocks: Mapping[str, int], one: bool
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Merges batches of interfaces that are one link, in file order. Yields the name of the interface with each batch.
+
+    Args:
+        batches: as from `read_chunk` and `CaptureReader.by_interface`: by record span, and in a span by interface.
+        clocks: name -> largest sane timestamp before them over all interfaces of this name, ns.
+        one: whether all interfaces are one link; its name is empty.
+    """
+    now, waiting, last = dict(clocks), dict[str, list[pa.RecordBatch]](), -1
+    for interface, batch in batches:
+        if interface.index <= last:
+            yield from _settled(waiting, now)
+        last = interface.index
+        if one or interface.shared:
+            waiting.setdefault("" if one else interface.name, []).append(batch)
+        else:
+            yield interface.name, batch
+            now[interface.name] = batch.column("arrival")[-1].as_py()
+    yield from _settled(waiting, now)
+
+
+def _settled(waiting: dict[str, list[pa.RecordBatch]], clocks: dict[str, int]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    for name, batches in waiting.items():
+        joined = _in_order(batches, clocks.get(name, -1))
+        clocks[name] = joined.column("arrival")[-1].as_py()
+        yield name, joined
+    waiting.clear()
+
+
+def _in_order(batches: list[pa.RecordBatch], clock: int) -> pa.RecordBatch:
+    if len(batches) == 1 and batches[0].column("arrival")[0].as_py() >= clock:
+        return batches[0]
+    table = pa.Table.from_batches(batches)
+    table = table.take(pc.sort_indices(table, [("position", "ascending")]))
+    arrived = pa.array(arrival_times(table.column("timestamp").to_numpy(), clock))
+    at = table.schema.get_field_index("arrival")
+    return table.set_column(at, table.schema.field(at), arrived).combine_chunks().to_batches()[0]
+
+
+@dataclass(frozen=True)
+class MergedInterfaces:
+    """Several interfaces as one: their summary, and their malformed rows with the clock of all interfaces."""
+
+    summary: InterfaceSummary
+    damage: pa.Table
+
+
+def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], damage: pa.Table) -> MergedInterfaces:
+    """Merges the summaries of several interfaces into one, by a pass over the written packets.
+
+    Args:
+        parts: summaries of the interfaces.
+        files: files with all packets of these interfaces, in order of position.
+        damage: malformed rows of these interfaces, schema `DAMAGE`.
+
+    Returns:
+        A summary under the first interface; its link type is `mixed` if they differ, and its name empty.
+    """
+    rows = _Rows(damage)
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=["position", "arrival", "timestamp"], use_threads=False):
+                rows.add(*(column.to_numpy() for column in batch.columns))
+    types = {part.interface.link_type for part in parts}
+    names = {part.interface.name for part in parts}
+    name = names.pop() if len(names) == 1 else ""
+    head = replace(parts[0].interface, link_type=types.pop() if len(types) == 1 else "mixed", name=name)
+    summary = InterfaceSummary(
+        interface=head,
+        packets=sum(part.packets for part in parts),
+        undecoded=sum(part.undecoded for part in parts),
+        malformed=sum(part.malformed for part in parts),
+        first=rows.first,
+        last=rows.last,
+        smallest=min((part.smallest for part in parts if part.smallest is not None), default=None),
+        largest=max((part.largest for part in parts if part.largest is not None), default=None),
+        median=rows.median.value(),
+        lull=rows.lull if rows.first is not None else None,
+    )
+    rows.median.close()
+    return MergedInterfaces(summary, rows.damage())
+
+
+class _Rows:
+    """Facts from a pass over the packets of a capture: first and last timestamp, median, clocks of malformed rows."""
+
+    def __init__(self, damage: pa.Table) -> None:
+        self.first: int | None = None
+        self.last: int | None = None
+        self.lull = 0
+        self._clock = -1
+        self.median = Median()
+        self._damage = damage
+        # A row without a position lies behind all packets.
+        places = pc.fill_null(damage.column("position"), np.iinfo(np.int64).max)
+        self._places: NDArray[np.int64] = places.to_numpy()
+        self._clocks = np.full(len(self._places), -1, np.int64)
+
+    def add(self, positions: NDArray[np.int64], arrivals: NDArray[np.int64], stamps: NDArray[np.int64]) -> None:
+        self.first = int(stamps[0]) if self.first is None else self.first
+        self.last = int(stamps[-1])
+        self.lull, self._clock = longest_lull(arrivals, self._clock, self.lull), int(arrivals[-1])
+        self.median.add(stamps)
+        before = np.searchsorted(positions, self._places)
+        self._clocks = np.where(before > 0, arrivals[before - 1], self._clocks)
+
+    def damage(self) -> pa.Table:
+        arrivals = pa.array(self._clocks, pa.int64(), mask=self._clocks < 0)
+        at = DAMAGE.get_field_index("arrival")
+        return self._damage.set_column(at, DAMAGE.field(at), arrivals)

@@ -1,29 +1,419 @@
-"""What is known to be missing of a link in a range of time: the one place that says why an interval is not `done`.
-
-Gaps in coverage are not here: they decide whether a run starts (`coverage`). What is here lets it start, and makes what
-it publishes `incomplete` (SEMANTICS T6). Runs, the states of intervals, plans and audits ask `missing`. A new kind of
-missing records is a function in SOURCES. Rows and digests depend on none of it.
-"""
+"""What is known to be missing of a link in a range of time: the one place that says so."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import accumulate
+from operator import itemgetter
+from pathlib import PurePath
+from typing import Any
 
-from lowwater.config import Config
+import numpy as np
+import pyarrow.parquet as pq
+
+from lowwater.catalog.expr import columns_of
+from lowwater.catalog.time import is_late, promise_at
+from lowwater.config import FILE_NAME, Config, Link, section_of
+from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture
-from lowwater.lake.ledgers.outside import left_out
-from lowwater.lake.ledgers.seen import LONGEST, SeenFile, file_words, seen_links, told_files
-from lowwater.lake.opened import cached_value
-from lowwater.lake.packets import PacketFiles
+from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.files import LONGEST, SeenFile, file_words, seen_links, told_files
+from lowwater.lake.ledgers.intervals import merged
+from lowwater.lake.open_tables import cached_value
+from lowwater.lake.packets import PacketFiles, readable
+from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage.paths import local
+
+# Columns that files of records lack. A tool that calls a column otherwise from one day on leaves NULL in the rows of
+# its old name. Ingest writes both names into the ledger; an interval whose queries read such a column is not plainly
+# done.
 
 SHOWN = 3
-"""Most reasons of a link that a text lists."""
+"""Most files and columns that a text names."""
 
+
+def fields_read(lftas: Sequence[Lfta], link: str) -> set[str]:
+    """Returns the fields of the protocol of a link that LFTAs read."""
+    fields: set[str] = set()
+    for lfta in lftas:
+        if link in lfta.links and lfta.layout is not None:
+            items = [item.expr for item in lfta.keys]
+            columns = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
+            fields |= {field.name for field in lfta.layout.fields if field.stored in columns}
+    return fields
+
+
+def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str:
+    """Returns the columns that a file lacks, and those that nobody knows, as a text; empty if it lacks none.
+
+    Args:
+        capture: the row of the file.
+        fields: the fields that matter; None for all.
+    """
+    lacking = [name for name in capture.absent_fields if fields is None or name in fields]
+    if not lacking:
+        return ""
+    unknown = capture.unknown_columns
+    # A column that has got another name is most like the new one.
+    lacking.sort(key=lambda name: -max(SequenceMatcher(None, name, other).ratio() for other in unknown))
+    verb = "is a column" if len(unknown) == 1 else "are columns"
+    return f"has no {_few(lacking)}, and {_few(unknown)} {verb} that no field reads"
+
+
+def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str], start: int, end: int) -> list[str]:
+    """Returns a line for the files of a link that lack fields which are read; empty for none.
+
+    Args:
+        link: the link, for the text.
+        captures: its captures.
+        fields: the fields that are read.
+        start: first timestamp that is read, ns since the epoch.
+        end: end of what is read, ns since the epoch, exclusive.
+    """
+    if not fields:
+        return []
+    ordered = Captures.of(captures)
+    found = [(ordered[at], words) for at in ordered.meeting(start, end) if (words := absent_words(ordered[at], fields))]
+    if not found:
+        return []
+    (first, words), *others = found
+    more = f", like {len(others):,} more" if others else ""
+    return [f"link {link!r}: {first.path} {words}{more}: NULL where a query reads it"]
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+
+
+# Records outside of the life of their link, or of the declared coverage of their capture: no setting may remove a
+# record from every count (SEMANTICS A1).
+
+
+@dataclass(frozen=True)
+class OutsideCount:
+    """Numbers of records outside, of one capture or several.
+
+    Attributes:
+        early: records before `since` of the link; no run reads them.
+        late: records at or after `until`; no run reads them.
+        uncovered: records within the life of the link that lie outside of the declared coverage by more than the skew,
+            so that disorder at a rotation does not explain them; runs read them.
+    """
+
+    early: int = 0
+    late: int = 0
+    uncovered: int = 0
+
+    @property
+    def unread(self) -> int:
+        """Records that no run reads."""
+        return self.early + self.late
+
+    @property
+    def all(self) -> int:
+        """All records outside."""
+        return self.early + self.late + self.uncovered
+
+    def __add__(self, other: OutsideCount) -> OutsideCount:
+        return OutsideCount(self.early + other.early, self.late + other.late, self.uncovered + other.uncovered)
+
+
+def outside(
+    files: PacketFiles,
+    link: str,
+    captures: Sequence[Capture],
+    settings: Link,
+    start: int = 0,
+    end: int = END_OF_TIME,
+) -> list[tuple[Capture, OutsideCount]]:
+    """Counts, by capture, the records of a link that arrive in [start, end), ns, and lie outside.
+
+    Only files whose statistics cross a bound are read, and of these only the timestamps.
+
+    Args:
+        files: the files of the lake.
+        link: name of the link.
+        captures: all captures of the link, in the order of T1.
+        settings: settings of the link.
+        start: first instant of arrival, ns since the epoch.
+        end: end of the arrivals, ns, exclusive.
+
+    Returns:
+        The captures with such records, and the counts.
+
+    Raises:
+        LakeError: if a file cannot be read.
+    """
+    life = _life(settings)
+    counts = []
+    for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
+        declared = 0, END_OF_TIME
+        if capture.declared is not None:
+            declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
+        count = OutsideCount()
+        for row in _rows(files, link, capture.attempt):
+            count += _of_file(PacketFiles.path(row), link, row, life, declared, (start, end, clock))
+        if count != OutsideCount():
+            counts.append((capture, count))
+    return counts
+
+
+def left_out(
+    files: PacketFiles,
+    captures: Mapping[str, Sequence[Capture]],
+    config: Config,
+    links: Iterable[str],
+    start: int,
+    end: int,
+) -> list[str]:
+    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6).
+
+    Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
+    file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
+
+    Args:
+        files: the files of the lake.
+        captures: link -> all captures, in the order of T1.
+        config: settings of the lake.
+        links: names of the links.
+        start: first instant of arrival, ns since the epoch.
+        end: end of the arrivals, ns, exclusive.
+
+    Returns:
+        A text for each setting that leaves records out; it names the line to change.
+    """
+    texts = []
+    for link in sorted(links):
+        settings = config.link(link)
+        if settings.outside == "accepted":
+            continue
+        ordered, life = Captures.of(captures.get(link, ())), _life(settings)
+        places, firsts, lasts = ordered.beyond(*life)
+        counts = []
+        for at in places[(firsts < end) & (lasts >= start)].tolist():
+            arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
+            for row in _rows(files, link, ordered[at].attempt):
+                whole_time = 0, END_OF_TIME
+                count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
+            counts.append((ordered[at], count))
+        if early := [(capture, count.early) for capture, count in counts if count.early]:
+            begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
+            last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
+            texts.append(_left_out_words(link, settings, "since", cut, early, begin, last, begin))
+        if late := [(capture, count.late) for capture, count in counts if count.late]:
+            last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
+            begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
+            texts.append(_left_out_words(link, settings, "until", cut, late, begin, last, last + 1))
+    return texts
+
+
+def _left_out_words(
+    link: str,
+    settings: Link,
+    name: str,
+    cut: int,
+    counts: Sequence[tuple[Capture, int]],
+    first: int,
+    last: int,
+    better: int,
+) -> str:
+    total, (worst, _) = sum(count for _, count in counts), max(counts, key=itemgetter(1))
+    more = f" and {len(counts) - 1} more" if len(counts) > 1 else ""
+    kind = "packet" if settings.kind == "pcap" else "record"
+    return (
+        f"{section_of(link)} {name} = {format_instant(cut)} of {FILE_NAME} leaves out {total:,} {kind}"
+        f"{'' if total == 1 else 's'} of {worst.path.rpartition('/')[2]}{more}, from {format_instant(first)} to "
+        f'{format_instant(last)}: set {name} = "{format_instant(better)}", or outside = "accepted" if nothing is missed'
+    )
+
+
+def _life(settings: Link) -> tuple[int, int]:
+    return settings.since or 0, END_OF_TIME if settings.until is None else settings.until
+
+
+def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) -> Iterator[tuple[Capture, int]]:
+    """Yields the captures with records that may lie outside and arrive from an instant (ns) on, with their clocks."""
+    smallest, largest = captures.numbers("smallest", -1), captures.numbers("largest", -1)
+    begins, ends = captures.numbers("declared_from", -1), captures.numbers("declared_to", -1)
+    declared, clocks = (begins >= 0) & (ends >= 0), np.array(captures.clocks, np.int64)
+    low = np.where(declared, np.maximum(life[0], begins - skew), max(life[0], 0))
+    high = np.where(declared, np.minimum(life[1], ends + skew), min(life[1], END_OF_TIME))
+    known = (smallest >= 0) & (largest >= 0) & (np.maximum(largest, clocks) >= start)
+    for at in np.flatnonzero(known & ((smallest < low) | (largest >= high))).tolist():
+        yield captures[at], captures.clocks[at]
+
+
+def elsewhere(
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
+) -> list[tuple[Capture, int]]:
+    """Finds captures whose declared coverage meets [start, end), ns, and that hold records of other intervals.
+
+    Args:
+        files: the files of the lake.
+        link: name of the link.
+        captures: all captures of the link, in the order of T1.
+        settings: settings of the link.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+
+    Returns:
+        Captures, and the number of their records outside of their declared coverage by more than the skew, within the
+        life of the link or not, except records that count in this interval.
+
+    Raises:
+        LakeError: if a file cannot be read.
+    """
+    whole_life = settings.model_copy(update={"since": None, "until": None})
+    ordered = Captures.of(captures)
+    begins, ends = ordered.numbers("declared_from", END_OF_TIME), ordered.numbers("declared_to", -1)
+    claiming = [ordered[at] for at in np.flatnonzero((begins < end) & (ends > start)).tolist()]
+    if not (outside_counts := outside(files, link, claiming, whole_life)):
+        return []
+    in_interval = {
+        capture.attempt: count.uncovered for capture, count in outside(files, link, captures, whole_life, start, end)
+    }
+    elsewhere_counts = [
+        (capture, count.uncovered - in_interval.get(capture.attempt, 0)) for capture, count in outside_counts
+    ]
+    return [(capture, count) for capture, count in elsewhere_counts if count]
+
+
+def _of_file(
+    path: PurePath,
+    link: str,
+    row: Mapping[str, Any],
+    life: tuple[int, int],
+    declared: tuple[int, int],
+    arrivals: tuple[int, int, int],
+    skew: int = END_OF_TIME,
+) -> OutsideCount:
+    """Counts the records of a file that are not later than a skew, where some records of the file are inside."""
+    start, end, clock = arrivals
+    least, most = row["min.timestamp"], row["max.timestamp"]
+    first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
+    if last < start or first >= end or (least >= max(life[0], declared[0]) and most < min(life[1], declared[1])):
+        return OutsideCount()
+    if start <= first and last < end:
+        if most < life[0]:
+            return OutsideCount(early=row["num_records"])
+        if least >= life[1]:
+            return OutsideCount(late=row["num_records"])
+    with readable(link, path):
+        table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
+    stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
+    clocks = np.maximum(clocks, clock)
+    stamps = stamps[(clocks >= start) & (clocks < end) & ~is_late(clocks, stamps, skew)]
+    early, late = stamps < life[0], stamps >= life[1]
+    strays = ((stamps < declared[0]) | (stamps >= declared[1])) & ~early & ~late
+    return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
+
+
+def strays(paths: Iterable[PurePath], declared: tuple[int, int]) -> tuple[int, int]:
+    """Counts the records of packet files before the begin, and at or after the end, of a coverage, ns."""
+    before = behind = 0
+    for path in paths:
+        stamps = pq.read_table(local(path), columns=["timestamp"], partitioning=None).column("timestamp").to_numpy()
+        before, behind = before + int((stamps < declared[0]).sum()), behind + int((stamps >= declared[1]).sum())
+    return before, behind
+
+
+def attempt_paths(files: PacketFiles, capture: Capture) -> list[PurePath]:
+    """Paths of the packet files of a capture and link."""
+    return [PacketFiles.path(row) for row in _rows(files, capture.link, capture.attempt)]
+
+
+def _rows(files: PacketFiles, link: str, attempt: str) -> Iterator[Mapping[str, Any]]:
+    return (row for row in files.attempts.get(attempt, ()) if row["partition.link"] == link)
+
+
+def occupied_intervals(
+    files: PacketFiles, captures: Mapping[str, Sequence[Capture]], config: Config, length: int
+) -> list[tuple[int, int]]:
+    """Finds the intervals in which records of links count (A1), by the statistics of the files.
+
+    A sane record lies at most a skew before its arrival; other records count in the interval of their arrival.
+    Malformed records of a capture without packets and coverage have no instant, so no interval; ingest reports them.
+
+    Args:
+        files: the data files of `packets/`.
+        captures: link -> ledger rows in the order of T1.
+        config: settings of the lake, for the skews.
+        length: length of an interval, ns; intervals begin at its multiples.
+
+    Returns:
+        Ranges of numbers of intervals, the end exclusive, in order and disjoint.
+    """
+    numbers: set[tuple[int, int]] = set()
+    for link, link_captures in captures.items():
+        skew = config.link(link).longest_skew
+        ordered = Captures.of(link_captures)
+        clocks = ordered.clocks
+        for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
+            if begin := clocks[at] or (ordered[at].first or ordered[at].covers_from):
+                numbers.add((begin // length, begin // length + 1))
+        for least, last in record_ranges(files, link, ordered, skew):
+            numbers.add((least // length, last // length + 1))
+    return merged(numbers)
+
+
+def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
+    files: by hours, so that a silence within a capture is in none of them.
+
+    Args:
+        files: the data files of `packets/`.
+        link: name of the link.
+        captures: all captures of the link.
+        skew: the longest skew of the link, ns.
+    """
+    for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
+        for row in _rows(files, link, attempt):
+            first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
+            yield min(max(row["min.timestamp"], promise_at(first, skew)), first), last
+
+
+def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
+    """Counts the records outside over all captures of a link, by capture."""
+    (captures,) = read_captures(lake, [link]).values()
+    return outside(PacketFiles.of(lake), link, captures, settings)
+
+
+def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
+    """Describes the records outside of a capture."""
+    texts = []
+    if count.early:
+        texts.append(f"{count.early:,} before since, {format_instant(settings.since or 0)}: in no row")
+    if count.late:
+        texts.append(f"{count.late:,} at or after until, {format_instant(settings.until or 0)}: in no row")
+    if count.uncovered and capture.declared is not None:
+        covers = "/".join(format_instant(bound) for bound in capture.declared)
+        texts.append(f"{count.uncovered:,} outside of its declared coverage, {covers}")
+    return "; ".join(texts)
+
+
+def outside_lines(lake: Lake, config: Config) -> list[str]:
+    """Describes records outside: a line for every link that has some, with their number and the worst capture."""
+    lines = []
+    for link in ingested_links(lake):
+        settings = config.link(link)
+        if counts := lake_records_outside(lake, link, settings):
+            total = sum((count for _, count in counts), OutsideCount())
+            capture, count = max(counts, key=lambda item: item[1].all)
+            text = f"{capture.path.rpartition('/')[2]}: {outside_words(capture, count, settings)}"
+            text += ", accepted" if total.unread and settings.outside == "accepted" else ""
+            more = f"; and {len(counts) - 1} more captures" if len(counts) > 1 else ""
+            lines.append(f"link {link!r}: {total.all:,} records outside: {text}{more}")
+    return lines
+
+
+# Gaps in coverage are not here: they decide whether a run starts (`coverage`). What is here lets it start, and makes
+# what it publishes `incomplete` (SEMANTICS T6). A new kind of missing records is a function in SOURCES. Rows and
+# digests depend on none of it.
 
 FILE, OUTSIDE, ABSENT = "file", "outside", "absent"
 """Kinds of what is missing: files that nobody reads, records that `since` or `until` leaves out, and columns that

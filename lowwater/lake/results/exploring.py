@@ -20,7 +20,7 @@ import pyarrow.dataset as pads
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.opened import at_version, cached_value, existing, newest
+from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results.published_log import commit_digest
 from lowwater.lake.results.sums import ALL, is_key, read_sums
 from lowwater.lake.results.visible import of_query, plain_type

@@ -24,7 +24,7 @@ from lowwater.lake.results.published_log import Act, Range, commit_digest, joine
 from lowwater.lake.results.table_state import TableState, table_state, unfinished
 from lowwater.lake.tables import safe_name
 from lowwater.storage import paths
-from lowwater.storage.leases import Fence, LostError
+from lowwater.storage.locks import Fence, LostError
 
 WAIT = 600.0
 """Most seconds to wait for another publication of the set, which copies files and commits."""

@@ -1,11 +1,10 @@
-"""Publication: the last stage of a run puts the rows of `streams/` into `tables/`.
-
-A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The audited files themselves are
-copied into the table; their rows are not read or written again (docs/adr/0050).
+"""Publication: the last stage of a run puts the rows of `streams/` into `tables/`; an earlier version is published
+again the same way.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,19 +18,19 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.columns.files import HourFiles, instants
 from lowwater.errors import LakeError, LawError
-from lowwater.high.sink.hours import HourFiles
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.described import describe, plain_type
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
-from lowwater.lake.results.instants import TAKEN_OVER
+from lowwater.lake.results.exploring import result_table
 from lowwater.lake.results.published_log import (
     NOTE,
     Act,
     act_of,
     interval_key,
     joined,
+    last_note,
     ledger_ranges,
     next_publication,
 )
@@ -39,21 +38,188 @@ from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of, state_at, table_state
 from lowwater.lake.tables import (
     DataFile,
+    commit,
     create,
+    describe,
     hours,
     lake_errors,
     live_files,
+    open_table,
+    plain_type,
     swap_files,
     with_columns,
     with_constraints,
     with_properties,
 )
 from lowwater.plan.operators import Field
+from lowwater.plan.properties.instant_columns import INSTANT, InstantColumn, instant_columns
 from lowwater.plan.properties.schemas import result_schema
 from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+
+# Tables of older versions get the columns of instants: their files are written again with them. No row changes, so
+# digests stay, and subscribers are told nothing.
+
+TAKEN_OVER: Mapping[str, str] = MappingProxyType({"lowwater.instants": "1"})
+"""Property of a table whose rows all have their instants: of each new one, and of an older one once it is filled."""
+
+FILES = 64
+"""Most files of a commit."""
+
+
+class _ChangedError(Exception):
+    """A run replaced one of the files meanwhile."""
+
+
+def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool = False) -> tuple[int, int]:
+    """Fills the columns of instants of a table that an older version made.
+
+    It may be killed at any moment, and go on later; runs may publish meanwhile.
+
+    Args:
+        lake: the lake.
+        query: an output query.
+        fields: fields of its plan node.
+        dry_run: whether to count only.
+
+    Returns:
+        Number of files that were written again, or would be, and their bytes.
+
+    Raises:
+        LakeError: if the table cannot be read or written.
+    """
+    path = lake.table(query)
+    table, columns = open_table(path), instant_columns(fields)
+    if table is None or not columns:
+        return 0, 0
+    with lake_errors(f"{path}: the instants of its rows cannot be written"):
+        if table.metadata().configuration.get(next(iter(TAKEN_OVER))):
+            return 0, 0
+        fitting = _fitting(table, columns)
+        if dry_run:
+            waiting = list(_waiting(path, table, fitting))
+            return len(waiting), sum(row["size_bytes"] for row in waiting)
+        return _fill(lake, path, fitting)
+
+
+def _fitting(table: DeltaTable, columns: Sequence[InstantColumn]) -> list[InstantColumn]:
+    """Returns the columns whose name no column of another type has, and whose values the table has."""
+    kinds = {field.name.lower(): field.type for field in pa.schema(table.schema().to_arrow())}
+    return [
+        column
+        for column in columns
+        if kinds.get(column.of.lower()) == pa.int64() and kinds.get(column.name.lower(), INSTANT) == INSTANT
+    ]
+
+
+def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple[int, int]:
+    count = size = 0
+    table = open_table(path)
+    assert table is not None
+    with_columns(path, table, pa.schema([pa.field(column.name, INSTANT) for column in columns]))
+    while True:
+        table = open_table(path)
+        assert table is not None
+        waiting = list(_waiting(path, table, columns))
+        for at in range(0, len(waiting), FILES):
+            chosen = waiting[at : at + FILES]
+            try:
+                _rewrite(lake, path, chosen, columns)
+            except _ChangedError:
+                break
+            count += len(chosen)
+            size += sum(row["size_bytes"] for row in chosen)
+        else:
+            break
+    commit(path, _settled)
+    return count, size
+
+
+def _settled(table: DeltaTable, options: dict[str, Any]) -> None:
+    table.alter.set_table_properties(dict(TAKEN_OVER), False, commit_properties=options["commit_properties"])
+
+
+def completed(path: PurePath, file: DataFile, fields: Sequence[Field]) -> DataFile:
+    """Returns a file of rows that is not committed yet, written again if it lacks instants.
+
+    Args:
+        path: folder of the table.
+        file: the file, in the folder.
+        fields: fields of the query.
+    """
+    columns = instant_columns(fields)
+    metadata = pq.read_metadata(paths.local(path / file.path))
+    if not _lacks(metadata, columns):
+        return file
+    row = {"path": file.path, "partition._hour": file.partition["_hour"]}
+    return _filled(path, row, f"times-{uuid.uuid4().hex[:12]}.parquet", columns)
+
+
+def _waiting(path: PurePath, table: DeltaTable, columns: Sequence[InstantColumn]) -> Iterator[dict[str, Any]]:
+    """Yields the files in which an instant is missing where its temporal column has a value."""
+    for row in live_files(table):
+        metadata = pq.read_metadata(paths.local(path / row["path"]))
+        if _lacks(metadata, columns):
+            yield row
+
+
+def _lacks(metadata: pq.FileMetaData, columns: Sequence[InstantColumn]) -> bool:
+    return any(_nulls(metadata, column.name) != _nulls(metadata, column.of) for column in columns)
+
+
+def _nulls(metadata: pq.FileMetaData, name: str) -> int:
+    """Returns the number of NULLs of a column; all rows where it is absent, -1 where it is unknown."""
+    total = 0
+    for group in range(metadata.num_row_groups):
+        part = metadata.row_group(group)
+        found = [part.column(at) for at in range(part.num_columns) if part.column(at).path_in_schema == name]
+        statistics = found[0].statistics if found else None
+        if found and (statistics is None or not statistics.has_null_count):
+            return -1
+        total += statistics.null_count if statistics is not None else part.num_rows
+    return total
+
+
+def _rewrite(lake: Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns: Sequence[InstantColumn]) -> None:
+    attempt = uuid.uuid4().hex[:12]
+    added = [_filled(path, row, f"times-{attempt}-{at:05d}.parquet", columns) for at, row in enumerate(rows)]
+    names = {row["path"] for row in rows}
+
+    def present(newest: DeltaTable) -> list[dict[str, Any]]:
+        found = [row for row in live_files(newest) if row["path"] in names]
+        if len(found) < len(names):
+            raise _ChangedError
+        return found
+
+    swap_files(path, added, present, fence=lake.fence, rows_change=False)
+
+
+def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence[InstantColumn]) -> DataFile:
+    """Writes a file of a table again with the instants of its rows."""
+    partition = {"_hour": str(row["partition._hour"])}
+    target = path / f"_hour={partition['_hour']}" / name
+    with pq.ParquetFile(paths.local(path / row["path"])) as stored:
+        writer = None
+        for batch in stored.iter_batches(1 << 20):
+            table = pa.Table.from_batches([batch])
+            for column in columns:
+                values = instants(column, table.column(column.of))
+                at = table.schema.get_field_index(column.name)
+                field = pa.field(column.name, INSTANT)
+                table = table.append_column(field, values) if at < 0 else table.set_column(at, field, values)
+            writer = writer or pq.ParquetWriter(paths.draft(target), table.schema, compression="lz4")
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+    paths.place(target)
+    return replace(describe(path, target, {}), partition=partition)
+
+
+# A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The audited files themselves
+# are copied into the table; their rows are not read or written again (docs/adr/0050).
 
 BATCH = 65536
 
@@ -353,3 +519,82 @@ def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
                 f"table {path.name!r}: column {field.name!r} was {before}, the query now gives {field.type}",
                 f"name the column otherwise, or remove {path} and replay every interval",
             )
+
+
+# An earlier version again, for one interval, in one commit. Subscribers are told of it as a restatement.
+
+ROLLED_BACK_NOTE = "lowwater.rolled_back"
+"""Key of what a commit says of a roll back, beside the note of a publication: JSON of version, person and reason."""
+
+
+def restore(
+    lake: Lake,
+    query_set: str,
+    query: str,
+    fields: Sequence[Field],
+    start: int,
+    end: int,
+    version: int,
+    told: dict[str, str],
+    act: Act | None = None,
+) -> PublishResult:
+    """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
+
+    Args:
+        lake: the lake, with the fence of the interval.
+        query_set: owner of the table.
+        query: name of the query.
+        fields: fields of the query's plan node.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns, exclusive.
+        version: version of the table whose rows come back.
+        told: who did it and why; the commit says it.
+        act: the publication of the whole set; None for one of this table alone.
+
+    Returns:
+        The rows that are visible now.
+
+    Raises:
+        LakeError: the version does not have the interval, its files are gone, or the table cannot be written.
+    """
+    path = lake.table(query)
+    earlier = result_table(lake, query, version)
+    if version == earlier.newest:
+        raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
+    note = last_note(path, version)
+    files = meeting_files(earlier.opened(), start, end)
+    # An older version of Lowwater wrote no notes: an interval without rows is then taken for one that is not there.
+    present = bool(files) if note is None else any(first <= start and end <= last for first, last in note.ranges)
+    if not present:
+        raise LakeError(
+            f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
+            "name a later version: `lowwater history` lists them",
+        )
+    schema = earlier.stored
+    attempt = uuid.uuid4().hex[:12]
+    added: list[DataFile] = []
+    cut = []
+    with lake_errors(f"{path}: the rows of version {version} cannot be put there"):
+        for at, row in enumerate(files):
+            file = path / row["path"]
+            if is_inside(row, start, end):
+                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, describe(path, file, {})))
+            else:
+                cut.append(file)
+        if cut:
+            within = (pads.field("_last") >= start) & (pads.field("_last") < end)
+            added += parts_of(path, cut, schema, within)
+        added = [completed(path, file, fields) for file in added]
+
+    def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
+        cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
+        newest = result_table(lake, query).stored
+        return parts_of(path, cut_files, newest, rest_of(start, end)) if cut_files else []
+
+    notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
+
+    def told_notes(newest: DeltaTable) -> dict[str, str | int]:
+        return {**notes(newest), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
+
+    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, told_notes)
+    return PublishResult(query, sum(file.rows for file in added), True, notes.number)

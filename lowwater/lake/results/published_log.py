@@ -21,7 +21,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
-from lowwater.lake.opened import entry
+from lowwater.lake.open_tables import entry
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import END_OF_TIME
 

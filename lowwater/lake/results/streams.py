@@ -1,7 +1,4 @@
-"""Tables between the stages: `lfta/<set>/<node>/` and `streams/<query>/`.
-
-A run writes files into the folder of its attempt. Here they replace the interval's earlier files, in one commit.
-"""
+"""Between stages and intervals: tables `lfta/` and `streams/`, and states that queries hand on (SEMANTICS I4)."""
 
 from __future__ import annotations
 
@@ -9,21 +6,34 @@ import uuid
 from collections.abc import Iterable, Sequence
 from hashlib import file_digest, sha256
 from itertools import groupby
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from lowwater.lake.described import describe
-from lowwater.lake.tables import create, interval_label, lake_errors, live_files, open_table, swap_files
+from lowwater.errors import LakeError
+from lowwater.lake.layout import Lake
+from lowwater.lake.tables import (
+    create,
+    describe,
+    interval_label,
+    lake_errors,
+    live_files,
+    open_table,
+    safe_name,
+    swap_files,
+)
 from lowwater.storage import paths
-from lowwater.storage.containment import open_regular
-from lowwater.storage.leases import Fence
+from lowwater.storage.locks import Fence
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.untrusted import open_regular
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+
+# A run writes files into the folder of its attempt. Here they replace the interval's earlier files, in one commit.
 
 
 def write_stream(
@@ -122,3 +132,49 @@ def fingerprint(files: Sequence[PurePath]) -> str:
         with lake_errors(f"{path}: the stream cannot be read"), open_regular(paths.local(path)) as file:
             digest.update(file_digest(file, "sha256").digest())
     return digest.hexdigest()
+
+
+# A folder for every query, interval and inputs. Written by the high stage, read by the high stage of the next
+# interval; the publication decides which state counts.
+
+FORM = 3
+"""Version of the files in a state folder, part of its name and of digests. Other versions are never read; version 1
+held pickles."""
+
+
+def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> PurePath:
+    """Returns the folder of a query's state after [start, end), ns, for inputs with this digest.
+
+    Args:
+        lake: the open lake.
+        query_set: name of the query set.
+        query: a query of the set.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        digest: digest of the inputs, hex.
+    """
+    return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
+
+
+def keep_state(staged: Path, folder: PurePath) -> None:
+    """Moves the state of a run to its folder. Equal inputs make equal states, so an existing state is replaced.
+
+    Args:
+        staged: folder that the run wrote.
+        folder: `state_folder` of the state.
+
+    Raises:
+        LakeError: if the folder cannot be written.
+    """
+    try:
+        paths.take_folder(staged, folder)
+    except OSError as error:
+        raise LakeError(
+            f"{folder}: cannot be written: {error.strerror}", "check that the lake is writable and its disk has room"
+        ) from None
+
+
+def other_states(folder: PurePath) -> list[PurePath]:
+    """Returns the states of the same interval from other inputs, which go once this state is published."""
+    span = folder.name.rpartition("-")[0]  # bounds before 1970 have a sign of their own
+    return [each for each in paths.folders(folder.parent) if each.name.startswith(f"{span}-") and each != folder]

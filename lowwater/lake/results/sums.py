@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
-from lowwater.lake.joins import compact
-from lowwater.lake.opened import existing
+from lowwater.lake.compaction import compact
+from lowwater.lake.open_tables import existing
 from lowwater.lake.results.visible import of_query, plain_type
 from lowwater.lake.tables import (
     append_rows,
@@ -29,7 +29,7 @@ from lowwater.lake.tables import (
     replace_rows,
     safe_name,
 )
-from lowwater.storage.leases import Fence
+from lowwater.storage.locks import Fence
 
 ALL = "0"
 """Stands for the column of the sums of all rows together; no column has this name."""

@@ -30,7 +30,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.opened import ValuesByState, cached_value, identity, log_folder
+from lowwater.lake.open_tables import ValuesByState, cached_value, identity, log_folder
 from lowwater.lake.results.published_log import (
     LOOKED_AT,
     Damage,

@@ -18,7 +18,7 @@ import pyarrow.dataset as pads
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.interval_states import DAMAGED
+from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.table_state import damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table

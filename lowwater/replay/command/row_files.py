@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from lowwater.columns.files import instants_of, published_columns
 from lowwater.errors import LowwaterError
-from lowwater.high.sink.hours import instants_of, published_columns
 from lowwater.instants import format_instant
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.instant_columns import is_instant

@@ -28,13 +28,13 @@ from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_q
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Runner
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake.ingestion.ingest import IngestResult, ingest
+from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import VIOLATIONS, Lake, open_lake
-from lowwater.lake.ledgers.absent import absent_texts, fields_read
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
-from lowwater.lake.ledgers.outside import record_ranges
+from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_ranges
 from lowwater.lake.packets import PacketFiles, read_packets
-from lowwater.lake.results.states import keep_state
+from lowwater.lake.results.streams import keep_state
 from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.operators import Field

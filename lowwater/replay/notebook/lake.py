@@ -15,12 +15,11 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.instants import parse_instant
 from lowwater.lake import layout
-from lowwater.lake.described import plain_type
 from lowwater.lake.layout import MEASURES
 from lowwater.lake.ledgers.captures import ingested_links
 from lowwater.lake.results.exploring import LAST, result_table
 from lowwater.lake.results.visible import SORTED_ROWS, published_rows, sorted_rows
-from lowwater.lake.tables import fetch_rows, lake_errors, open_table, table_dataset
+from lowwater.lake.tables import fetch_rows, lake_errors, open_table, plain_type, table_dataset
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.replay.notebook.packet_rows import PacketRows, packet_columns

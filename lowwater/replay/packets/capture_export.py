@@ -36,7 +36,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, standing_for
-from lowwater.lake.ledgers.places import file_of
+from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest

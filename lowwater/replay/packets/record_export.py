@@ -23,11 +23,11 @@ from lowwater.catalog.types import Type
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.config import Config
 from lowwater.errors import LakeError
-from lowwater.lake.digest import outdated
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
+from lowwater.lake.run_inputs import outdated
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
 from lowwater.replay.command.row_files import spreadsheet_rows

@@ -18,7 +18,7 @@ from enum import StrEnum
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.lake.kinds import WAITING
-from lowwater.lake.ledgers.interval_states import HELD, RUNNING
+from lowwater.lake.ledgers.intervals import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import scratch
 from lowwater.quality.reports import write_index

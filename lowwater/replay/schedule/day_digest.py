@@ -11,9 +11,9 @@ from itertools import groupby
 
 from lowwater.instants import HOUR, spoken_instant
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.interval_states import gravest, set_status
+from lowwater.lake.ledgers.files import unread_lines
+from lowwater.lake.ledgers.intervals import gravest, set_status
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
-from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
 from lowwater.quality.reports import interval_audits
 from lowwater.replay.interval import expected

@@ -18,7 +18,7 @@ from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.instants import format_instant
 from lowwater.lake.kinds import KINDS
 from lowwater.lake.layout import lake_to_read
-from lowwater.lake.ledgers.interval_states import (
+from lowwater.lake.ledgers.intervals import (
     HALF,
     HELD,
     MISSING,

@@ -14,12 +14,12 @@ from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
 from lowwater.config import FILE_NAME, Config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.ingestion.ingest import IngestResult, ingest
-from lowwater.lake.ingestion.watching import FileState, Found, Watch, portions
+from lowwater.lake.ingestion.arrivals import FileState, Found, Watch, portions
+from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import left_out_words
-from lowwater.lake.ledgers.places import location
-from lowwater.lake.ledgers.seen import EMPTY, REFUSED, told_files
+from lowwater.lake.ledgers.files import EMPTY, REFUSED, location, told_files
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
 from lowwater.storage import paths

@@ -14,11 +14,11 @@ from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND
-from lowwater.lake.ingestion.looking import look as look_into_folders
-from lowwater.lake.ingestion.watching import Watch
+from lowwater.lake.ingestion.arrivals import Watch
+from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.runs import FAILED
-from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import open_jobs

@@ -16,9 +16,8 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.interval_states import HELD
+from lowwater.lake.ledgers.intervals import HELD, merged, range_words, without
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, ReplayRow, read_replays
-from lowwater.lake.ledgers.timetable import merged, range_words, without
 from lowwater.lake.looks import LastLook, Told, last_look, store_look
 from lowwater.link_names import family_of
 from lowwater.replay.consent import WARNED, consented
@@ -100,8 +99,8 @@ def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
     """The news among what is stuck that files change which lie there for the next ingest: after a pause, it begins
     together with the look."""
     # Imported only here: most looks have no news.
-    from lowwater.lake.files.rotation import declared_coverage
-    from lowwater.lake.ingestion.watching import Watch
+    from lowwater.lake.files.patterns import declared_coverage
+    from lowwater.lake.ingestion.arrivals import Watch
     from lowwater.replay.schedule.ingesting import not_refused
 
     families = {family_of(link) for link in job.plan.links}

@@ -15,7 +15,7 @@ from lowwater.config import FILE_NAME, load_config, section_of
 from lowwater.documents import toml_table
 from lowwater.errors import ConfigError
 from lowwater.instants import format_duration
-from lowwater.lake.ledgers.interval_states import STALE
+from lowwater.lake.ledgers.intervals import STALE
 from lowwater.lake.tables import lake_errors
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Due, DueSelection, due

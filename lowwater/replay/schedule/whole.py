@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from lowwater.lake.ledgers.interval_states import gravest, set_status
+from lowwater.lake.ledgers.intervals import gravest, set_status
 from lowwater.lake.ledgers.runs import DONE, read_replays
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import expected

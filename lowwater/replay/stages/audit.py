@@ -18,8 +18,7 @@ import pyarrow as pa
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
-from lowwater.lake.ledgers.history import record_measures
-from lowwater.lake.ledgers.runs import FAILED, record_quality
+from lowwater.lake.ledgers.runs import FAILED, record_measures, record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
 from lowwater.plan.queryset import QueryPlan

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import covered_share
-from lowwater.lake.ledgers.history import read_metrics, record_lateness, record_metrics
+from lowwater.lake.ledgers.runs import read_metrics, record_lateness, record_metrics
 from lowwater.quality.history import (
     LINK,
     QUERY,

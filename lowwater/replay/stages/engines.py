@@ -23,12 +23,11 @@ from lowwater.errors import ConfigError, LowwaterError, error_of_query
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighResult, HighSettings
 from lowwater.high.runner import Runner
-from lowwater.high.state_handover import StateHandover
+from lowwater.high.slices.operators import StateHandover
 from lowwater.instants import SECOND
-from lowwater.lake.copies import CopyRule, HashedLink
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.packets import LinkRead, PacketFiles, hashed_link, packet_files
+from lowwater.lake.packets import CopyRule, HashedLink, LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.operators import Lfta, Node, Source
 from lowwater.plan.properties.schemas import value_schema

@@ -18,10 +18,9 @@ from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.catalog.streams import LAST, ROW
 from lowwater.catalog.time import is_late
+from lowwater.columns.files import FEWEST, Choices, DividedWriter
 from lowwater.errors import LakeError
-from lowwater.high.shares import FEWEST, Choices, DividedWriter
-from lowwater.lake.ingestion.division import divide
-from lowwater.lake.packets import DroppedCopies, LinkRead
+from lowwater.lake.packets import DroppedCopies, LinkRead, divide
 from lowwater.lake.tables import safe_name
 from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merge_results, needed_columns, run_link
 from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling

@@ -21,8 +21,8 @@ from lowwater.hosts import known_names
 from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
-from lowwater.lake.ledgers.history import read_metrics
-from lowwater.lake.ledgers.interval_states import DAMAGED
+from lowwater.lake.ledgers.files import told_files
+from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import (
     FAILED,
     HIGH,
@@ -30,10 +30,10 @@ from lowwater.lake.ledgers.runs import (
     PUBLISH,
     ReplayRow,
     read_heartbeats,
+    read_metrics,
     read_quality,
     read_replays,
 )
-from lowwater.lake.ledgers.seen import told_files
 from lowwater.lake.results.table_state import all_damages
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams

@@ -1,0 +1,1 @@
+# For mypy, which reads folders: `editor/` is installed under this name.

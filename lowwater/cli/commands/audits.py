@@ -1,0 +1,391 @@
+"""Commands over what audits found: report, skew, expect, gx."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.errors import LakeError
+from lowwater.extras import require
+from lowwater.instants import format_duration, format_instant
+from lowwater.storage import paths
+from lowwater.terminal import Terminal, open_console, say, shown, styled
+
+if TYPE_CHECKING:
+    from lowwater.config import Config
+    from lowwater.lake.layout import Lake
+    from lowwater.quality.history import LimitProposal
+    from lowwater.quality.lateness import SkewReview
+    from lowwater.replay.job import Job
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--interval", type=options.INSTANT, help="Only the interval that begins here, ISO 8601, in detail.")
+@click.option("--html", type=options.FOLDER, metavar="DIR", help="Write the review pages of the whole lake here.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def report(lake: PurePath, interval: int | None, html: Path | None, queries: Path) -> None:
+    """Shows what the audits found: verdicts, what failed, and where the pages of the data-quality report are.
+
+    \b
+    passed and warned intervals are published, failed ones are not; --interval shows every expectation of one interval
+    and how many of its rows are in quarantine. Intervals that were never audited, cannot start or are not done are
+    listed with the reason; the summary counts each interval once.
+    --html writes the calendar of all intervals, a page for each of them, plans, skew reviews and the Data Docs, as
+    files that need no server and no network.
+    Example:
+      lowwater report --lake var/lake --interval 2026-01-01T01:00Z
+    """
+    from lowwater.cli.report import show_report, write_pages
+
+    if html is not None and interval is not None:
+        raise click.UsageError("--html writes the pages of all intervals; leave out --interval")
+    if html is not None:
+        write_pages(lake, queries, html)
+    else:
+        show_report(lake, interval, queries)
+
+
+RECOMMENDED = -1
+"""Value of `--set recommended`."""
+
+
+class _Bound(click.ParamType[int]):
+    """A duration, or the word `recommended`."""
+
+    name = "duration|recommended"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return RECOMMENDED if value == "recommended" else int(options.DURATION.convert(value, param, ctx))
+
+
+_BOUND = _Bound()
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--link", "links", multiple=True, metavar="NAME", help="Only this link; repeats; default all links.")
+@click.option("--from", "start", type=options.INSTANT, help="First arrival, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="End of the arrivals, ISO 8601, exclusive.")
+@click.option(
+    "--loss",
+    default=0.0001,
+    type=click.FloatRange(0, 1),
+    help="Share of the records that a recommended bound may refuse.",
+    show_default=True,
+)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@click.option(
+    "--set",
+    "chosen",
+    type=_BOUND,
+    help="Write this skew of the one --link into lowwater.toml, and show which intervals become stale.",
+)
+@click.option("--dry-run", is_flag=True, help="With --set: write nothing.")
+@click.option(
+    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the review.", show_default=True
+)
+def skew(
+    lake: PurePath,
+    links: tuple[str, ...],
+    start: int | None,
+    end: int | None,
+    loss: float,
+    queries: Path,
+    chosen: int | None,
+    dry_run: bool,
+    form: str,
+) -> None:
+    """Shows how late the records of each link are, and what every possible skew bound would lose and cost.
+
+    \b
+    Lateness is arrival - timestamp over all sane records in packets/, by interval of arrival (SEMANTICS T2). The bound
+    that is recommended is the least of 0 and 1, 2, 5 x 10^n that refuses at most the share --loss: docs/review.md.
+    --set DURATION writes a bound into the settings, and --set recommended the one that is recommended. The intervals
+    that become stale are listed; `lowwater backfill` runs them.
+    Example:
+      lowwater skew --lake var/lake --link main1
+    """
+    if dry_run and chosen is None:
+        raise click.UsageError("--dry-run goes with --set")
+    if chosen is not None and len(links) != 1:
+        raise click.UsageError("--set needs one --link")
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+    from lowwater.quality.late_records import review_json
+
+    if chosen is not None and chosen != RECOMMENDED:
+        _set(lake, queries, links[0], chosen, dry_run)
+        return
+    reviews = list(_reviews(lake, links, start, end, loss, queries))
+    if chosen == RECOMMENDED:
+        bounds = [review.recommended for review in reviews if review.recommended is not None]
+        _set(lake, queries, links[0], max(bounds, default=None), dry_run)
+        return
+    if form == "json":
+        say(json.dumps({"links": [review_json(review) for review in reviews]}, indent=2))
+        return
+    console = open_console()
+    for review in reviews:
+        _show(console, review)
+
+
+def _set(root: PurePath, queries: Path, link: str, bound: int | None, dry_run: bool) -> None:
+    """Writes a skew into the settings, or says what it would do."""
+    from lowwater.errors import ConfigError
+    from lowwater.replay.schedule.link_queries import jobs
+    from lowwater.replay.schedule.skew_setting import skew_change, write_skew
+
+    if bound is None:
+        raise ConfigError(f"link {link!r}: no skew is recommended", "give a duration: --set 2s")
+    sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
+    change = skew_change(root, queries, sets, link, bound)
+    if not dry_run:
+        write_skew(root, change)
+    skews = (
+        f"skew {'would be' if dry_run else 'is'} {format_duration(change.after)}, was {format_duration(change.before)}"
+    )
+    say(f"{change.link}: {skews}; stale: {len(change.stale)} intervals")
+    for each in change.stale:
+        say(f"  {format_instant(each.start)}  {each.query_set}")
+
+
+def _reviews(
+    root: PurePath, links: Sequence[str], start: int | None, end: int | None, loss: float, queries: Path
+) -> Iterator[SkewReview]:
+    from lowwater.config import load_config
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake.ledgers.captures import ingested_links, standing_for
+    from lowwater.replay.schedule.link_queries import jobs
+
+    lake, config = lake_to_read(root), load_config(root)
+    ingested = ingested_links(lake)
+    chosen = [link for name in links for link in standing_for(name, ingested) or [name]] or ingested
+    sets = jobs(root, queries, lambda name, error: say(f"query set {name} is left out: {error}", err=True))
+    for link in chosen:
+        yield _review(lake, config, link, start, end, loss, sets)
+
+
+def _review(
+    lake: Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
+) -> SkewReview:
+    from lowwater.errors import LakeError
+    from lowwater.lake.ledgers.captures import read_captures
+    from lowwater.lake.ledgers.runs import read_replays
+    from lowwater.lake.packets import PacketFiles, packet_files
+    from lowwater.quality.lateness import link_lateness, review
+    from lowwater.replay.schedule.link_queries import readers, row_rates
+
+    settings = config.link(link)
+    captures = read_captures(lake, [link])[link]
+    if not captures:
+        raise LakeError(f"{lake.root}: link {link!r} has no captures", "`lowwater ingest` takes them in")
+    first = min((capture.smallest for capture in captures if capture.smallest is not None), default=0)
+    last = max((capture.largest for capture in captures if capture.largest is not None), default=0)
+    begin, until = first if start is None else start, last + 1 if end is None else end
+    read = packet_files(PacketFiles.of(lake), link, captures, settings, begin, begin, until)
+    seen = link_lateness(read, settings.skew, config.interval.length)
+    waiting = readers(sets, link, row_rates(read_replays(lake), begin, until))
+    return review(link, settings.skew, seen, loss, waiting, captures)
+
+
+def _show(console: Terminal, review: SkewReview) -> None:
+    from lowwater.quality.late_records import bound_labels, headline, remarks, share_text
+
+    console.print(styled(review.link, "bold") + f": {shown(headline(review))}", soft_wrap=True)
+    if not review.total.records:
+        return
+    table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
+    table.add_column("")
+    for rung in review.rungs:
+        cells = (f"{rung.lost:,}", share_text(rung.share), format_duration(rung.bound), f"{rung.alive:,.0f}")
+        table.add_row(
+            format_duration(rung.bound), *cells, f"{rung.busiest:,.0f}", ", ".join(bound_labels(review, rung))
+        )
+    console.print(table)
+    console.print(_intervals(review))
+    for line in remarks(review):
+        console.print(f"  {line}", soft_wrap=True)
+    console.print()
+
+
+def _intervals(review: SkewReview) -> Table:
+    from lowwater.quality.lateness import QUANTILES, bound_of, recommend
+
+    shares = [f"{100 * share:g} %" for share in QUANTILES]
+    table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")
+    table.add_column("")
+    for interval in review.seen:
+        quantiles = [format_duration(interval.lags.quantile(share) or 0) for share in QUANTILES]
+        recommended = recommend(interval.lags, review.loss)
+        counts = (f"{interval.lags.records:,}", f"{interval.lags.late:,}")
+        ends = (format_duration(bound_of(interval.lags.largest)), f"{interval.refused:,}")
+        bound = "none" if recommended is None else format_duration(recommended)
+        mark = "outlier" if review.outlier and interval in review.outlier.seen else ""
+        table.add_row(format_instant(interval.start), *counts, *quantiles, *ends, bound, mark)
+    return table
+
+
+def _numbers(first: str, *others: str) -> Table:
+    table = Table(first, box=None)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+@click.command()
+@click.option("--lake", type=options.LAKE, help="The lake's folder; needed for --suggest.")
+@click.option("--suggest", is_flag=True, help="Propose limits from the history of the lake.")
+@click.option("--query-set", metavar="NAME", help="What is expected of the rows of its queries, as suites in JSON.")
+@click.option("--write", is_flag=True, help="Write the suites of --query-set that are not there yet.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: bool, queries: Path) -> None:
+    """Shows what audits expect of an interval; with --suggest, limits for lowwater.toml.
+
+    \b
+    With --suggest every audited interval is compared again with the intervals before it. A proposed limit is a quarter
+    above the 99 % quantile of the differences; the table shows how many intervals it would have warned about.
+    With --query-set the command shows the suites LAKE/expectations/QUERY_SET/QUERY.json, or a suite to start with.
+    Examples:
+      lowwater expect --lake var/lake --suggest
+      lowwater expect --lake var/lake --query-set flows --write
+    """
+    if query_set is not None:
+        if lake is None or suggest:
+            raise click.UsageError("--query-set needs --lake, and goes without --suggest")
+        _suites(lake, query_set, queries, write)
+        return
+    if write:
+        raise click.UsageError("--write needs --query-set")
+    if not suggest:
+        open_console().print(_expectations())
+        return
+    if lake is None:
+        raise click.UsageError("--suggest needs --lake")
+    from lowwater.config import load_config
+
+    proposals = _suggestions(lake, load_config(lake))
+    open_console().print(_table(proposals))
+    say("\n".join(["", *_toml(proposals)]))
+
+
+def _expectations() -> Table:
+    from lowwater_expectations import SUITES, read_suite
+
+    table = Table("suite", "expectation", "severity", "what is expected", box=None)
+    for name in SUITES:
+        for expectation in read_suite(name).expectations:
+            table.add_row(name, expectation.meta["rule"], expectation.severity, expectation.description)
+    return table
+
+
+def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
+    """Prints the suite of each query, or writes the missing suites."""
+    from lowwater.quality.suites import starting_suite, suite_file
+    from lowwater.replay.job import Job
+
+    for query in Job.open(root, query_set, queries).plan.queries:
+        path = suite_file(root, query_set, query.name)
+        exists = paths.has_file(path)
+        if not write:
+            say(
+                paths.read(path).decode() if exists else starting_suite(query_set, query.name, query.high.fields),
+                nl=False,
+            )
+        elif exists:
+            say(f"{path} already exists")
+        else:
+            paths.write(path, starting_suite(query_set, query.name, query.high.fields).encode())
+            say(f"wrote {path}")
+
+
+def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
+    import pyarrow.compute as pc
+
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake.ledgers.runs import read_metrics
+    from lowwater.quality.history import interval_history, limit_proposals
+
+    metrics = read_metrics(lake_to_read(root))
+    histories = []
+    for name in sorted(pc.unique(metrics.column("query_set")).to_pylist()):
+        section = config.query_sets.get(name)
+        length = section.interval if section and section.interval else config.interval.length
+        metrics_of_set = metrics.filter(pc.equal(metrics.column("query_set"), name))
+        histories.append(interval_history(config.history, metrics_of_set, length))
+    proposals = limit_proposals(config, histories)
+    if not proposals:
+        raise LakeError(
+            f"{root}: no audited interval has {config.history.least} earlier ones to compare with",
+            "audit more intervals, or lower `least` in [history]",
+        )
+    return proposals
+
+
+def _table(proposals: list[LimitProposal]) -> Table:
+    table = Table("section", "limit", box=None)
+    for name in ("intervals", "median", "largest", "in force", "beyond it", "proposed", "beyond that"):
+        table.add_column(name, justify="right")
+    for proposal in proposals:
+        counts = (f"{proposal.median:.4g}", f"{proposal.most:.4g}", f"{proposal.now:g}", f"{proposal.warned:,}")
+        proposed = (f"{proposal.limit:g}", f"{proposal.beyond:,}")
+        table.add_row(f"[{proposal.section}]", proposal.key, f"{proposal.judged:,}", *counts, *proposed)
+    return table
+
+
+def _toml(proposals: list[LimitProposal]) -> list[str]:
+    """Formats the proposed limits as lines of `lowwater.toml`."""
+    lines = []
+    for section, limits in groupby(proposals, key=lambda proposal: proposal.section):
+        lines += [
+            f"[{section}]",
+            *(f"{proposal.key} = {{ warning = {proposal.limit:g}, critical = 1 }}" for proposal in limits),
+        ]
+    return lines
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+def gx(lake: PurePath) -> None:
+    """Writes LAKE/gx, a project of Great Expectations; again after more intervals, to bring it up to date.
+
+    \b
+    It has an asset for each published table and its stream, for the measures of the audits (measures.links), and for
+    ledgers (ledgers.skew_violations); a batch for each of the newest 100 intervals of a table, and "newest" and
+    "whole"; a validation for each suite; and a checkpoint for each query set, and for our own suites, @measures. The
+    suite of a query is that of the audits, in LAKE/expectations: what you save there is asked of the rows of the next
+    interval. What you add to the project stays.
+    Example:
+      lowwater gx --lake var/lake
+      python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
+    """
+    from lowwater.lake.layout import open_lake
+    from lowwater.lake.ledgers.runs import PUBLISH, read_replays
+    from lowwater.lake.locks import attempt
+    from lowwater.quality.gx_project import OURS, link_data, write_measure_suites, write_suites
+
+    require("lowwater gx", "quality")
+    from lowwater_expectations import write_project
+
+    opened = open_lake(lake, make=False)
+    published: dict[str, set[str]] = {}
+    for row in read_replays(opened):
+        if row.stage == PUBLISH and row.query:
+            published.setdefault(row.query_set, set()).add(row.query)
+    if not published:
+        raise LakeError(f"{lake}: nothing is published", "publish an interval with `lowwater backfill` first")
+    with attempt(opened, "gx", wait=60) as scratch:
+        assets = link_data(opened, sorted({query for queries in published.values() for query in queries}))
+        suites = {name: write_suites(opened, name, sorted(queries)) for name, queries in published.items()}
+        write_project(Path(str(lake)), assets, {**suites, OURS: write_measure_suites(opened)}, scratch)
+    batches = sum(len(asset.batches) for asset in assets)
+    say(f"wrote {lake}/gx: {len(assets)} assets, {batches} batches of intervals, {len(published) + 1} checkpoints")
+    say(f'open it: great_expectations.get_context(project_root_dir="{lake}")')
+    say("an audit asks what you save in its suites; `lowwater plan` names published intervals to audit again by them")

@@ -1,0 +1,695 @@
+"""Commands over captures: init, inspect, ingest, set-aside, export, generate."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import IO, TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.instants import format_instant
+from lowwater.terminal import Terminal, open_console, say, styled
+
+if TYPE_CHECKING:
+    from lowwater.capture.generate import GeneratedCapture
+    from lowwater.config import Config
+    from lowwater.lake.ingestion.batch import IngestResult
+    from lowwater.lake.layout import Lake
+    from lowwater.lake.ledgers.captures import Capture
+    from lowwater.replay.packets.capture_export import Selection
+
+
+@click.command()
+@click.argument("given", type=options.CAPTURES, metavar="CAPTURES...", nargs=-1, required=True)
+@click.option("--lake", required=True, type=options.LAKE, help="The new lake's folder; made if it is not there.")
+@click.option(
+    "--query", "queries", multiple=True, type=options.QUERY_FILE, metavar="FILE.gsql", help="A query set; repeats."
+)
+@click.option(
+    "--sample",
+    default=3,
+    type=click.IntRange(1, 1000),
+    help="Files of each link that are read whole; two at least.",
+    show_default=True,
+)
+def init(given: tuple[Path, ...], lake: PurePath, queries: tuple[Path, ...], sample: int) -> None:
+    """Proposes the settings of a lake from folders or files of captures, and writes LAKE/lowwater.toml with comments.
+
+    \b
+    Files that differ in a date, a counter or their compression are one link, unless they overlap in time: then a number
+    in their names tells several links apart. The pattern, how long a file covers and the zone of the dates come from
+    the names where no record contradicts them, the skew from the disorder of a sample. What they leave open is said, as
+    are hours without a file, cut files, copies and files that are left out. Files of CSV, JSON lines and parquet become
+    links with a PROTOCOL block in LAKE/LINK.schema. Nothing is ingested.
+    Example:
+      lowwater init captures --lake var/lake --query queries/flows.gsql
+    """
+    from lowwater.cli.proposals import init_lake
+
+    init_lake(given, lake, queries, sample)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=options.ANY_CAPTURE, metavar="FILE...")
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    type=click.Choice(["table", "json", "csv"]),
+    help="json is described by docs/inspect.schema.json.",
+    show_default=True,
+)
+@click.option(
+    "--max-jump",
+    type=options.DURATION,
+    help="How far ahead of its neighbours a timestamp may be; default skew + 60 s.",
+)
+@click.option(
+    "--skew", default="1s", type=options.DURATION, help="The disorder whose refusals are counted.", show_default=True
+)
+@click.option(
+    "--duplicates",
+    type=options.DURATION,
+    metavar="WINDOW",
+    help="Count the packets whose bytes came at most WINDOW earlier, as 50ms.",
+)
+@click.option(
+    "--duplicate-bytes",
+    "compared",
+    type=click.Choice(["content", "packet"]),
+    default="content",
+    help="The bytes above the link layer that are equal in duplicates: without TTL, hop limit and checksums, or all.",
+    show_default=True,
+)
+@options.SPREADSHEET
+def inspect(
+    files: tuple[Path, ...],
+    form: str,
+    max_jump: int | None,
+    skew: int,
+    duplicates: int | None,
+    compared: str,
+    spreadsheet: bool,
+) -> None:
+    """Says what captures hold: packets, times, rates, order, gaps, protocols, damage. No lake.
+
+    \b
+    A file that cannot be read is an error of its own: the others are still inspected, and the exit code is 1.
+    The file - is standard input.
+    Example:
+      lowwater inspect captures/main1/*.pcap --format json
+    """
+    from lowwater.cli.inspection import inspect_files
+
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
+    if not inspect_files(files, form, max_jump, skew, spreadsheet, duplicates, compared):
+        sys.exit(1)
+
+
+MOST_SHOWN = 200
+"""Most files of which each has a line; of more, those about which nothing is to be said share one."""
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--link", help="The link that the captures were taken on; needed with FILE.")
+@click.option(
+    "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
+)
+@click.option("--growing", is_flag=True, help="The captures are still being written: they cover what they hold so far.")
+@click.option(
+    "--watch", "watching", is_flag=True, help="Without FILE: go on, and ingest each file once it is complete."
+)
+@click.option(
+    "--every", type=options.DURATION, default="5s", help="With --watch: time between two looks.", show_default=True
+)
+@click.option(
+    "--settle",
+    type=options.DURATION,
+    default="10s",
+    help="With --watch: a file that nobody writes to for so long is complete, if the time in its name is over.",
+    show_default=True,
+)
+@click.option("--from", "start", type=options.INSTANT, help="Without FILE: only files that cover something from here.")
+@click.option("--to", "end", type=options.INSTANT, help="Without FILE: only files that cover something before.")
+@click.argument("files", nargs=-1, type=options.CAPTURE)
+def ingest(
+    lake: PurePath,
+    link: str | None,
+    covers: tuple[int, int] | None,
+    growing: bool,
+    watching: bool,
+    every: int,
+    settle: int,
+    start: int | None,
+    end: int | None,
+    files: tuple[Path, ...],
+) -> None:
+    """Reads captures into the lake: each is visible as a whole or not at all; the same file again adds nothing.
+
+    \b
+    Without FILE: the new and the changed files of every link's pattern in lowwater.toml.
+    What a capture covers is, in this order: --covers; in lowwater.toml [links.NAME.covers], then the rotation of the
+    link's file pattern; else from its first record to its last. An interval is replayed only where its links' captures
+    leave no gap.
+    A capture that has grown, or changed under its name, replaces what was read of it before. Each interface with a name
+    is a link of its own, LINK/INTERFACE; FROM LINK reads all of them, and each capture of LINK covers all of them.
+    With --watch, until SIGINT or SIGTERM: files that are complete, and with --growing also what the others hold so far.
+    Examples:
+      lowwater ingest --lake var/lake
+      lowwater ingest --lake var/lake --link main1 captures/main1/*.pcap
+      lowwater ingest --lake var/lake --watch
+    """
+    if watching:
+        if files or covers:
+            raise click.UsageError("--watch follows the patterns of the settings: leave out FILE and --covers")
+        from lowwater.cli.backfills import watch_patterns
+
+        watch_patterns(lake, link, growing, settle, every, (start, end))
+        return
+    if not files:
+        if covers or growing:
+            raise click.UsageError("--covers and --growing describe captures that are named; give FILE, or --watch")
+        if not _ingest_patterns(lake, link, start, end):
+            sys.exit(1)
+        return
+    if link is None:
+        raise click.UsageError("FILE needs the link of the captures: give --link")
+    if start is not None or end is not None:
+        raise click.UsageError("--from and --to choose among the files of patterns; leave them out, or FILE")
+    if covers and len(files) > 1:
+        from lowwater.config import section_of
+
+        section = section_of(link, "covers")
+        raise click.UsageError(f"--covers describes one capture: give one file, or write a line for each in {section}")
+    _ingest_files(lake, link, covers, growing, files)
+
+
+def _ingest_files(
+    lake: PurePath, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]
+) -> None:
+    """Ingests captures of one link and prints the result of each.
+
+    Args:
+        lake: folder of the lake.
+        link: name of the link on which all files were captured.
+        covers: interval that the single file covers, ns since the epoch, end exclusive; None to determine it.
+        growing: whether the files are still being written.
+        files: captures, in any order.
+    """
+    from lowwater.config import load_config
+    from lowwater.lake.ingestion.ingest import ingest as ingest_files
+    from lowwater.lake.ingestion.record_options import record_options
+    from lowwater.lake.layout import open_lake
+    from lowwater.replay.progress import Progress
+    from lowwater.replay.stages.runners import ingest_tasks
+
+    config = load_config(lake)
+    opened = open_lake(lake, make=False)
+    record_options(config, link)  # its errors come before the slow start of a Spark session
+    progress = Progress()
+    tasks = ingest_tasks(config, progress)
+    try:
+        with progress.stage("ingest", f"of {link}") as tell:
+            results = ingest_files(opened, link, files, config, covers, tasks, growing, tell=tell)
+        _show(results, opened, config)
+    finally:
+        tell_unread(opened, config)
+    _tell_idle_keys(opened, config, link)
+
+
+def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None) -> bool:
+    """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
+
+    Args:
+        lake: folder of the lake.
+        link: name of the only link to ingest; None for all links with a pattern.
+        start: skips files that end before it, ns since the epoch; None for no bound.
+        end: skips files that begin at or after it, ns since the epoch; None for no bound.
+
+    Raises:
+        ConfigError: no link has a pattern.
+    """
+    from lowwater.config import load_config
+    from lowwater.lake.ingestion.arrivals import arrivals
+    from lowwater.lake.ingestion.ingest import ingest as ingest_files
+    from lowwater.lake.layout import open_lake
+    from lowwater.replay.progress import Progress
+    from lowwater.replay.stages.runners import ingest_tasks
+
+    config = load_config(lake)
+    opened = open_lake(lake, make=False)
+    progress = Progress()
+    tasks = ingest_tasks(config, progress)
+    sound = True
+    results: list[IngestResult] = []
+    said: set[str] = set()
+    for name, files in arrivals(opened, config, link, start, end).items():
+        for missing in files.missing:
+            sound = False
+            said.add(missing.folder)
+            say(f"error: {missing.error(name)}", err=True)
+        counts = (len(files.unchanged), "known"), (files.aside, "set aside")
+        ingested = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        if not files.new and files.missing and not ingested:
+            continue
+        if not files.new:
+            progress.say(f"{name}: no new file" + (f", {ingested}" if ingested else f" of {files.pattern}"))
+            continue
+        try:
+            known = f", {ingested}" if ingested else ""
+            with progress.stage("ingest", f"of {name}, {len(files.new):,} new{known}") as tell:
+                results += ingest_files(opened, name, files.new, config, None, tasks, tell=tell)
+        except LowwaterError as error:
+            sound = False
+            say(f"error: {error}", err=True)
+    if results:
+        _show(results, opened, config, whole=False)
+    tell_unread(opened, config, said)
+    _tell_idle_keys(opened, config, *([link] if link is not None else sorted(config.links)))
+    return sound
+
+
+def tell_unread(lake: Lake, config: Config, said: Collection[str] = ()) -> None:
+    """Looks into the folders of the links, and says what lies there and is not read; not of folders that were told."""
+    from lowwater.lake.ingestion.folders import look
+    from lowwater.lake.ledgers.files import unread_lines
+
+    look(lake, config)
+    for line in unread_lines(lake, config, said=said):
+        say(line, err=True)
+
+
+def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
+    """Prints every key of `covers` that matches no file of its link, neither on disk nor in the lake."""
+    from lowwater.lake.files.patterns import idle_keys
+    from lowwater.lake.ingestion.replacement import LedgerFiles
+    from lowwater.storage.captures import capture_path
+
+    for link in links:
+        if config.link(link).covers:
+            paths = [capture_path(file.row.path) for file in LedgerFiles(lake, link, config.link(link)).all]
+            for line in idle_keys(link, config.link(link), paths):
+                say(f"note: {line}", err=True)
+
+
+def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
+    """Prints the results of ingesting files, with the records that lie outside their coverage (A1).
+
+    Args:
+        results: results of the files.
+        lake: the lake.
+        config: settings of the lake.
+        whole: whether to print whole paths rather than file names; a common prefix is printed once.
+    """
+    from lowwater.capture.tables.reader import RECORD_KINDS
+    from lowwater.lake.ledgers.captures import left_out_words
+    from lowwater.lake.ledgers.missing import lake_records_outside, outside_words
+
+    outside = {
+        (link, capture.attempt): count
+        for link in sorted({row.link for result in results for row in result.captures})
+        for capture, count in lake_records_outside(lake, link, config.link(link))
+    }
+    names = [str(result.path) if whole else result.path.name for result in results]
+    shared = options.shared_beginning(names)
+    records = any(row.format in RECORD_KINDS for result in results for row in result.captures)
+    counted = "records" if records else "packets"
+    table = Table("capture", "link", "state", counted, "malformed", "outside", "covers", "note", box=None)
+    for column in table.columns:
+        column.overflow = "fold"  # truncation could remove the part in which names differ
+        column.no_wrap = column.header == "covers"
+    plain: dict[tuple[str, str], list[tuple[str, Capture]]] = {}
+    for result, name in zip(results, names, strict=True):
+        for row in result.captures:
+            covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+            count = outside.get((row.link, row.attempt))
+            outside_text = "" if count is None else outside_words(row, count, config.link(row.link))
+            numbers = f"{row.packets:,}", f"{row.malformed:,}", f"{count.all if count else 0:,}"
+            left_out = left_out_words(row.left_out_counts)
+            notes = "; ".join(text for text in (result.note, outside_text, left_out) if text)
+            if len(results) > MOST_SHOWN and not (notes or row.malformed):
+                plain.setdefault((row.link, result.state), []).append((name[len(shared) :], row))
+                continue
+            cells = name[len(shared) :], row.link, result.state, *numbers, covered, notes
+            table.add_row(*(styled(cell) for cell in cells))
+    for (link, state), files in plain.items():
+        (first, _), (last, _) = files[0], files[-1]
+        rows = [row for _, row in files]
+        covered = f"{format_instant(min(row.covers_from for row in rows))}/"
+        covered += format_instant(max(row.covers_to for row in rows))
+        name = first if len(files) == 1 else f"{first} ... {last} ({len(files):,} files)"
+        numbers = f"{sum(row.packets for row in rows):,}", "0", "0"
+        table.add_row(*(styled(cell) for cell in (name, link, state, *numbers, covered, "")))
+    if shared:
+        say(f"all captures begin with {shared}")
+    open_console().print(table)
+
+
+@click.command("set-aside")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--reason", metavar="WHY", help="Reason, for the ledger, `status`, `report` and the pages.")
+@click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
+@click.option("--undo", is_flag=True, help="Take it back: the files count again as what lies there.")
+def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: str | None, undo: bool) -> None:
+    """Sets files in the folders of the links aside for ever: captures that are to be read by nobody.
+
+    \b
+    FILE is the path or the name of a file that `lowwater status` names, or a quoted pattern for many; it may be gone.
+    Ingest by patterns leaves such a file alone, and it keeps no interval from being done. The reason stays visible. A
+    file that gets another size later counts again: it is another one.
+    Example:
+      lowwater set-aside --lake var/lake 'captures/main1/*.pcap.bak' --reason "copies of the old disk"
+    """
+    from lowwater.config import load_config
+    from lowwater.lake.ingestion.folders import set_aside as put_aside
+    from lowwater.lake.ingestion.folders import undo as take_back
+    from lowwater.lake.layout import open_lake
+    from lowwater.terminal import say
+
+    if undo == bool(reason and reason.strip()):
+        raise click.UsageError("give either --reason WHY or --undo")
+    opened, config = open_lake(lake, make=False), load_config(lake)
+    if undo:
+        rows = take_back(opened, config, files)
+    else:
+        rows = put_aside(opened, config, files, str(reason).strip(), by or getpass.getuser())
+    for row in rows:
+        say(f"{row.name}: {'counts again' if undo else 'set aside'}")
+    say("`lowwater plan` says which intervals are due now")
+
+
+CAPTURES, TABLES = ("pcap", "pcapng"), ("csv", "json", "parquet")
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, allow_dash=True), help="The file to write; - for stdout."
+)
+@click.option("--link", "links", multiple=True, metavar="NAME", help="A link or a set; repeats; default all links.")
+@click.option("--from", "start", type=options.INSTANT, help="First timestamp, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="End of the timestamps, ISO 8601, exclusive.")
+@click.option("--where", metavar="PREDICATE", help="A GSQL condition; default every packet.")
+@click.option("--protocol", help="Whose packets, and whose columns --where names; default ETH, or that of the link.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*CAPTURES, *TABLES]),
+    help="Default: as the name ends, else pcap for one interface, pcapng for several; csv for records.",
+)
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@options.SPREADSHEET
+def export(
+    lake: PurePath,
+    out: Path,
+    links: tuple[str, ...],
+    start: int | None,
+    end: int | None,
+    where: str | None,
+    protocol: str | None,
+    form: str | None,
+    force: bool,
+    spreadsheet: bool,
+) -> None:
+    """Gives back a capture of the packets that a condition selects, with the bytes that ingest kept of them.
+
+    \b
+    Packets of one link come in the order of its captures, of several links in the order of arrival. Of a link of CSV,
+    JSON lines or parquet, it gives back the records, with the fields of its protocol.
+    Example:
+      lowwater export --lake var/lake --link main1 --where "destPort = 53" --out dns.pcap
+      lowwater export --lake var/lake --link flows --where "bytes > 1000000" --out large.parquet
+    """
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+    _export(lake, out, links, start, end, where, protocol, form, force, spreadsheet)
+
+
+def _export(
+    root: PurePath,
+    out: Path,
+    names: Sequence[str],
+    start: int | None,
+    end: int | None,
+    where: str | None,
+    protocol: str | None,
+    form: str | None,
+    force: bool,
+    spreadsheet: bool,
+) -> None:
+    """Writes the selected packets or records to a file or to standard output, and prints their number.
+
+    Args:
+        root: folder of the lake.
+        out: the file; `-` for standard output.
+        names: links and sets; empty for all links.
+        start: first timestamp, ns since the epoch; None for no bound.
+        end: end of the timestamps, ns since the epoch, exclusive; None for no bound.
+        where: a GSQL condition; None for every packet.
+        protocol: protocol of the packets and of the columns in `where`; None for ETH.
+        form: one of CAPTURES and TABLES; None to choose by the name of the file.
+        force: whether to replace an existing file.
+        spreadsheet: whether texts in CSV are made safe for a spreadsheet.
+
+    Raises:
+        LowwaterError: the file exists already, or cannot be written; see also `select` and `write_selection`.
+    """
+    _check_target(out, force)
+    from lowwater.config import load_config
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.plan.temporal import END_OF_TIME
+    from lowwater.replay.packets.capture_export import exported_links, select
+    from lowwater.replay.packets.predicate import read_predicate
+
+    lake, config = lake_to_read(root), load_config(root)
+    links = exported_links(lake, config, names)
+    until = END_OF_TIME if end is None else end
+    if config.link(links[0]).kind != "pcap":
+        _check_records(links[0], form, protocol)
+        _export_records(lake, config, links[0], where, start or 0, until, form, out, spreadsheet)
+        return
+    if spreadsheet:
+        raise click.UsageError("--spreadsheet goes with --format csv, of links whose records are no packets")
+    if form in TABLES:
+        raise LowwaterError(f"--format {form}: link {links[0]!r} has packets", "give --format pcap or pcapng")
+    predicate = read_predicate(where, protocol or "ETH")
+    with Terminal(stderr=True).working("selecting packets") as working:
+
+        def progress(count: int) -> None:
+            working(f"selecting packets: {count:,}")
+
+        selection = select(lake, config, links, predicate, start or 0, until, progress)
+        working(f"writing {selection.packets:,} packets")
+        _write(out, _capture_writer(selection, form or _format(selection, out)))
+    packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
+    say(f"{packets} to {_shown(out)}", err=True)
+    if selection.cut:
+        message = (
+            f"{selection.cut:,} of {packets} are truncated: the lake keeps at most {selection.kept:,} bytes of them"
+        )
+        say(message, err=True)
+
+
+def _check_target(out: Path, force: bool) -> None:
+    if str(out) == "-":
+        if sys.stdout.isatty():
+            raise LowwaterError(
+                "--out -: a capture is not written to a terminal", "pipe it into a tool, or name a file"
+            )
+    elif out.exists():
+        if not out.is_file():
+            raise LowwaterError(f"{out}: is not a file", "name a file, or - to write to standard output")
+        if not force:
+            raise LowwaterError(f"{out}: already exists", "give another name, or --force to replace it")
+
+
+def _check_records(link: str, form: str | None, protocol: str | None) -> None:
+    if form in CAPTURES:
+        raise LowwaterError(
+            f"--format {form}: link {link!r} has records that are no packets", "give --format csv, json or parquet"
+        )
+    if protocol is not None:
+        raise LowwaterError(
+            f"--protocol {protocol}: link {link!r} has the protocol of its settings", "leave --protocol out"
+        )
+
+
+def _export_records(
+    lake: Lake,
+    config: Config,
+    link: str,
+    where: str | None,
+    start: int,
+    end: int,
+    form: str | None,
+    out: Path,
+    spreadsheet: bool,
+) -> None:
+    """Writes the selected records of a link, and prints how many there are.
+
+    Args:
+        lake: the open lake.
+        config: its settings.
+        link: the link.
+        where: a GSQL condition; None for every record.
+        start: first timestamp, ns.
+        end: end of the timestamps, ns, exclusive.
+        form: one of TABLES; None to choose by the name of the file.
+        out: the file; `-` for standard output.
+    """
+    from lowwater.replay.packets.record_export import select_records, write_records
+
+    selection = select_records(lake, config, link, where, start, end)
+    suffix = {"jsonl": "json", "ndjson": "json"}.get(out.suffix[1:].lower(), out.suffix[1:].lower())
+    chosen = form or (suffix if suffix in TABLES else "csv")
+    if spreadsheet and chosen != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
+    count = 0
+    with Terminal(stderr=True).working("writing records") as working:
+
+        def write(file: IO[bytes]) -> None:
+            nonlocal count
+            count = write_records(
+                selection, chosen, file, lambda records: working(f"writing records: {records:,}"), spreadsheet
+            )
+
+        _write(out, write)
+    say(f"{'1 record' if count == 1 else f'{count:,} records'} to {_shown(out)}", err=True)
+
+
+def _shown(out: Path) -> str:
+    return "standard output" if str(out) == "-" else str(out)
+
+
+def _capture_writer(selection: Selection, form: str) -> Callable[[IO[bytes]], None]:
+    from lowwater.replay.packets.capture_export import write_selection
+
+    return lambda file: write_selection(selection, form, file.write)
+
+
+def _format(selection: Selection, out: Path) -> str:
+    """Returns the format by the suffix of the file; else pcap for one interface, pcapng for several."""
+    suffix = out.suffix.removeprefix(".").lower()
+    return suffix if suffix in ("pcap", "pcapng") else "pcap" if len(selection.interfaces) == 1 else "pcapng"
+
+
+def _write(out: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Writes to a file that appears once it is whole, or to standard output."""
+    if str(out) == "-":
+        write(sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    unfinished = out.with_name(f".{out.name}.{uuid.uuid4().hex[:12]}.part")
+    try:
+        with unfinished.open("xb", buffering=1 << 20) as file:
+            write(file)
+        unfinished.replace(out)
+    except OSError as error:
+        raise LowwaterError(f"{out}: cannot be written: {error.strerror}", "check its folder and the disk") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+_OF_THE_STORY = {"out", "seed", "story"}
+
+
+@click.command()
+@click.option("--out", required=True, type=options.FOLDER, help="Folder for the captures; one folder a link inside.")
+@click.option("--start", default="2026-01-01T00:00:00Z", type=options.INSTANT, help="Begin, on the hour, ISO 8601.")
+@click.option("--hours", default=1, type=click.IntRange(1, 24 * 366), help="Hours of traffic.", show_default=True)
+@click.option("--links", default="main1,main2,control", help="Link names, comma separated.", show_default=True)
+@click.option("--rate", default=100.0, type=click.FloatRange(0.01, 1e7), help="Packets/s of a main link.")
+@click.option("--skew", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Disorder up to this much.")
+@click.option("--offset", multiple=True, type=options.PAIR, metavar="LINK=SECONDS", help="Shift of the link's clock.")
+@click.option("--seed", default=1, type=int, help="Equal seeds give equal files.", show_default=True)
+@click.option("--story", is_flag=True, help="The ten minutes of the tutorial, with four incidents; only --out, --seed.")
+@click.pass_context
+def generate(
+    context: click.Context,
+    out: Path,
+    start: int,
+    hours: int,
+    links: str,
+    rate: float,
+    skew: Sequence[tuple[str, str]],
+    offset: Sequence[tuple[str, str]],
+    seed: int,
+    story: bool,
+) -> None:
+    """Makes captures of several links: flows, handshakes, DNS, HTTP, lulls, disorder, a cut file.
+
+    \b
+    Examples:
+      lowwater generate --out captures --hours 3 --rate 50 --skew main1=2 --seed 7
+      lowwater generate --out captures --story
+    """
+    if story:
+        _tell(context, out, seed)
+    else:
+        _generate(out, start, hours, links, rate, options.seconds(skew), options.seconds(offset, True), seed)
+
+
+def _tell(context: click.Context, out: Path, seed: int) -> None:
+    """Writes the dataset of the tutorial and lists it; refuses options that would change it."""
+    from lowwater.capture.generate import write_story
+
+    for name in sorted(set(context.params) - _OF_THE_STORY):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise ConfigError(f"--{name} does not go with --story", f"leave out --{name}: links and times are fixed")
+    with open_console().working("generating ten minutes of three links"):
+        written = write_story(out, seed)
+    _list(written)
+
+
+def _generate(
+    out: Path,
+    start: int,
+    hours: int,
+    links: str,
+    rate: float,
+    skew: Mapping[str, float],
+    offset: Mapping[str, float],
+    seed: int,
+) -> None:
+    """Writes the captures and lists them.
+
+    Args:
+        out: folder of the captures; each link gets a folder in it.
+        start: first instant, on the hour, ns since the epoch.
+        hours: hours of traffic.
+        links: names of links, separated by commas.
+        rate: packets/s of a main link.
+        skew: maximum disorder by link, s; 0 for other links.
+        offset: how far the clock of a link is ahead, s, by link.
+        seed: seed of the generator; equal seeds give equal files.
+    """
+    from lowwater.capture.generate import generate as write
+
+    names = [name.strip() for name in links.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--links names no link", "write for example --links main1,main2,control")
+    console = open_console()
+    with console.working(f"generating {hours} h of {len(names)} links"):
+        written = write(out, start, hours, names, rate, skew, offset, seed)
+    _list(written)
+
+
+def _list(written: Sequence[GeneratedCapture]) -> None:
+    """Prints a table of captures."""
+    table = Table("capture", "covers", "packets", "violations", "note", box=None)
+    for capture in written:
+        covers = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
+        note = "cut inside its last record" if capture.cut else "" if capture.packets else "empty"
+        table.add_row(str(capture.path), covers, f"{capture.packets:,}", str(capture.violations), note)
+    open_console().print(table)

@@ -1,0 +1,248 @@
+"""Commands that run intervals: plan, backfill, watch, replay, status, try."""
+
+from __future__ import annotations
+
+import sys
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import Any
+
+import click
+from rich.table import Table
+
+from lowwater.cli import options
+from lowwater.extras import require
+from lowwater.instants import format_instant
+from lowwater.terminal import open_console, say, styled
+
+
+@click.command()
+@options.INTERVALS
+@options.CHANGES
+@click.option(
+    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the plan.", show_default=True
+)
+def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...], **selection: Any) -> None:
+    """Shows what a backfill would run, and why: nothing runs.
+
+    \b
+    An interval is due if it was never published (missing), if its last run failed (failed), or if its inputs have
+    changed (stale): the reason names the query, the capture or the setting. For each interval the table shows how many
+    packets it reads ("about" if it reads a part of a file), and how long it takes, estimated from earlier runs. Every
+    interval that holds packets is listed. One in which captures begin or end cannot start, unless `until`, `since` or
+    the policy of the link permits it, or --through-end. With --with and --skew the plan is that of other queries and
+    settings; `lowwater try` runs such a plan beside the lake.
+    Example:
+      lowwater plan --lake var/lake --from 2026-01-01 --to 2026-01-02
+      lowwater plan --lake var/lake --with new/flows.gsql --skew main1=5s
+    """
+    from lowwater.cli.backfills import IntervalSelection, show_plan
+    from lowwater.replay.trial_changes import TrialChanges
+
+    changes = TrialChanges(tuple(file.resolve() for file in files), options.durations(skews))
+    show_plan(IntervalSelection(**selection, changes=changes or None), form)
+
+
+@click.command()
+@options.INTERVALS
+@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals at work at once.", show_default=True)
+@click.option(
+    "--order",
+    default="oldest",
+    type=click.Choice(["oldest", "newest", "random"]),
+    help="Which intervals begin first; the tables do not depend on it.",
+    show_default=True,
+)
+@options.SPARK
+def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None:
+    """Runs every interval that is due, in one process: what `plan` shows.
+
+    \b
+    An interval that fails does not stop the others; the summary names it and the exit code is 1. Stop it when you like:
+    started again it goes on with what is left, and the tables are the same. What runs elsewhere is `running`: it is
+    waited for at the end, and is no failure.
+    Example:
+      lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
+    """
+    require("lowwater backfill", "quality")
+    from lowwater.cli.backfills import IntervalSelection, run_backfill
+
+    if not run_backfill(IntervalSelection(**selection), jobs, order, spark):
+        sys.exit(1)
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--once", is_flag=True, help="Look once and end, for cron and for timers of systemd.")
+@click.option(
+    "--query-set", "names", multiple=True, metavar="NAME", help="Only this one; repeats; default all of them."
+)
+@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals at work at once.", show_default=True)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.SPARK
+def watch(lake: PurePath, once: bool, names: tuple[str, ...], jobs: int, queries: Path, spark: str | None) -> None:
+    """Keeps a lake right: looks every now and then, ingests what is new, and runs what is due.
+
+    \b
+    A look ingests every file that is new or has changed in the folders of the links. Then it runs each interval of the
+    last days that is missing, failed, stale, damaged or provisional and can run now, oldest first, and says of the
+    others why they cannot start. It remembers nothing: stop it when you like, and what was missed is caught up.
+    [schedule] of the settings says how often, how far back, and how long what failed pauses; changed settings and
+    queries take effect at the next look. Without --once until SIGINT or SIGTERM; what is at work is finished first.
+    Exit code of --once: 1 if something failed, was refused, or is found for the first time that cannot start.
+    Examples:
+      lowwater watch --lake var/lake
+      */10 * * * *  lowwater watch --lake /srv/lake --once
+    """
+    require("lowwater watch", "quality")
+    from lowwater.cli.backfills import watch_lake
+
+    if not watch_lake(lake, names, queries, jobs, once, spark):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("query_set")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--from", "start", required=True, type=options.INSTANT, help="First instant, ISO 8601.")
+@click.option("--to", "end", required=True, type=options.INSTANT, help="End, ISO 8601, exclusive.")
+@click.option("--stage", type=click.Choice(["low", "high", "audit", "publish"]), help="Only this stage.")
+@click.option("--hold", is_flag=True, help="Stop after the audit; --stage publish publishes what it found good.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.SPARK
+def replay(
+    query_set: str,
+    lake: PurePath,
+    start: int,
+    end: int,
+    stage: str | None,
+    hold: bool,
+    queries: Path,
+    spark: str | None,
+) -> None:
+    """Replays the intervals of a time range: packets/ -> lfta/ -> streams/ -> tables/.
+
+    An interval that is published and whose inputs have not changed is left alone. The query set is a section
+    [query_sets.NAME] of lowwater.toml, or NAME.gsql in the folder --queries.
+    """
+    if stage and hold:
+        raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
+    require("lowwater replay", "quality")
+
+    from lowwater.replay.interval import STAGES
+    from lowwater.replay.interval import replay as replay_intervals
+    from lowwater.replay.job import Job
+    from lowwater.replay.progress import Progress
+    from lowwater.replay.stages.runners import runner_of
+
+    progress = Progress()
+    job = Job.open(lake, query_set, queries)
+    runner = runner_of("lowwater replay", job.config, progress, spark)
+    outcomes = replay_intervals(job, start, end, stage, progress, runner, hold)
+    table = Table("interval", "state", "query", "rows", "note", box=None)
+    for outcome in outcomes:
+        for name, rows in outcome.rows.items():
+            unchanged = not outcome.committed and outcome.state not in STAGES
+            note = outcome.reason or ("already published from the same inputs" if unchanged else "")
+            table.add_row(format_instant(outcome.start), outcome.state, name, f"{rows:,}", note)
+    open_console().print(table)
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def status(lake: PurePath, queries: Path) -> None:
+    """Shows every interval of every query set: missing, provisional, done, incomplete, stale, damaged, failed, cannot
+    start.
+
+    Intervals one after another in which nothing is recorded are one line, with their number.
+    """
+    from lowwater.config import load_config
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake.ledgers.captures import shared_lines
+    from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
+    from lowwater.lake.ledgers.files import unread_lines
+    from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, range_words
+    from lowwater.lake.ledgers.missing import outside_lines
+    from lowwater.lake.ledgers.runs import FAILED
+    from lowwater.lake.results.table_state import stray_lines
+    from lowwater.replay.interval import statuses
+
+    table = Table("interval", "query set", "query", "state", "reason", box=None)
+    unplanned: list[str] = []
+    for row in statuses(lake, queries, lambda name, error: unplanned.append(f"query set {name}: {error}")):
+        state = styled(row.shown, "bold red" if row.shown in (BLOCKED, DAMAGED, FAILED) else "")
+        table.add_row(range_words(row.start, row.end, row.intervals), row.query_set, row.query, state, row.why)
+    none = f"no interval: {lake} has no captures, or no query set in {queries} (--queries) reads them"
+    if table.row_count or not unplanned:
+        open_console().print(table if table.row_count else none)
+    opened, config = lake_to_read(lake), load_config(lake)
+    lines = outside_lines(opened, config), tolerated_lines(opened, config), undeclared_lines(opened, config)
+    more = shared_lines(opened), unread_lines(opened, config), stray_lines(opened)
+    for line in chain(*lines, *more):
+        say(line)
+    for problem in unplanned:
+        say(problem, err=True)
+
+
+MOST_CHANGES = 10
+"""Default number of rows that a comparison shows."""
+
+
+@click.command("try")
+@click.argument("name", required=False)
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.CHANGES
+@click.option("--query-set", metavar="NAME", help="Query set to change; default the one that has the file of --with.")
+@click.option("--from", "start", type=options.INSTANT, help="First instant of the intervals to run, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="End of the intervals, ISO 8601, exclusive.")
+@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals at work at once.", show_default=True)
+@click.option(
+    "--limit", default=MOST_CHANGES, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True
+)
+@click.option("--promote", is_flag=True, help="Publish the intervals of the trial, once the lake has its changes.")
+@click.option("--drop", is_flag=True, help="Remove the trial.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def try_(
+    name: str | None,
+    lake: PurePath,
+    files: tuple[Path, ...],
+    skews: tuple[tuple[str, str], ...],
+    query_set: str | None,
+    start: int | None,
+    end: int | None,
+    jobs: int,
+    limit: int,
+    promote: bool,
+    drop: bool,
+    queries: Path,
+) -> None:
+    """Tries other queries or skews beside the lake. Without a name it lists the trials.
+
+    \b
+    A trial reads the packets of the lake and has everything else of its own: nothing of it is visible to readers of the
+    lake. It runs the intervals whose inputs differ from what is published, and shows the rows that differ. To promote
+    it, put its query files and skews into place first; then its rows are audited and published, and nothing is
+    evaluated again. Exit code 3: the rows differ.
+    Example:
+      lowwater try wider --lake var/lake --with new/flows.gsql --skew main1=5s --from 2026-01-01 --to 2026-01-02
+      lowwater try wider --lake var/lake --promote
+    """
+    from lowwater.cli.trials import TrialOptions, list_trials, run_trial
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.replay.trial import drop_trial
+    from lowwater.replay.trial_changes import TrialChanges
+    from lowwater.terminal import say
+
+    if promote and drop:
+        raise click.UsageError("give either --promote or --drop")
+    if name is None:
+        list_trials(lake_to_read(lake))
+        return
+    if drop:
+        drop_trial(lake_to_read(lake), name)
+        say(f"trial {name} is dropped")
+        return
+    require("lowwater try", "quality")
+    changes = TrialChanges(tuple(file.resolve() for file in files), options.durations(skews))
+    sys.exit(run_trial(TrialOptions(name, lake, queries, query_set, changes, start, end, jobs, limit, promote)))

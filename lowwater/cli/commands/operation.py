@@ -1,0 +1,248 @@
+"""Commands of who operates a lake: doctor, maintain, metrics, traces, serve."""
+
+from __future__ import annotations
+
+import os
+import sys
+from math import inf
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+import click
+
+from lowwater.cli import options
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.signals import pause, until_stopped
+from lowwater.terminal import say
+
+if TYPE_CHECKING:
+    from lowwater.lake.layout import Lake
+
+
+@click.command()
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="First do once what the first use would do: compile kernels; with Spark, fetch Delta's jars, record classes.",
+)
+@click.option(
+    "--lake", type=options.LAKE, help="Try the store or the disk of a lake in the place of this machine; new ones too."
+)
+def doctor(prepare: bool, lake: PurePath | None) -> None:
+    """Checks this machine and says which command mends what is missing, and which extras are installed.
+
+    \b
+    With --lake it tries what a lake needs of its object store, or of its folder: it writes, reads, lists and removes
+    below LAKE/_doctor, lets writers race for one name, compares clocks and takes times. It says what is missing, and
+    what of Lowwater then does not hold. Of a lake that is there it names tables that have rows twice, or other ones
+    than were published.
+    Example:
+      lowwater doctor --lake s3://lakes/office
+    """
+    from lowwater.terminal import Terminal
+
+    if lake is not None:
+        from lowwater.cli.doctor import examine_lake
+
+        code = examine_lake(lake, Terminal())
+    else:
+        from lowwater.cli.doctor import doctor as examine
+        from lowwater.cli.doctor import prepare as prepare_machine
+
+        if prepare:
+            prepare_machine(Terminal(stderr=True))
+        code = examine(Terminal())
+    if code:
+        sys.exit(code)
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--mend", is_flag=True, help="Take out rows that another program has doubled.")
+@click.option("--verify", is_flag=True, help="Only compare what the logs say of each file with the file.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: Path) -> None:
+    """Joins small files and removes unused ones. Safe at any time, also while intervals run.
+
+    \b
+    The files of published hours that no longer change are joined. Files that tables no longer refer to are removed
+    after [retention] versions, rows between the stages after [retention] streams, staging of dead runs at once. Rows of
+    published tables, packets, and intervals that were audited but not yet published stay. Tables that an older version
+    made get the columns of instants, for which their queries must be there. A table whose files another program joined
+    beside others has rows twice: it is left alone, until --mend takes them out as its log says.
+
+    --verify reads the footer of every file and changes nothing. Readers choose files by what the logs say: do it once
+    with a lake that somebody else gave you. It fails where a log is wrong.
+    Example:
+      lowwater maintain --lake var/lake --dry-run
+    """
+    from rich.table import Table
+
+    from lowwater.config import load_config
+    from lowwater.lake.commits import MEND
+    from lowwater.lake.layout import lake_to_read, open_lake
+    from lowwater.lake.maintain import DOUBLED, clock_words
+    from lowwater.lake.maintain import maintain as maintain_lake
+    from lowwater.replay.taking_over import take_over
+    from lowwater.terminal import open_console, say
+
+    if verify:
+        _verify(lake_to_read(lake))
+        return
+    opened, retention = open_lake(lake, make=False), load_config(lake).retention
+    actions = take_over(lake, queries, dry_run, lambda name, error: say(f"query set {name}: {error}", err=True))
+    actions += maintain_lake(opened, retention, dry_run, mend=mend)
+    if words := clock_words(opened):
+        say(words, err=True)
+    table = Table("what", "where", "files", "bytes", "why", box=None)
+    for action in actions:
+        table.add_row(action.what, action.where, f"{action.files:,}", f"{action.bytes:,}", action.why)
+    open_console().print(table if actions else "nothing to do")
+    if twice := [action for action in actions if action.what == DOUBLED]:
+        raise LakeError("; ".join(f"{each.where} {each.why}" for each in twice), MEND)
+
+
+def _verify(lake: Lake) -> None:
+    from lowwater.lake.commits import wrong_claims
+    from lowwater.terminal import say
+
+    count = 0
+    for claim in wrong_claims(lake):
+        count += 1
+        say(claim)
+    if count:
+        raise LakeError(
+            f"{lake.root}: the logs say something wrong {count:,} times",
+            "damage or somebody else did this: do not use these tables; make them again from the captures",
+        )
+    say("the logs say what the files hold")
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@click.option("--textfile", type=click.Path(dir_okay=False, path_type=Path), help="Write them to a file NAME.prom.")
+@click.option("--listen", metavar="[HOST:]PORT", help="Serve them at /metrics until Ctrl-C or SIGTERM.")
+@click.option("--every", type=options.DURATION, help="With --textfile: write again after this time, until stopped.")
+def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | None, every: int | None) -> None:
+    """Shows the metrics of a lake in the text format of Prometheus.
+
+    \b
+    They are read from the ledgers: links, streams, subscribers, intervals, audits, stages. Nothing is collected unless
+    this command runs. docs/metrics.md lists them, with a dashboard and alerts.
+    Example:
+      lowwater metrics --lake var/lake --textfile /var/lib/node_exporter/lowwater.prom --every 30s
+      lowwater metrics --lake var/lake --listen 127.0.0.1:9464
+    """
+    from lowwater.extras import require
+
+    require("lowwater metrics", "metrics")
+    from lowwater.replay.telemetry.collector import metrics_text, serving
+
+    if textfile is not None and listen is not None:
+        raise click.UsageError("--textfile and --listen exclude each other")
+    if every is not None and (textfile is None or every <= 0):
+        raise click.UsageError("--every goes with --textfile, and is above 0")
+    if listen is not None:
+        host, port = _address(listen)
+        metrics_text(lake, queries)  # an error now is one of the user's
+        with serving(lake, queries, host, port) as at, until_stopped() as stopped:
+            say(f"http://{host}:{at}/metrics", err=True)
+            pause(inf, stopped)
+    elif textfile is None:
+        say(metrics_text(lake, queries), nl=False)
+    else:
+        _write(lake, queries, textfile, every)
+
+
+def _write(lake: PurePath, queries: Path, textfile: Path, every: int | None) -> None:
+    from lowwater.replay.telemetry.collector import write_textfile
+
+    if textfile.suffix != ".prom":
+        raise click.BadParameter(f"--textfile {textfile}: the node exporter reads files whose names end with .prom")
+    with until_stopped() as stopped:
+        while not stopped():
+            write_textfile(lake, queries, textfile)
+            if every is None:
+                return
+            pause(every / 1e9, stopped)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"--listen {text}: write for example 127.0.0.1:9464")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@click.option("--to", "address", required=True, metavar="URL", help="The collector, OTLP over HTTP.")
+@click.option("--since", type=options.INSTANT, help="Runs that ended after this time, ISO 8601; else all of them.")
+@click.option("--follow", is_flag=True, help="Send each run when it has ended, until Ctrl-C or SIGTERM.")
+@click.option("--every", default="10s", type=options.DURATION, help="Time between two looks.", show_default=True)
+def traces(lake: PurePath, queries: Path, address: str, since: int | None, follow: bool, every: int) -> None:
+    """Sends runs as traces: a run is a trace; stages, LFTAs, queries, operators and heartbeats are its spans.
+
+    \b
+    They are read from the ledgers after a run, so a collector that does not answer holds up nothing. A run that is sent
+    again has the same ids. Nothing is sent unless this command runs.
+    Example:
+      lowwater traces --lake var/lake --to http://localhost:4318 --follow
+    """
+    from lowwater.extras import require
+
+    require("lowwater traces", "metrics")
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.replay.schedule.link_queries import jobs
+    from lowwater.replay.telemetry.export import TraceSender
+    from lowwater.replay.telemetry.spans import traces_since
+
+    def tell(name: str, error: LowwaterError) -> None:
+        say(f"query set {name}: {error}; its runs have no heartbeats", err=True)
+
+    if every <= 0:
+        raise click.BadParameter("--every must be above 0")
+    opened, at, sent = lake_to_read(lake), since or 0, 0
+    sender = TraceSender(address)
+    with until_stopped() as stopped:
+        while not stopped():
+            for run, spans in traces_since(opened, jobs(lake, queries, tell), at):
+                sender.send(spans)
+                at, sent = max(at, run.finished), sent + 1
+            if not follow:
+                break
+            pause(every / 1e9, stopped)
+    sender.close()
+    say(f"{sent:,} {'run' if sent == 1 else 'runs'} sent to {address}", err=True)
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@click.option("--host", default="127.0.0.1", help="Address to listen on.", show_default=True)
+@click.option("--port", default=8642, type=click.IntRange(0, 65535), help="0 takes a free one.", show_default=True)
+@click.option(
+    "--token-file", type=click.Path(path_type=Path), help="File with the token to log in with; others cannot read it."
+)
+@click.option("--no-login", is_flag=True, help="No token: every user of this machine can read the pages.")
+def serve(lake: PurePath, queries: Path, host: str, port: int, token_file: Path | None, no_login: bool) -> None:
+    """Serves the review pages and the results of a lake to a browser, until Ctrl-C.
+
+    \b
+    Open the address that is printed: it logs in. The token in it is made at the start; --token-file names one that
+    stays. Only this machine reaches the pages, unless --host says otherwise: then put TLS before it (a reverse proxy).
+    Example:
+      lowwater serve --lake var/lake
+    """
+    from lowwater.extras import require
+    from lowwater.terminal import say
+
+    # Arrow reads this once, when it is loaded: its own allocators keep what they once had (ADR 131).
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    require("lowwater serve", "serve")
+    from lowwater_review.serving import serve as serve_pages
+
+    serve_pages(lake, queries, host, port, token_file, lambda text: say(text, err=True), not no_login)

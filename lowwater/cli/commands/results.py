@@ -1,0 +1,521 @@
+"""Commands over what is published: rows, tail, streams, diff, history, rollback."""
+
+from __future__ import annotations
+
+import csv
+import getpass
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lowwater.cli import options
+from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.signals import until_stopped
+from lowwater.terminal import open_console, say, shown, styled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lowwater.lake.results.subscription import Change
+    from lowwater.replay.history import VersionChoice
+    from lowwater.replay.registry import StreamInfo
+
+
+SHOWN = 20
+"""Default number of rows in a table."""
+NOTES = 5
+"""Maximum number of notes on missing intervals; `lowwater status` has all."""
+
+
+@click.command()
+@click.argument("query")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601.")
+@click.option("--to", "end", type=options.INSTANT, help="End of the rows, ISO 8601, exclusive.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
+)
+@click.option(
+    "--format",
+    "form",
+    default="table",
+    type=click.Choice(["table", "csv", "json"]),
+    help="json: a line a row.",
+    show_default=True,
+)
+@options.INSTANTS
+@options.SPREADSHEET
+def rows(
+    query: str,
+    lake: PurePath,
+    start: int | None,
+    end: int | None,
+    limit: int | None,
+    form: str,
+    instants: bool,
+    spreadsheet: bool,
+) -> None:
+    """Shows the published rows of a query, in the order of time.
+
+    \b
+    The time of a row is the last instant it is about (S2), which decides the interval that it belongs to. Addresses are
+    texts. Notes on standard error name the intervals of this time that are not published, or not done.
+    Example:
+      lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
+    """
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake.results.visible import published_rows
+    from lowwater.replay.command.row_files import spreadsheet_cell, spreadsheet_rows, with_texts
+
+    if start is not None and end is not None and start >= end:
+        raise click.UsageError("--to must be after --from")
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
+    published = published_rows(lake_to_read(lake), query, start, end, instants)
+    if limit is None and form == "table":
+        limit = SHOWN
+    batches = map(with_texts, published.batches(limit))
+    columns = *published.columns, *published.instants
+    if spreadsheet:
+        columns, batches = tuple(map(str, map(spreadsheet_cell, columns))), map(spreadsheet_rows, batches)
+    _FORMATS[form](columns, batches)
+    count = published.rows if limit is None else min(limit, published.rows)
+    if count < published.rows:
+        say(f"{count:,} of {published.rows:,} rows; --limit gives more", err=True)
+    for note in published.notes[:NOTES]:
+        say(f"note: {note}", err=True)
+    if len(published.notes) > NOTES:
+        say(f"note: and {len(published.notes) - NOTES:,} times more: lowwater status", err=True)
+
+
+def _table(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None)
+    for name in columns:
+        table.add_column(styled(name))
+    for batch in batches:
+        for row in zip(*(_values(column) for column in batch.columns), strict=True):
+            table.add_row(*(styled("NULL" if cell is None else str(cell)) for cell in row))
+    open_console().print(table)
+
+
+def _csv(columns: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    rows = chain.from_iterable(zip(*(_values(column) for column in batch.columns), strict=True) for batch in batches)
+    for row in chain([columns], rows):
+        writer.writerow([_safe(cell) if isinstance(cell, str) else cell for cell in row])
+
+
+def _json(_: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
+    for batch in batches:
+        sys.stdout.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
+
+
+def _values(column: pa.Array) -> list[Any]:
+    from lowwater.replay.command.row_files import csv_values
+
+    return csv_values(column)
+
+
+def _safe(text: str) -> str:
+    """Returns a text without control sequences if the output is a terminal, else unchanged."""
+    return shown(text) if sys.stdout.isatty() else text
+
+
+_FORMATS = {"table": _table, "csv": _csv, "json": _json}
+
+
+CONTROL = ("_kind", "_last", "_until", "_version")
+"""Columns beside those of the query: row, punctuation or restated; two instants, ns since the epoch; table version."""
+
+
+@click.command()
+@click.argument("stream")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option(
+    "--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601; else the last interval."
+)
+@click.option("--follow", is_flag=True, help="Wait for more; ends with Ctrl-C or SIGTERM.")
+@click.option(
+    "--format", "form", default="csv", type=click.Choice(["csv", "json"]), help="json: a line a row.", show_default=True
+)
+@click.option(
+    "--every", default="1s", type=options.DURATION, help="Time between two looks at the log.", show_default=True
+)
+@options.SPREADSHEET
+def tail(
+    stream: str, lake: PurePath, start: int | None, follow: bool, form: str, every: int, spreadsheet: bool
+) -> None:
+    """Prints the rows of a published stream, and what is promised after each interval.
+
+    \b
+    A line of kind `punctuation` follows the rows of an interval: no later row has a smaller value in its columns, and
+    no `_last` below its own. A line of kind `restated` says that the rows of [_last, _until) are replaced by those that
+    follow. Instants are ns since the epoch.
+    Example:
+      lowwater tail flows --lake var/lake --from 2026-01-01T00:00Z --follow --format json
+    """
+    from lowwater.lake.results.subscription import newest_begin, subscribe
+
+    if every <= 0:
+        raise click.BadParameter("--every must be above 0")
+    if spreadsheet and form != "csv":
+        raise click.UsageError("--spreadsheet goes with --format csv")
+    begin = newest_begin(lake, stream) if start is None else start
+    with subscribe(lake, stream, since=begin, wait=every / 1e9) as subscription, until_stopped(subscription.stop):
+        write: Callable[[Change], None] = (
+            _Csv(subscription.columns, spreadsheet) if form == "csv" else _Json(subscription.columns)
+        )
+        changes = iter(subscription) if follow else iter(subscription.poll, None)
+        for change in changes:
+            write(change)
+            sys.stdout.flush()
+
+
+class _Csv:
+    """Writes changes as CSV, also such that no text is a formula of a spreadsheet."""
+
+    def __init__(self, columns: tuple[str, ...], spreadsheet: bool) -> None:
+        from lowwater.replay.command.row_files import spreadsheet_cell, spreadsheet_rows
+
+        self._rows = spreadsheet_rows if spreadsheet else None
+        self._columns, self._writer = columns, csv.writer(sys.stdout, lineterminator="\n")
+        self._writer.writerow([*(map(spreadsheet_cell, columns) if spreadsheet else columns), *CONTROL])
+
+    def __call__(self, change: Change) -> None:
+        if change.late:
+            self._control("restated", change, {}, change.start, change.end)
+        for batch in map(self._rows, change.batches()) if self._rows else change.batches():
+            for values in zip(*(_tail_values(column) for column in batch.columns), strict=True):
+                cells = [_tail_safe(value) if isinstance(value, str) else value for value in values[:-1]]
+                self._writer.writerow([*cells, "row", values[-1], "", change.version])
+        self._control("punctuation", change, change.promise, max(change.furthest, change.end), None)
+
+    def _control(self, kind: str, change: Change, values: Any, last: int, until: int | None) -> None:
+        cells = [values.get(name, "") for name in self._columns]
+        self._writer.writerow([*cells, kind, last, "" if until is None else until, change.version])
+
+
+class _Json:
+    """Writes changes as JSON lines."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self._columns = columns
+
+    def __call__(self, change: Change) -> None:
+        if change.late:
+            self._line({"_kind": "restated", "_last": change.start, "_until": change.end, "_version": change.version})
+        for row in change.rows():
+            last = row.pop("_last")
+            self._line({**row, "_kind": "row", "_last": last, "_version": change.version})
+        values = {name: change.promise.get(name) for name in self._columns}
+        last = max(change.furthest, change.end)
+        self._line({**values, "_kind": "punctuation", "_last": last, "_version": change.version})
+
+    def _line(self, values: dict[str, Any]) -> None:
+        sys.stdout.writelines([json.dumps(values) + "\n"])
+
+
+def _tail_values(column: Any) -> list[Any]:
+    from lowwater.replay.command.row_files import csv_values
+
+    return csv_values(column)
+
+
+def _tail_safe(text: str) -> str:
+    """Returns a text without control sequences if the output is a terminal, else unchanged."""
+    return shown(text) if sys.stdout.isatty() else text
+
+
+@click.command()
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="All that is known of them, as JSON; instants in ns.")
+def streams(lake: PurePath, queries: Path, as_json: bool) -> None:
+    """Lists the streams of a lake: columns, keys, temporal attributes, promises, producers, consumers, freshness.
+
+    \b
+    Temporal attributes have their promise after the last interval: no later row has a smaller value. `lag` is captured
+    time that is not published yet. Consumers are queries that read the stream, and subscribers with a name.
+    Example:
+      lowwater streams --lake var/lake --json
+    """
+    from lowwater.replay.registry import VERSION, streams_of
+
+    infos = streams_of(lake, queries)
+    if as_json:
+        say(json.dumps({"version": VERSION, "streams": [info.document() for info in infos]}, indent=2))
+        return
+    if not infos:
+        say(f"no stream: {lake} has no published table, and no query set in {queries} (--queries) reads its links")
+    for info in infos:
+        _show(info)
+
+
+def _show(info: StreamInfo) -> None:
+    from rich.table import Table
+
+    from lowwater.replay.registry import published_text
+
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    facts.add_column(style="dim")
+    facts.add_column(overflow="fold")
+    key = "unknown" if info.key is None else ", ".join(info.key) or "one row"
+    source = [f"query set {info.owner}"]
+    source += [f"queries {', '.join(info.queries)}"] * bool(info.queries)
+    source += [f"links {', '.join(info.links)}"] * bool(info.links)
+    when = f", in version {info.version}, {_second(info.published_at)}" if info.published_at else ""
+    lines = {
+        "  columns": ", ".join(f"{column.name} {column.type}" for column in info.columns),
+        "  key": key,
+        "  temporal": "; ".join(_temporal(info)) or "none",
+        "  producers": ", ".join(source),
+        "  consumers": "; ".join(_readers(info)) or "none known",
+        "  published": f"{published_text(info)}{when}",
+        "  damaged": "; ".join(_damaged(*each) for each in info.damaged),
+        "  pinned": _pinned(info),
+        "  lag": "unknown" if info.lag is None else format_duration(info.lag),
+        "  problem": info.problem,
+    }
+    for name, text in lines.items():
+        if text:
+            facts.add_row(styled(name), styled(text, fold=True))
+    console = open_console()
+    console.print(styled(info.name, "bold"))
+    console.print(facts)
+
+
+def _damaged(start: int, end: int, why: str) -> str:
+    return f"{format_instant(start)} to {format_instant(end)}: {why}"
+
+
+def _pinned(info: StreamInfo) -> str:
+    """Returns the pinned version where it is not the newest one, and why."""
+    if not info.unfinished:
+        return ""
+    version = "no version" if info.pinned is None else f"version {info.pinned}"
+    return f"{version}; an interval of the set is published in part, or damaged: `lowwater status`"
+
+
+def _temporal(info: StreamInfo) -> list[str]:
+    shown = []
+    for column in info.columns:
+        if column.temporal:
+            word = ">=" if column.temporal == "increasing" else "<="
+            promise = "" if column.promise is None else f", later rows {word} {column.promise}"
+            shown.append(f"{column.name} {column.temporal} ({column.of}){promise}")
+    return shown
+
+
+def _readers(info: StreamInfo) -> list[str]:
+    shown = []
+    for reader in info.readers:
+        text = f"{reader.kind} {reader.name}"
+        if reader.until is not None and reader.seen is not None:
+            behind = f", {reader.behind} versions behind" if reader.behind else ""
+            behind += ", of another history of the table: it must begin again" * reader.lost
+            text += f" (up to {format_instant(reader.until)}, at {_second(reader.seen)}{behind})"
+        shown.append(text)
+    return shown
+
+
+def _second(instant: int) -> str:
+    return format_instant(instant - instant % SECOND)
+
+
+MOST_DIFFERENCES = 20
+
+
+@click.command()
+@click.argument("query")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--from", "before", required=True, type=options.VERSION, help="The earlier version.")
+@click.option("--with", "after", type=options.VERSION, help="The later one; default the newest.")
+@click.option("--at", type=options.INSTANT, help="Only the interval that begins here, ISO 8601; default all rows.")
+@click.option(
+    "--limit", default=MOST_DIFFERENCES, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.", show_default=True
+)
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def diff(
+    query: str,
+    lake: PurePath,
+    before: VersionChoice,
+    after: VersionChoice | None,
+    at: int | None,
+    limit: int,
+    form: str,
+    queries: Path,
+) -> int:
+    """Shows the rows that were added, that are gone and that changed between two versions of a published table.
+
+    \b
+    Rows are the same row if the columns of the query's unique key are equal. A version is a commit of the table: each
+    publication of an interval makes one; `lowwater history` lists them. VERSION is its number, an ISO 8601 instant at
+    which it was the newest, or `previous`: the one before the newest publication, with --at of this interval. Exit code
+    0 if the rows are the same, 3 if they differ.
+    Example:
+      lowwater diff flows --lake var/lake --at 2026-01-01T01:00Z --from previous
+    """
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.lake.results.comparing import TableDiff, compare
+    from lowwater.lake.results.exploring import result_table
+    from lowwater.replay.schedule.compared import interval_of, key_of
+    from lowwater.terminal import say
+
+    opened = lake_to_read(lake)
+    span = interval_of(opened, query, at) if at is not None else None
+    later = result_table(opened, query, after.find(opened, query, span) if after else None)
+    earlier = result_table(opened, query, before.find(opened, query, span))
+    start, end = span or (0, 1 << 62)
+    compared: TableDiff = compare(earlier, later, key_of(lake, queries, query), start, end, limit)
+    if form == "json":
+        examples = [
+            {
+                "what": kind,
+                "before": old and _named(compared.columns, old),
+                "after": new and _named(compared.columns, new),
+            }
+            for kind, old, new in compared.examples
+        ]
+        counts = {name: getattr(compared, name) for name in ("same", "added", "gone", "changed")}
+        versions = {"before": earlier.version, "after": later.version}
+        say(json.dumps({**versions, "key": compared.key, **counts, "examples": examples}, default=str))
+        return 0 if compared.equal else 3
+    by = f"by {', '.join(compared.key)}" if compared.key else "whole rows, since the plan shows no unique key"
+    say(f"{query}: version {earlier.version} to {later.version}, {by}")
+    say(f"{compared.added:,} added, {compared.gone:,} gone, {compared.changed:,} changed, {compared.same:,} the same")
+    for kind, old, new in compared.examples:
+        sign = {"added": "+", "gone": "-", "changed": "~"}[kind]
+        say(f"{sign} {row_text(compared.columns, old, new)}")
+    return 0 if compared.equal else 3
+
+
+def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, object]:
+    return dict(zip(columns, row, strict=True))
+
+
+def row_text(columns: tuple[str, ...], old: tuple[object, ...] | None, new: tuple[object, ...] | None) -> str:
+    """Returns a row as `column=value`; a changed value as `column=before -> after`."""
+    first, second = old or new or (), new or old or ()
+    parts = []
+    for name, a, b in zip(columns, first, second, strict=True):
+        parts.append(f"{name}={a!r}" if a == b else f"{name}={a!r} -> {b!r}")
+    return " ".join(parts)
+
+
+MOST_VERSIONS = 20
+"""Versions that are listed."""
+
+
+@click.command()
+@click.argument("query")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--at", type=options.INSTANT, help="Only versions of the interval that begins here, ISO 8601.")
+@click.option(
+    "--limit", default=MOST_VERSIONS, type=click.IntRange(1), metavar="N", help="Versions to list.", show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON, instants in ns.")
+def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: bool) -> None:
+    """Lists the versions of a published table, newest first: which interval, when, why, how many rows.
+
+    \b
+    A version is a commit that changed rows; `lowwater diff` compares two of them, `lowwater rollback` brings the rows
+    of one back. Why: how the inputs differ from those of the version of this interval before.
+    Example:
+      lowwater history flows --lake var/lake --at 2026-01-01T01:00Z
+    """
+    from rich.table import Table
+
+    from lowwater.instants import SECOND, format_instant
+    from lowwater.lake.layout import lake_to_read
+    from lowwater.replay.history import published_versions
+    from lowwater.replay.schedule.compared import interval_of
+    from lowwater.terminal import open_console, say, styled
+
+    opened = lake_to_read(lake)
+    span = interval_of(opened, query, at) if at is not None else None
+    versions = published_versions(opened, query, span, limit)
+    if as_json:
+        say(json.dumps([asdict(version) for version in versions]))
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("version", "interval", "made", "what", "state", "rows", "why"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("version", "rows") else "left")
+    for each in versions:
+        table.add_row(
+            str(each.version),
+            format_instant(each.start) if each.start is not None else "",
+            format_instant(each.at // SECOND * SECOND),
+            each.what,
+            each.state,
+            f"{each.rows:,}" if each.rows is not None else "",
+            styled("; ".join(each.why), fold=True),
+        )
+    open_console().print(table)
+    if len(versions) == limit:
+        say(f"the newest {limit}; --limit N lists more")
+
+
+@click.command()
+@click.argument("query")
+@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@click.option("--at", required=True, type=options.INSTANT, help="Begin of the interval, ISO 8601.")
+@click.option("--to", "chosen", type=options.VERSION, help="Version whose rows come back.")
+@click.option("--lift", is_flag=True, help="Lift a roll back: the interval is due again.")
+@click.option("--because", "why", required=True, metavar="TEXT", help="Reason, for the ledger and the pages.")
+@click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
+@click.option("--dry-run", is_flag=True, help="Only count the rows that would change.")
+@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+def rollback(
+    query: str,
+    lake: PurePath,
+    at: int,
+    chosen: VersionChoice | None,
+    lift: bool,
+    why: str,
+    by: str | None,
+    dry_run: bool,
+    queries: Path,
+) -> None:
+    """Makes the rows of an earlier version of a published interval visible again.
+
+    \b
+    The act is a commit of its own, and a row of the ledger with who and why. Subscribers get the interval as restated.
+    `lowwater status` and the pages show it as rolled back. It stands for the present inputs: the interval runs again
+    only once its inputs change, or after --lift. `lowwater history` lists the versions, `lowwater diff` shows what they
+    differ in. VERSION is a number, an ISO 8601 instant at which it was the newest, or `previous`.
+    Example:
+      lowwater rollback flows --lake var/lake --at 2026-01-01T01:00Z --to previous --because "the new skew lost packets"
+    """
+    from lowwater.replay.rollback import RollbackTarget
+    from lowwater.terminal import say
+
+    if lift == (chosen is not None):
+        raise click.UsageError("give either --to VERSION or --lift")
+    if not why.strip():
+        raise click.UsageError("--because needs a reason")
+    target = RollbackTarget.find(lake, queries, query, at)
+    person = by or getpass.getuser()
+    if chosen is None:
+        if not dry_run:
+            target.lift(person, why)
+        say(f"{query}: {'would be' if dry_run else 'is'} due again: `lowwater backfill --lake {lake}` runs it")
+        return
+    version = chosen.find(target.job.lake, query, (target.start, target.end))
+    found = target.compared(version)
+    counts = f"{found.added:,} added, {found.gone:,} gone, {found.changed:,} changed, {found.same:,} the same"
+    if dry_run:
+        say(f"{query}: rolled back to version {version}, rows would be: {counts}")
+        return
+    rows = target.roll_back(version, person, why)
+    say(f"{query}: rolled back to version {version}, {rows:,} rows: {counts}")

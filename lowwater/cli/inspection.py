@@ -1,0 +1,668 @@
+"""Implements `inspect`: facts of captures and of files of other records as a table, JSON or CSV, without a lake."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from lowwater.capture.content.packet_hashes import CONTENT
+from lowwater.capture.doubts import doubts
+from lowwater.capture.headers.tunnels import NAMES
+from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFacts, inspect
+from lowwater.capture.reader import digest
+from lowwater.capture.records.copies import CopySpool
+from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
+from lowwater.capture.records.sanity import END_OF_TIME
+from lowwater.capture.tables.reader import inspect_records
+from lowwater.capture.tables.sniffing.tables import sniff
+from lowwater.catalog.logs import CLOCK
+from lowwater.errors import CaptureError, LowwaterError
+from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.lake.files.protocols import LogProposal, RecordProposal, propose_log, propose_protocol
+from lowwater.replay.command.row_files import spreadsheet_cell
+from lowwater.terminal import Terminal, open_console, say, shown, styled
+
+# Values.
+
+
+def instant_text(value: int | None) -> str:
+    """Formats an instant (ns); a dash for none."""
+    return "-" if value is None else format_instant(value)
+
+
+def duration_text(value: int | None) -> str:
+    """Formats a duration (ns) in the largest unit in which it is at least 1."""
+    if value is None:
+        return "-"
+    for size, unit in ((3_600_000_000_000, "h"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
+        if value >= size:
+            return f"{value / size:,.6g} {unit}"
+    return f"{value} ns" if value else "0 s"
+
+
+def rate_text(value: float | None) -> str:
+    """Formats an amount per second; a dash for none."""
+    return "-" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+def counts_text(counts: Iterable[tuple[str, int]]) -> str:
+    """Formats counts by name, sorted; 0 for none."""
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts)) or "0"
+
+
+def gap_texts(facts: InterfaceFacts) -> list[str]:
+    """Formats the longest gaps between records, the longest first."""
+    return [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
+
+
+def gaps(facts: InterfaceFacts) -> list[dict[str, Any]]:
+    """Returns the longest gaps between records as JSON, the longest first."""
+    return [{"start": instant_twice(start), "length": duration_twice(length)} for start, length in facts.gaps.longest()]
+
+
+def file_entry(facts: CaptureFacts) -> dict[str, Any]:
+    """Returns what the JSON says of every file that was read: its name, form and bytes, and how it ended."""
+    summary = facts.summary
+    return {
+        "file": str(facts.path),
+        "error": None,
+        "format": summary.format,
+        "compression": summary.compression,
+        "sha256": summary.sha256,
+        "bytes": {
+            "file": summary.bytes,
+            "unpacked": summary.unpacked,
+            "skipped": summary.skipped,
+            "records": summary.record_bytes,
+            "malformed": facts.malformed_bytes,
+            "overhead": summary.overhead,
+            "accounted": facts.accounted,
+        },
+        "ended_cleanly": summary.ended_cleanly,
+        "damage": summary.damage,
+    }
+
+
+def order(facts: InterfaceFacts) -> dict[str, Any]:
+    """Returns the order of records as JSON."""
+    lateness = facts.lateness
+    quantiles = {quantile_name(share): duration_twice(lateness.quantile(share)) for share in QUANTILES}
+    return {
+        "strict": not lateness.late,
+        "out_of_order": lateness.late,
+        "refused": lateness.refused,
+        "lateness": {**quantiles, "max": duration_twice(lateness.largest if facts.packets else None)},
+    }
+
+
+def quantile_name(share: float) -> str:
+    """Names a quantile as a key of JSON."""
+    return f"p{100 * share:g}".replace(".", "_")
+
+
+def instant_twice(value: int | None) -> dict[str, Any] | None:
+    """Returns an instant (ns) as JSON, as a number and as text."""
+    return None if value is None else {"ns": value, "iso": format_instant(value)}
+
+
+def duration_twice(value: int | None) -> dict[str, Any] | None:
+    """Returns a duration (ns) as JSON, as a number and as text."""
+    return None if value is None else {"ns": value, "text": format_duration(value)}
+
+
+# Files of records that are no packets.
+
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".parquet")
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """Facts of a file of records.
+
+    Attributes:
+        facts: its bytes, times and order.
+        proposal: how its records were read: by a proposed protocol, or by the ready one of a log.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns.
+    """
+
+    facts: CaptureFacts
+    proposal: RecordProposal | LogProposal
+    max_jump: int
+
+    @property
+    def records(self) -> InterfaceFacts:
+        """Facts of the records."""
+        return self.facts.interfaces[0]
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file says by its name or first bytes that it is no capture but a table."""
+    try:
+        with path.open("rb") as file:
+            parquet = file.read(4) == b"PAR1"
+    except OSError:
+        return False
+    return parquet or any(suffix in _SUFFIXES for suffix in path.suffixes)
+
+
+def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int], None], given: bool) -> TableFacts:
+    """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
+
+    Args:
+        path: path of the file.
+        max_jump: how far ahead of its neighbours a timestamp may be, ns.
+        skew: disorder that is admitted, ns.
+        progress: called after each batch with the number of records so far.
+        given: whether the user gave max_jump; else the disorder of the sample is added to it.
+
+    Raises:
+        CaptureError: the file cannot be read, is no table, or has no clock.
+    """
+    log = propose_log(path)
+    if log is not None:
+        jump = max_jump if given else max_jump + log.ahead
+        return TableFacts(inspect_records(path, log.options, jump, skew, progress, digest(path)), log, jump)
+    table = sniff(path)
+    try:
+        proposal = propose_protocol(table, path.name.partition(".")[0])
+    except CaptureError as error:
+        raise CaptureError(f"{path}: {error.message}", error.hint) from error
+    assert table.clock is not None
+    found = table.disorders.get(table.clock)
+    jump = max_jump if given or found is None else max_jump + found.largest
+    return TableFacts(inspect_records(path, proposal.options, jump, skew, progress, digest(path)), proposal, jump)
+
+
+def table_sheet(table: TableFacts, skew: int) -> Table:
+    """Formats a file with a line for each fact, and the protocol of its records."""
+    sheet = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, text in {**_file_lines(table), **_record_lines(table.records, skew)}.items():
+        sheet.add_row(name, styled(text, fold=True))
+    whole = Table.grid()
+    whole.add_row(sheet)
+    if isinstance(table.proposal, LogProposal):
+        return whole
+    whole.add_row(styled(table.proposal.block, fold=True))
+    return whole
+
+
+def _file_lines(table: TableFacts) -> dict[str, str]:
+    facts, summary = table.facts, table.facts.summary
+    packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
+    parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
+    return {
+        "file": str(facts.path),
+        "format": f"{summary.format} {summary.compression}".strip(),
+        **_form_lines(table),
+        "sha256": summary.sha256,
+        "bytes": f"{summary.bytes:,}{packed}" + ("" if summary.format == "parquet" else f": {parts}"),
+        "end": "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip(),
+    }
+
+
+def _form_lines(table: TableFacts) -> dict[str, str]:
+    """Returns how a text is written, or by which protocol a log is read, and its records of other types."""
+    proposal, kinds = table.proposal, table.facts.summary.blocks
+    if isinstance(proposal, LogProposal):
+        left_out = {"left out": counts_text(kinds)} if kinds else {}
+        return {"protocol": f"{proposal.protocol}, which is ready: docs/logs.md", **left_out}
+    if proposal.table.kind != "csv":
+        return {}
+    text = proposal.options.text
+    header = "a header" if proposal.table.text.header else "no header"
+    form = f"separator {text.separator!r}, quote {text.quote!r}, {header}"
+    nulls = f", NULL {', '.join(repr(null) for null in text.null if null)}" if len(text.null) > 1 else ""
+    return {"text": form + nulls}
+
+
+def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
+    late, summary = facts.lateness, facts.summary
+    lines = {
+        "records": f"{facts.packets:,}",
+        "malformed": counts_text(facts.malformed.items()),
+        "first": instant_text(summary.first if summary else None),
+        "last": instant_text(summary.last if summary else None),
+        "duration": duration_text(facts.duration),
+        "rate": f"{rate_text(facts.rate(facts.packets))} records/s",
+        "out of order": f"{late.late:,}",
+        "lateness": ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in QUANTILES),
+        "skew that admits all": duration_text(late.largest if facts.packets else None),
+        f"refused by {format_duration(skew)}": f"{late.refused:,}",
+    }
+    return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[:GAPS], 1)}
+
+
+def table_document(table: TableFacts) -> dict[str, Any]:
+    """Builds the entry of the JSON document for a file of records."""
+    records, totals = table.records, table.records.summary
+    return {
+        **file_entry(table.facts),
+        **_described(table),
+        "max_jump": duration_twice(table.max_jump),
+        "records": records.packets,
+        "malformed": dict(sorted(records.malformed.items())),
+        **{
+            name: instant_twice(getattr(totals, name) if totals else None)
+            for name in ("first", "last", "smallest", "largest")
+        },
+        "duration": duration_twice(records.duration),
+        "records_per_second": records.rate(records.packets),
+        "order": order(records),
+        "gaps": gaps(records),
+    }
+
+
+def _described(table: TableFacts) -> dict[str, Any]:
+    """Builds the part of the entry that says how the records of a file are read."""
+    proposal = table.proposal
+    if isinstance(proposal, LogProposal):
+        return {
+            "text": None,
+            "protocol": proposal.protocol,
+            "clock": CLOCK,
+            "columns": [{"field": field.name, "type": str(field.type)} for field in proposal.log.layout.fields],
+            "left_out": dict(table.facts.summary.blocks),
+        }
+    text = proposal.options.text
+    form = {
+        "separator": text.separator,
+        "quote": text.quote,
+        "header": bool(proposal.table.text.header),
+        "null": [*text.null],
+    }
+    return {
+        "text": form if proposal.table.kind == "csv" else None,
+        "protocol": proposal.block,
+        "clock": proposal.clock,
+        "columns": [
+            {
+                "field": proposed.name,
+                "column": proposed.column.label,
+                "position": proposed.column.position,
+                "type": str(proposed.column.kind.type),
+                "declaration": proposed.declaration,
+                "notes": [*proposed.notes],
+            }
+            for proposed in proposal.fields
+        ],
+        "left_out": dict(proposal.table.left_out),
+    }
+
+
+def as_interface(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the entry of a file without interfaces under the names that the columns of the CSV have."""
+    if "records" not in entry:
+        return {}
+    return {**entry, "packets": entry["records"], "packets_per_second": entry["records_per_second"]}
+
+
+# Captures.
+
+_COLUMNS_OF_A_SHEET = 4
+"""Maximum number of interfaces side by side; more of them become rows of a list."""
+
+_UNBOUNDED = 10_000
+"""Width of a line (characters) in a file, so that nothing is wrapped."""
+
+_LEAST_NAME = 24
+"""Minimum width (characters) of a file name in the list."""
+
+FAMILIES = {4: "ipv4", 6: "ipv6"}
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Result of inspecting one file: its facts, those of records that are no packets, or the error."""
+
+    path: Path
+    facts: CaptureFacts | None = None
+    table: TableFacts | None = None
+    error: LowwaterError | None = None
+
+
+def inspect_files(
+    files: Sequence[Path],
+    form: str,
+    max_jump: int | None,
+    skew: int,
+    spreadsheet: bool = False,
+    window: int | None = None,
+    compared: str = CONTENT,
+) -> bool:
+    """Inspects captures one after the other and prints their facts. Returns whether all of them could be read.
+
+    Args:
+        files: captures.
+        form: `table`, `json` or `csv`.
+        max_jump: how far a timestamp may be ahead of its neighbours, ns; None for skew + 60 s.
+        skew: disorder that is admitted, ns.
+        spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
+        window: longest time from a packet to its copies, ns; None to count no copies.
+        compared: bytes that are equal in copies: `content` or `packet`.
+    """
+    given, skew = max_jump is not None, min(skew, END_OF_TIME)
+    max_jump = min(skew + 60 * SECOND if max_jump is None else max_jump, END_OF_TIME)
+    inspected = _inspect(files, max_jump, skew, window, compared, given)
+    if form == "json":
+        say(json.dumps(document(inspected, max_jump, skew), indent=2))
+    elif form == "csv":
+        out = io.StringIO()
+        lines = rows(inspected, max_jump, skew)
+        if spreadsheet:
+            lines = ([spreadsheet_cell(cell) for cell in line] for line in lines)
+        csv.writer(out, lineterminator="\n").writerows(lines)
+        say(out.getvalue(), nl=False)
+    else:
+        _show(inspected, skew)
+        if read := [each.path for each in inspected if each.facts and each.path != STDIN]:
+            name = shlex.quote(shown(str(read[0])))
+            say(
+                "to ask it: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
+                f"lowwater run talkers.gsql --capture main1={name} --out results",
+                err=True,
+            )
+    return all(capture.error is None for capture in inspected)
+
+
+def _inspect(
+    files: Sequence[Path], max_jump: int, skew: int, window: int | None, compared: str, given: bool
+) -> list[Inspection]:
+    """Inspects files one after the other.
+
+    Args:
+        files: captures, and files of other records.
+        max_jump: how far a timestamp may be ahead of its neighbours, ns.
+        skew: disorder that is admitted, ns.
+        window: longest time from a packet to its copies, ns; None to count no copies.
+        compared: bytes that are equal in copies.
+        given: whether the user gave max_jump; else the disorder of other records is added to it.
+    """
+    captures: list[Inspection] = []
+    with ExitStack() as stack:
+        working = stack.enter_context(Terminal(stderr=True).working("inspecting"))
+        spool = None if window is None else stack.enter_context(CopySpool(window))
+        for path in files:
+
+            def progress(packets: int, name: str = path.name) -> None:
+                working(f"inspecting {name}: {packets:,} packets")
+
+            captures.append(_of_file(path, max_jump, skew, progress, (window, compared, spool), given))
+        if spool is not None and spool.links > 1:
+            counts = spool.count()
+            for facts in (facts for capture in captures if capture.facts for facts in capture.facts.interfaces):
+                facts.elsewhere = counts[facts.link]
+    return captures
+
+
+def _of_file(
+    path: Path,
+    max_jump: int,
+    skew: int,
+    progress: Callable[[int], None],
+    copied: tuple[int | None, str, CopySpool | None],
+    given: bool,
+) -> Inspection:
+    """Inspects one file; see `_inspect`."""
+    try:
+        return Inspection(path, inspect(path, max_jump, skew, progress, *copied))
+    except LowwaterError as error:
+        if path == STDIN:
+            return Inspection(path, error=error)
+        refused = error
+    try:
+        return Inspection(path, table=inspect_table(path, max_jump, skew, progress, given))
+    except LowwaterError as error:
+        return Inspection(path, error=error if is_table(path) else refused)
+
+
+def _show(inspections: Sequence[Inspection], skew: int) -> None:
+    console = open_console()
+    if not console.is_terminal:
+        console.width = _UNBOUNDED
+    facts = [inspection.facts for inspection in inspections if inspection.facts]
+    interfaces = [(capture, interface) for capture in facts for interface in capture.interfaces]
+    if len(inspections) == 1 and 0 < len(interfaces) <= _COLUMNS_OF_A_SHEET:
+        console.print(_sheet(facts[0], skew))
+    elif interfaces:
+        console.print(_list(interfaces))
+    for inspection in inspections:
+        for doubt in doubts(inspection.facts) if inspection.facts else ():
+            say(f"note: {inspection.path}: {doubt.words}", err=True)
+        if inspection.table:
+            console.print(table_sheet(inspection.table, skew))
+        if inspection.error:
+            say(f"error: {inspection.error}", err=True)
+
+
+def _sheet(facts: CaptureFacts, skew: int) -> Table:
+    """Formats one capture with a line for each fact and a column for each interface."""
+    summary = facts.summary
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
+    state = "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip()
+    parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
+    lines = {
+        "file": str(facts.path),
+        "format": f"{summary.format} {summary.compression}".strip(),
+        "sha256": summary.sha256,
+        "bytes": f"{summary.bytes:,}{packed}: {parts}",
+        "end": state,
+    }
+    for name, text in lines.items():
+        table.add_row(name, styled(text, fold=True))
+    columns = [_facts(interface, skew) for interface in facts.interfaces]
+    body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name in columns[0]:
+        body.add_row(name, *(styled(column[name]) for column in columns))
+    whole = Table.grid()
+    whole.add_row(table)
+    whole.add_row(body)
+    return whole
+
+
+def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
+    """Returns the facts of one interface as text, by label."""
+    late, packets = facts.lateness, facts.packets
+    quantiles = ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in QUANTILES)
+    lines = {
+        "interface": f"{facts.interface.index} {facts.interface.name}".strip(),
+        "link type": f"{facts.interface.link_type} ({facts.interface.link_number})",
+        "snaplen": f"{facts.interface.snaplen:,}",
+        "packets": f"{packets:,}",
+        "malformed": counts_text(facts.malformed.items()),
+        "first": instant_text(facts.summary.first if facts.summary else None),
+        "last": instant_text(facts.summary.last if facts.summary else None),
+        "duration": duration_text(facts.duration),
+        "rate": f"{rate_text(facts.rate(packets))} packets/s, "
+        f"{rate_text(facts.rate(8 * facts.wire))} bits/s on the wire",
+        "bytes": f"{facts.captured:,} captured, {facts.wire:,} on the wire",
+        "truncated": f"{facts.truncated:,}",
+        "out of order": f"{late.late:,}",
+        "lateness": quantiles,
+        "skew that admits all": duration_text(late.largest if packets else None),
+        f"refused by {format_duration(skew)}": f"{late.refused:,}",
+    }
+    if facts.copies is not None:
+        share = facts.copies.copies / (facts.copies.compared or 1)
+        window = format_duration(facts.copies.window)
+        lines[f"duplicates within {window}"] = f"{facts.copies.copies:,} ({share:.2%})"
+        if facts.elsewhere is not None:
+            share = facts.elsewhere / (facts.copies.compared or 1)
+            lines[f"elsewhere {window} before"] = f"{facts.elsewhere:,} ({share:.2%})"
+    longest = gap_texts(facts)
+    for number in range(GAPS):
+        lines[f"gap {number + 1}"] = longest[number] if number < len(longest) else "-"
+    undecoded = facts.summary.undecoded if facts.summary else 0
+    families = [(name, facts.families[version]) for version, name in FAMILIES.items()]
+    return lines | {
+        "ip": _shares([*families, ("neither", undecoded)], packets),
+        "protocols": _shares(facts.protocols.most_common(), packets),
+        "vlans": _shares(((str(vlan), count) for vlan, count in facts.vlans.most_common(8)), packets),
+        "tunnels": _shares(((NAMES[number], count) for number, count in facts.tunnels.most_common(8)), packets),
+    }
+
+
+def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
+    """Formats several captures with a line for each interface."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("format", "link type"):
+        table.add_column(name, no_wrap=True)
+    for name in ("packets", "first", "duration", "packets/s", "bits/s", "truncated", "late", "by at most", "refused"):
+        table.add_column(name, justify="right", no_wrap=True)
+    counted = any(interface.copies for _, interface in interfaces)
+    for name in ("duplicates", "elsewhere") if counted else ():
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("malformed")
+    table.add_column("file", overflow="fold", min_width=_LEAST_NAME)
+    for facts, interface in interfaces:
+        late, summary = interface.lateness, facts.summary
+        cells = [
+            f"{summary.format} {summary.compression}".strip(),
+            interface.interface.link_type,
+            f"{interface.packets:,}",
+            instant_text(interface.summary.first if interface.summary else None)[:19],
+            duration_text(interface.duration),
+            rate_text(interface.rate(interface.packets)),
+            rate_text(interface.rate(8 * interface.wire)),
+            f"{interface.truncated:,}",
+            f"{late.late:,}",
+            duration_text(late.largest if interface.packets else None),
+            f"{late.refused:,}",
+            *(_copied(interface) if counted else ()),
+            counts_text(interface.malformed.items()),
+            f"{facts.path.name} {interface.interface.name}".strip(),
+        ]
+        table.add_row(*(styled(cell) for cell in cells))
+    return table
+
+
+def _copied(facts: InterfaceFacts) -> tuple[str, str]:
+    """Returns the copies of packets: of the interface, and of other ones."""
+    own = "" if facts.copies is None else f"{facts.copies.copies:,}"
+    return own, "" if facts.elsewhere is None else f"{facts.elsewhere:,}"
+
+
+def _shares(counts: Iterable[tuple[str, int]], packets: int) -> str:
+    return ", ".join(f"{name} {count:,} ({count / packets:.2%})" for name, count in counts if count) or "-"
+
+
+def document(captures: list[Inspection], max_jump: int, skew: int) -> dict[str, Any]:
+    """Builds the JSON document of `--format json`."""
+    settings = {"max_jump": duration_twice(max_jump), "skew": duration_twice(skew), "quantile_error": QUANTILE_ERROR}
+    return {"settings": settings, "captures": [_capture(capture) for capture in captures]}
+
+
+def _capture(capture: Inspection) -> dict[str, Any]:
+    if capture.table is not None:
+        return table_document(capture.table)
+    if capture.facts is None:
+        message, hint = (capture.error.message, capture.error.hint) if capture.error else ("", "")
+        return {"file": str(capture.path), "error": {"message": message, "hint": hint}}
+    facts, summary = capture.facts, capture.facts.summary
+    return {
+        **file_entry(facts),
+        "blocks": dict(summary.blocks),
+        "doubts": [doubt.words for doubt in doubts(facts)],
+        "interfaces": [_interface(interface) for interface in facts.interfaces],
+    }
+
+
+def _interface(facts: InterfaceFacts) -> dict[str, Any]:
+    interface, summary = facts.interface, facts.summary
+    instants = {name: getattr(summary, name) for name in ("first", "last", "smallest", "largest")}
+    return {
+        "index": interface.index,
+        "name": interface.name,
+        "link_type": interface.link_type,
+        "link_number": interface.link_number,
+        "snaplen": interface.snaplen,
+        "packets": facts.packets,
+        "undecoded": summary.undecoded if summary else 0,
+        "malformed": dict(sorted(facts.malformed.items())),
+        **{name: instant_twice(value) for name, value in instants.items()},
+        "duration": duration_twice(facts.duration),
+        "packets_per_second": facts.rate(facts.packets),
+        "bits_per_second": facts.rate(8 * facts.wire),
+        "bytes_captured": facts.captured,
+        "bytes_on_wire": facts.wire,
+        "truncated": facts.truncated,
+        **_duplicates(facts),
+        "order": order(facts),
+        "gaps": gaps(facts),
+        "ip": {name: facts.families[version] for version, name in FAMILIES.items()},
+        "protocols": {name: facts.protocols[name] for name in ("tcp", "udp", "icmp", "arp", "other")},
+        "vlans": [{"vlan_id": vlan, "packets": count} for vlan, count in sorted(facts.vlans.items())],
+        "tunnels": [
+            {"tunnel": number, "name": NAMES[number], "packets": count}
+            for number, count in sorted(facts.tunnels.items())
+        ],
+    }
+
+
+def _duplicates(facts: InterfaceFacts) -> dict[str, Any]:
+    """Returns the copies of packets, if they were counted."""
+    copies = facts.copies
+    if copies is None:
+        return {}
+    counts = {"compared": copies.compared, "packets": copies.copies, "elsewhere": facts.elsewhere}
+    return {"duplicates": {"window": duration_twice(copies.window), **counts}}
+
+
+def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[Any]]:
+    """Yields the document as rows: a header, then a row for each interface or for each file with an error."""
+    counted = any(each.copies for capture in captures if capture.facts for each in capture.facts.interfaces)
+    columns = _COLUMNS | ({each: f"duplicates.{_COPIED[each]}" for each in _COPIED} if counted else {})
+    yield list(columns)
+    for capture in document(captures, max_jump, skew)["captures"]:
+        for interface in capture.get("interfaces", [as_interface(capture)]):
+            tree = {"capture": capture, **interface}
+            yield [_cell(tree, path) for path in columns.values()]
+
+
+_COPIED = {"duplicates": "packets", "duplicates_elsewhere": "elsewhere"}
+_INSTANTS = ("first", "last", "smallest", "largest")
+_DURATIONS = {"duration": "duration"} | {
+    f"lateness_{name}": f"order.lateness.{name}" for name in (*map(quantile_name, QUANTILES), "max")
+}
+_COLUMNS = {
+    "file": "capture.file",
+    "error": "capture.error.message",
+    **{name: f"capture.{name}" for name in ("format", "compression", "sha256", "ended_cleanly", "damage")},
+    **{f"bytes_{name}": f"capture.bytes.{name}" for name in ("file", "unpacked", "records", "malformed", "overhead")},
+    "interface": "index",
+    **{name: name for name in ("name", "link_type", "link_number", "snaplen", "packets", "undecoded", "malformed")},
+    **{f"{name}_ns": f"{name}.ns" for name in _INSTANTS},
+    **{name: f"{name}.iso" for name in _INSTANTS},
+    **{f"{name}_ns": f"{path}.ns" for name, path in _DURATIONS.items()},
+    **{name: name for name in ("packets_per_second", "bits_per_second", "bytes_captured", "bytes_on_wire")},
+    "truncated": "truncated",
+    "out_of_order": "order.out_of_order",
+    "refused": "order.refused",
+    **{name: f"ip.{name}" for name in FAMILIES.values()},
+    **{name: f"protocols.{name}" for name in ("tcp", "udp", "icmp", "arp", "other")},
+    "vlans": "vlans",
+    "tunnels": "tunnels",
+    "gaps": "gaps",
+}
+"""Columns of the CSV file, and the path of each in the document."""
+
+
+def _cell(tree: Any, path: str) -> Any:
+    for name in path.split("."):
+        tree = tree.get(name) if isinstance(tree, Mapping) else None
+    if path == "gaps":
+        return " ".join(f"{gap['start']['iso']}+{gap['length']['text']}" for gap in tree or ())
+    if isinstance(tree, Mapping):
+        return " ".join(f"{name}={count}" for name, count in tree.items())
+    if isinstance(tree, list):
+        return " ".join(f"{next(iter(entry.values()))}={entry['packets']}" for entry in tree)
+    return str(tree).lower() if isinstance(tree, bool) else tree

@@ -1,0 +1,318 @@
+"""Values of expressions over Arrow columns (SEMANTICS V1, V2), and the instants of temporal attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
+from lowwater.catalog.expr import (
+    COMPARISON,
+    LOGICAL,
+    SUMMABLE,
+    SUMMED,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    OneOf,
+    Type,
+    Unary,
+)
+from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.plan.operators import Field, Window
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Component, Temporal
+from lowwater.stream.values import operation
+
+# The instants at which values of temporal attributes begin and end: the vector form of `Temporal.first` and
+# `Temporal.last`.
+
+Integers = npt.NDArray[np.int64]
+
+LATEST = END_OF_TIME - 1
+"""The last instant at which a row can still change."""
+
+
+def last(temporal: Temporal, values: Integers) -> Integers:
+    """The last instants (ns) of rows with these values.
+
+    Example:
+        >>> from lowwater.plan.temporal import Step
+        >>> last(Temporal(((Step("div", 10),),)), np.array([0, 2, -1])).tolist()
+        [9, 29, -10]
+    """
+    if not len(values):
+        return values
+    lows, highs = int(values.min()), int(values.max())
+    if all(_fits(steps, value, temporal.increasing) for steps in temporal.components for value in (lows, highs)):
+        ends = [_bound(steps, values, temporal.increasing) for steps in temporal.components]
+        instants: Integers = np.minimum(np.maximum.reduce(ends), LATEST)
+        return instants
+    return map_distinct(temporal.last, values)
+
+
+def first(temporal: Temporal, values: Integers) -> Integers:
+    """The first instants (ns) of values of a temporal attribute with one component.
+
+    Example:
+        >>> from lowwater.plan.temporal import Step
+        >>> first(Temporal(((Step("div", 10),),)), np.array([0, 2, 3])).tolist()
+        [-9, 20, 30]
+    """
+    if not len(values):
+        return values
+    (steps,), at_most = temporal.components, not temporal.increasing
+    if all(_fits(steps, bound, at_most) for bound in (int(values.min()), int(values.max()))):
+        return _bound(steps, values, at_most)
+    return map_distinct(temporal.first, values)
+
+
+def map_distinct(function: Callable[[int], int], values: Integers) -> Integers:
+    """Maps a Python function over the distinct values of a column, limited to 64 bits."""
+    distinct, places = np.unique(values, return_inverse=True)
+    results = [max(-INT64_MAX, min(function(value), INT64_MAX)) for value in distinct.tolist()]
+    return np.array(results, np.int64)[places]
+
+
+def group_end(fields: Sequence[Field], keys: Sequence[pa.Array], rows: int) -> Integers:
+    """The last instant of each group (ns); a group without a temporal value ends with the replay."""
+    ends = np.full(rows, LATEST, np.int64)
+    for field, key in zip(fields, keys, strict=True):
+        if field.temporal and not field.temporal.origin:
+            has_value = key.is_valid().to_numpy(zero_copy_only=False)
+            instants = last(field.temporal, key.fill_null(0).to_numpy(zero_copy_only=False))
+            ends = np.where(has_value, np.minimum(ends, instants), ends)
+    return ends
+
+
+def window_end(window: Window, values: Integers, left: bool) -> Integers:
+    """`Window.last_left` or `Window.last_right` of each value."""
+    end = window.last_left if left else window.last_right
+    time, other = (window.left_time, window.right_time) if left else (window.right_time, window.left_time)
+    rising = window.left_time.increasing
+    reach = (window.above if rising else -window.below) if left else (window.below if rising else -window.above)
+    if len(values) and max(abs(reach), -int(values.min()), int(values.max())) < 1 << 61:
+        return np.maximum(last(time, values), last(other, values + reach))
+    return map_distinct(end, values)
+
+
+def _fits(steps: Component, value: int, at_most: bool) -> bool:
+    """Whether every step of a value fits 64 bits."""
+    for step in reversed(steps):
+        if step.op == "neg":
+            value, at_most = -value, not at_most
+        else:
+            value = step.largest(value) if at_most else step.smallest(value)
+        if max(abs(value), abs(step.by)) > INT64_MAX >> 1:
+            return False
+    return True
+
+
+def _bound(steps: Component, values: Integers, at_most: bool) -> Integers:
+    """The bound of values carried through the steps, as in `plan.temporal`."""
+    for step in reversed(steps):
+        if step.op == "neg":
+            values, at_most = -values, not at_most
+        elif step.op == "add":
+            values = values - step.by
+        elif step.op == "mul":
+            values = values // step.by if at_most else -(-values // step.by)
+        elif step.op == "day":
+            values = step.days.lasts(values) if at_most else step.days.firsts(values)
+        elif at_most:
+            values = values * step.by + np.where(values >= 0, step.by - 1, 0)
+        else:
+            values = values * step.by - np.where(values <= 0, step.by - 1, 0)
+    return values
+
+
+# Arrow computes what it has kernels for. Other operations use the functions of the reference engine, once for each
+# distinct combination of operands.
+
+Resolve = Callable[[str], pa.Array]
+
+_COMPARE = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
+_FLOATS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
+_WHOLE = (Type.INT, Type.MAC)
+
+
+class Frame:
+    """Rows as columns of equal length.
+
+    Args:
+        columns: name -> column.
+        rows: number of rows.
+    """
+
+    def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
+        self.columns = dict(columns)
+        self.rows = rows
+
+    @staticmethod
+    def of(table: pa.Table) -> Frame:
+        """The rows of a table."""
+        return Frame({name: one_array(table[name]) for name in table.column_names}, table.num_rows)
+
+    def __getitem__(self, name: str) -> pa.Array:
+        return self.columns[name]
+
+    def take(self, places: npt.NDArray[np.int64]) -> Frame:
+        """The rows at these positions."""
+        chosen = pa.array(places)
+        return Frame({name: column.take(chosen) for name, column in self.columns.items()}, len(places))
+
+    def where(self, test: pa.Array) -> Frame:
+        """The rows for which a test is true."""
+        if test.true_count == self.rows:
+            return self
+        return Frame({name: column.filter(test) for name, column in self.columns.items()}, test.true_count)
+
+    def filtered(self, predicate: Expr | None) -> Frame:
+        """The rows for which a predicate is true."""
+        return self if predicate is None else self.where(self.of_expr(predicate).fill_null(False))
+
+    def of_expr(self, expr: Expr) -> pa.Array:
+        """The values of an expression over the columns."""
+        return evaluate(expr, self.columns.__getitem__, self.rows)
+
+    def renamed(self, names: Mapping[str, str]) -> Frame:
+        """The columns with a new name, under that name."""
+        return Frame({new: self.columns[old] for old, new in names.items()}, self.rows)
+
+
+def concat_frames(frames: list[Frame]) -> Frame:
+    """Concatenates frames with the same columns."""
+    if len(frames) == 1:
+        return frames[0]
+    names = frames[0].columns
+    columns = {name: pa.concat_arrays([frame[name] for frame in frames]) for name in names}
+    return Frame(columns, sum(frame.rows for frame in frames))
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
+    """Evaluates an expression for every row, in stream types.
+
+    Args:
+        expr: expression over the columns of a row.
+        column: returns a column by its name.
+        rows: number of rows.
+
+    Raises:
+        LowwaterError: if the Python of a user fails.
+    """
+    if isinstance(expr, Column):
+        return column(expr.name)
+    if isinstance(expr, Const):
+        return constant(expr, rows)
+    if isinstance(expr, Case):
+        return _case(expr, column, rows)
+    parts = [evaluate(child, column, rows) for child in expr.children()]
+    if isinstance(expr, Unary):
+        return _unary(expr, parts[0], rows)
+    if isinstance(expr, Binary):
+        return _binary(expr, parts[0], parts[1], rows)
+    if isinstance(expr, OneOf) and expr.kind is not Type.FLOAT:
+        contained = pc.is_in(parts[0], pa.array(list(expr.values), parts[0].type))
+        return pc.if_else(parts[0].is_valid(), contained, pa.scalar(None, pa.bool_()))
+    return _slowly(expr, parts, rows)
+
+
+def constant(expr: Const, rows: int) -> pa.Array:
+    """The same value in every row."""
+    value = float(expr.value) if expr.type is Type.FLOAT and isinstance(expr.value, int) else expr.value
+    return pa.repeat(pa.scalar(value, STREAM_TYPES[expr.type]), rows)
+
+
+def _slowly(expr: Expr, parts: list[pa.Array], rows: int) -> pa.Array:
+    """Evaluates with the functions of the reference engine, which has one for every operator."""
+    coded = [DictionaryColumn.of(part) for part in parts]
+    if isinstance(expr, Call):
+        return call_function(expr.function, coded, rows).array(expr.type)
+    return apply_python(operation(expr), coded, rows).array(expr.type)
+
+
+def _case(expr: Case, column: Resolve, rows: int) -> pa.Array:
+    result = evaluate(expr.otherwise, column, rows)
+    for when, then in reversed(expr.branches):
+        test = evaluate(when, column, rows).fill_null(False)
+        result = pc.if_else(test, evaluate(then, column, rows), result)
+    return result
+
+
+def _unary(expr: Unary, operand: pa.Array, rows: int) -> pa.Array:
+    if expr.op == "IS NULL":
+        return operand.is_null()
+    if expr.op == "NOT":
+        return pc.invert(operand)
+    if expr.op == "~":
+        return pc.bit_wise_not(operand)
+    if expr.op == SUMMED:
+        nan = pa.scalar(math.nan, pa.float64())
+        return pc.if_else(pc.less_equal(pc.abs(operand), pa.scalar(SUMMABLE)), operand, nan)
+    return pc.negate(operand) if expr.type is Type.FLOAT else _slowly(expr, [operand], rows)
+
+
+def _binary(expr: Binary, left: pa.Array, right: pa.Array, rows: int) -> pa.Array:
+    op = expr.op
+    if op in LOGICAL:
+        return pc.and_kleene(left, right) if op == "AND" else pc.or_kleene(left, right)
+    if op in COMPARISON:
+        if {expr.left.type, expr.right.type} == {Type.INT, Type.FLOAT}:
+            left, right = _floats(left), _floats(right)
+        return _COMPARE[op](left, right)
+    if expr.type is Type.FLOAT and op in _FLOATS:
+        return _float(op, _floats(left), _floats(right))
+    if expr.type in _WHOLE and op in _CHECKED:
+        try:
+            return _CHECKED[op](left, right)
+        except pa.ArrowInvalid:  # some value does not fit
+            return _slowly(expr, [left, right], rows)
+    if expr.type in _WHOLE and op in ("/", "%"):
+        return _divided(op, left, right)
+    if expr.type in _WHOLE and op in ("&", "|"):
+        return pc.bit_wise_and(left, right) if op == "&" else pc.bit_wise_or(left, right)
+    return _slowly(expr, [left, right], rows)
+
+
+def _floats(values: pa.Array) -> pa.Array:
+    # Not every integer is a float exactly; Python converts the same way.
+    return values if values.type == pa.float64() else values.cast(pa.float64(), safe=False)
+
+
+def _float(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    result = _FLOATS[op](left, right)
+    return pc.if_else(pc.is_finite(result), result, pa.scalar(None, pa.float64()))
+
+
+def _divided(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
+    """Quotient toward zero, or its remainder; NULL for division by zero, since Arrow's kernels skip NULL."""
+    none = pa.scalar(None, pa.int64())
+    divisor = pc.if_else(pc.equal(right, 0), none, right)
+    negated = pc.fill_null(pc.equal(divisor, -1), False)
+    # The smallest integer divided by -1 overflows; its remainder is 0.
+    quotient = pc.divide(left, pc.if_else(negated, pa.scalar(1, pa.int64()), divisor))
+    if op == "%":
+        remainder = pc.subtract(left, pc.multiply(quotient, divisor))
+        return pc.if_else(negated, pc.multiply(left, 0), remainder)
+    least = pc.equal(left, -(1 << 63))
+    return pc.if_else(negated, pc.if_else(least, none, pc.negate(left)), quotient)

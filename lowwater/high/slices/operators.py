@@ -1,0 +1,749 @@
+"""The operators of a slice over Arrow columns: groups, joins, operators that take rows one by one, and those whose
+state outlives a slice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.catalog.expr import Column, Expr, columns_of
+from lowwater.catalog.functions import Columns, Fold, PartialColumn
+from lowwater.catalog.state_json import load_state, write_state
+from lowwater.catalog.streams import LAST, STREAM_TYPES
+from lowwater.columns import blocks as row_blocks
+from lowwater.columns.blocks import BLOCK, Numbers, codes, divided, normal, repeated
+from lowwater.columns.files import LINK_BITS, PLACE
+from lowwater.columns.values import Frame, concat_frames, group_end, last, window_end
+from lowwater.errors import LowwaterError
+from lowwater.plan.operators import (
+    Aggregate,
+    Cut,
+    Field,
+    FilterJoin,
+    Group,
+    Join,
+    LftaInput,
+    Node,
+    Running,
+    Sampling,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.phases import ROWS, SubGroup, SuperGroup, partial_columns
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
+from lowwater.plan.tree import lftas_of, walk
+from lowwater.stream.aggregates import Accumulator, Aggregates, overflow
+from lowwater.stream.groups import RunningOperator, SamplingOperator
+from lowwater.stream.maps import OPERATORS
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator, order_key
+from lowwater.stream.values import Value, Values
+
+# The canonical order (SEMANTICS O1). Packets are ordered by (timestamp, PLACE). PLACE is the number of the link and
+# the number of the row in the LFTA's stream of that link, which is in order of capture and position. Numbers of
+# different LFTAs cannot be compared, so branches that read one link use the numbers of its records
+# (`plan.properties.record_numbers`). Rows of queries are ordered by (temporal value, columns).
+
+ORDER = "#"
+"""Prefix of the columns that define the order of rows; no field has it."""
+_OWN = (1 << LINK_BITS) - 1
+
+
+def of_packets(node: Node, query: str) -> bool:
+    """Whether rows of an operator are packets in canonical order to a reader in this query."""
+    if node.query != query:
+        return False
+    if node.facts.passes:
+        return all(of_packets(below, query) for below in node.inputs())
+    return isinstance(node, LftaInput) and not node.lfta.aggregates
+
+
+def links_of(node: Node) -> list[str]:
+    """The links that a query reads, sorted; PLACE contains their index."""
+    return sorted({link for lfta in lftas_of(node) for link in lfta.links})
+
+
+def link_of(place: pa.Array) -> pa.Array:
+    """The numbers of the links of packets."""
+    return pc.shift_right(place, LINK_BITS)
+
+
+def of_branch(place: pa.Array, number: int, branches: int) -> pa.Array:
+    """The PLACE of packets of one branch of a union; a packet in several branches is ordered by the number of the
+    branch."""
+    link = pc.shift_left(link_of(place), LINK_BITS)
+    return pc.add(link, pc.add(pc.multiply(pc.bit_wise_and(place, _OWN), branches), number))
+
+
+def ordered_inputs(node: Node) -> set[tuple[int, int]]:
+    """The inputs, as (identity of the reader, number), whose rows are ordered by their columns from there on.
+
+    At these inputs the rows of an order-dependent operator stop being packets of another query.
+    """
+    inputs = set()
+    for operator in walk(node):
+        if operator.order_dependent:
+            reader, below = operator, operator.inputs()[0]
+            while below.query == operator.query and below.facts.passes and not isinstance(below, Union):
+                reader, below = below, below.inputs()[0]
+            if not of_packets(below, operator.query):
+                inputs.add((id(reader), 0))
+    return inputs
+
+
+def with_order(node: Node, frame: Frame) -> Frame:
+    """Adds columns that define the order of rows, independent of later changes of their fields."""
+    columns = {name: column for name, column in frame.columns.items() if not name.startswith(ORDER)}
+    temporal = [f.name for f in node.fields if f.temporal][:1]
+    names = (*temporal, *(f.name for f in node.fields))
+    return Frame(columns | {f"{ORDER}{at}": frame[name] for at, name in enumerate(names)}, frame.rows)
+
+
+def order_of(frame: Frame) -> list[str]:
+    """The columns that define the order of rows for an order-dependent reader."""
+    return [name for name in frame.columns if name.startswith(ORDER)] or [LAST, PLACE]
+
+
+def orders(frame: Frame) -> Iterator[tuple[Any, ...]]:
+    """Yields sort keys of rows that compare in canonical order."""
+    names = order_of(frame)
+    rows = zip(*(frame[name].to_pylist() for name in names), strict=True)
+    # Instants and places are never NULL.
+    return rows if PLACE in names else (tuple([order_key(value) for value in row]) for row in rows)
+
+
+def tuples(node: Node, frame: Frame) -> Iterator[Values]:
+    """Yields the fields of each row as a tuple of Python values."""
+    columns = [frame[f.name].to_pylist() for f in node.fields]
+    return zip(*columns, strict=True) if columns else iter([()] * frame.rows)
+
+
+# State goes from one interval to the next (SEMANTICS I4) in a file for each operator that has one: read before its
+# first row, written after its last promise.
+
+
+@dataclass(frozen=True)
+class StateHandover:
+    """The place of one interval in the chain of a query.
+
+    Attributes:
+        start: rows with a smaller `_last` (ns) are already in the state.
+        end: end of the interval, ns, exclusive; the next state contains the rows before it.
+        latest: largest timestamp of the links, ns, if nothing is known after it, so that idle time ends there; None
+            where coverage reaches the end.
+        late: largest time from a timestamp to its arrival, ns, for a query evaluated by arrival; otherwise 0.
+        earlier: folder with the states of the interval before; None for the first interval of a chain.
+        left: folder for the states of this interval; None where they are not needed.
+        disorder: link -> (skew in ns, origin -> allowed disorder of that attribute in its unit), for links of records
+            with attributes that are no functions of the clock.
+    """
+
+    start: int = 0
+    end: int = END_OF_TIME
+    latest: int | None = None
+    late: int = 0
+    earlier: Path | None = None
+    left: Path | None = None
+    disorder: Mapping[str, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
+
+
+def state_file(folder: Path, query: str) -> Path:
+    """The state file of a query's operator."""
+    return folder / f"{sha256(query.encode()).hexdigest()[:32]}.state"
+
+
+def write_state_file(file: Path, text: str) -> None:
+    """Writes a state file by a rename, so that it appears whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)
+
+
+# Groups by epochs, block by block. `catalog.functions.Native` states the partial aggregates of an aggregate and their
+# folds.
+
+
+@dataclass(frozen=True)
+class _State:
+    """A column of partial aggregates of a block.
+
+    Attributes:
+        name: the name of the column.
+        fold: the merge of two values of a group.
+    """
+
+    name: str
+    fold: Fold
+
+
+@dataclass(frozen=True)
+class _Aggregate:
+    """An aggregate of the operator, with its form in Arrow.
+
+    Attributes:
+        node: the aggregate.
+        columns: its partial aggregates and its value.
+    """
+
+    node: Aggregate
+    columns: Columns
+
+    @property
+    def states(self) -> list[_State]:
+        return [_State(self.name_of(column), column.fold) for column in self.columns.partials]
+
+    def name_of(self, column: PartialColumn) -> str:
+        return self.node.name + column.suffix
+
+
+def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
+    """Groups the rows of a slice. Yields keys, aggregates, `_last` and the number of rows of the groups.
+
+    Args:
+        node: the operator; the second of two phases takes rows of the first.
+        blocks: the blocks of rows that pass its predicate.
+        slice_: the interval [first, second) in ns; groups with `_last` in it are complete.
+        folder: a folder for spill files if memory cannot hold the groups; the caller removes it.
+
+    Raises:
+        ValueOverflowError: the sum of a complete group exceeds 64 bits (SEMANTICS O3).
+    """
+    aggregates = _aggregates(node)
+    states = _states(aggregates)
+    names = [item.name for item in node.keys]
+    latest: list[Frame] = []
+
+    def parts() -> Iterator[Frame]:
+        for frame in blocks:
+            partials = frame if isinstance(node, SuperGroup) else _partials(node, frame, aggregates)
+            latest[:] = [_merged(partials, names, states)]
+            yield latest[0]
+
+    for part in divided(folder, parts(), names):
+        merged = part is latest[0]  # a single part holds every key once
+        yield _finished(node, aggregates, part if merged else _merged(part, names, states), slice_)
+
+
+def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
+    """Yields the rows of the first of two phases: keys, partial aggregates and `_last`, one row a group and block.
+
+    Args:
+        node: the operator.
+        blocks: the blocks of rows that pass its predicate.
+    """
+    aggregates = _aggregates(node)
+    states, names = _states(aggregates), [item.name for item in node.keys]
+    waiting: list[Frame] = []
+    for frame in blocks:
+        waiting.append(_merged(_partials(node, frame, aggregates), names, states))
+        if sum(each.rows for each in waiting) > BLOCK:
+            waiting = [_merged(concat_frames(waiting), names, states)]
+            if waiting[0].rows > BLOCK // 2:  # the groups are too many to be held
+                yield _ending(node, waiting.pop())
+    if waiting:
+        yield _ending(node, _merged(concat_frames(waiting), names, states))
+
+
+def _aggregates(node: Group) -> list[_Aggregate]:
+    return [_Aggregate(aggregate, partial_columns(aggregate)) for aggregate in node.aggregates]
+
+
+def _states(aggregates: Sequence[_Aggregate]) -> list[_State]:
+    return [_State(ROWS.suffix, ROWS.fold), *(state for aggregate in aggregates for state in aggregate.states)]
+
+
+def _ending(node: Group, groups: Frame) -> Frame:
+    """Adds `_last` to groups."""
+    ends = group_end(node.key_fields, [groups[item.name] for item in node.keys], groups.rows)
+    return Frame(groups.columns | {LAST: pa.array(ends)}, groups.rows)
+
+
+def _finished(node: Group, aggregates: Sequence[_Aggregate], groups: Frame, slice_: tuple[int, int]) -> Frame:
+    names = [item.name for item in node.keys]
+    ends = group_end(node.key_fields, [groups[name] for name in names], groups.rows)
+    columns = {name: groups[name] for name in names} | {LAST: pa.array(ends), ROWS.suffix: groups[ROWS.suffix]}
+    inside = (ends >= slice_[0]) & (ends < slice_[1])
+    for aggregate in aggregates:
+        columns[aggregate.node.name] = _value(node, aggregate, groups, inside)
+    return Frame(columns, groups.rows)
+
+
+def _partials(node: Group, frame: Frame, aggregates: Sequence[_Aggregate]) -> Frame:
+    """Returns one row per input row: its keys and its partial aggregates."""
+    columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
+    ones = columns[ROWS.suffix] = pa.repeat(pa.scalar(1, pa.int64()), frame.rows)
+    for aggregate in aggregates:
+        argument = aggregate.node.argument
+        values = None if argument is None else frame.of_expr(argument)
+        for column in aggregate.columns.partials:
+            columns[aggregate.name_of(column)] = ones if column.of is None else column.of(values)
+    return Frame(columns, frame.rows)
+
+
+def _merged(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:
+    """Merges the partial aggregates of every key. Returns one row per key."""
+    if not all(isinstance(state.fold.arrow, str) for state in states):
+        return _by_sorting(frame, names, states)
+    # Positions serve as names: a column of the query may have the name that Arrow gives a result, such as `a_sum`.
+    inputs = [frame[name] for name in (*names, *(state.name for state in states))]
+    table = pa.table(inputs, names=[str(at) for at in range(len(inputs))])
+    keys = [str(at) for at in range(len(names))]
+    aggregations = [(str(len(names) + at), state.fold.arrow) for at, state in enumerate(states)]
+    merged = Frame.of(table.group_by(keys, use_threads=False).aggregate(aggregations))
+    columns = {name: merged[key] for name, key in zip(names, keys, strict=True)}
+    columns |= {state.name: merged[f"{at}_{merge}"] for state, (at, merge) in zip(states, aggregations, strict=True)}
+    return Frame(columns, merged.rows)
+
+
+def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:
+    """Merges as `_merged` does, but sorts the rows by key, for folds without an aggregate in Arrow."""
+    numbers, _ = codes([frame[name] for name in names], frame.rows)
+    order = np.argsort(numbers, kind="stable")
+    begins = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+    first = frame.take(order[begins])
+    columns = {name: first[name] for name in names}
+    owner = pa.array(np.repeat(np.arange(len(begins)), np.diff([*begins, frame.rows])))
+    for state in states:
+        values = frame[state.name].take(pa.array(order))
+        if isinstance(state.fold.arrow, str):
+            table = pa.table({"key": owner, "value": values}).group_by("key", use_threads=False)
+            merged = Frame.of(table.aggregate([("value", state.fold.arrow)]).sort_by("key"))
+            columns[state.name] = merged[f"value_{state.fold.arrow}"]
+        else:
+            columns[state.name] = _reduced(values, begins, state.fold.arrow, state.fold.neutral)
+    return Frame(columns, len(begins))
+
+
+def _reduced(values: pa.Array, begins: npt.NDArray[np.int64], fold: np.ufunc, neutral: int | None) -> pa.Array:
+    present = values.is_valid().to_numpy(zero_copy_only=False)
+    if not len(present):
+        return values
+    folded = fold.reduceat(values.fill_null(neutral).to_numpy(zero_copy_only=False), begins)
+    return pa.array(folded, mask=~np.logical_or.reduceat(present, begins))
+
+
+def _value(node: Group, aggregate: _Aggregate, groups: Frame, inside: npt.NDArray[np.bool_]) -> pa.Array:
+    """Returns the value of an aggregate in every group. Only the value of an incomplete group may exceed 64 bits."""
+    partials = [groups[aggregate.name_of(column)] for column in aggregate.columns.partials]
+    if aggregate.columns.beyond is not None:
+        beyond = aggregate.columns.beyond(*partials)
+        if (beyond.to_numpy(zero_copy_only=False) & inside).any():
+            raise overflow(node.query, aggregate.node, node.items)
+    return aggregate.columns.value(*partials)
+
+
+# Aggregates in Python, which Arrow does not have: row by row.
+
+
+def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
+    """Yields the groups in the form of `group.grouped`.
+
+    Rows of a group before the slice may be missing. If its aggregates fail, no error is raised: the slice that owns the
+    group raises it.
+
+    Args:
+        node: operator of the aggregation.
+        blocks: blocks of rows that its predicate admits.
+        slice_: groups with `_last` (ns) in [first, second) are complete.
+        folder: folder for spilled rows; the caller removes it.
+
+    Raises:
+        ValueOverflowError: the sum of a complete group does not fit 64 bits (SEMANTICS O3).
+        LowwaterError: the Python of a user fails.
+    """
+    aggregates = Aggregates(node.query, node.aggregates, [f.name for f in node.input.fields], node.items)
+    names = [item.name for item in node.keys]
+    for frame in divided(folder, (_columns(node, frame) for frame in blocks), names):
+        keys = [frame[name] for name in names]
+        numbers, _ = codes(keys, frame.rows)
+        _, first, places, sizes = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
+        first_rows = Frame({name: frame[name] for name in names}, frame.rows).take(first)
+        ends = group_end(node.key_fields, [first_rows[name] for name in names], first_rows.rows)
+        groups = [aggregates.fresh() for _ in range(first_rows.rows)]
+        argument_rows = [_arguments(aggregate, frame) for aggregate in node.aggregates]
+        for place, order, *arguments in zip(places.tolist(), _orders(node, frame), *argument_rows, strict=True):
+            aggregates.add(groups[place], arguments, order)
+        inside = (ends >= slice_[0]) & (ends < slice_[1])
+        values = [
+            _results(aggregates, group, is_whole) for group, is_whole in zip(groups, inside.tolist(), strict=True)
+        ]
+        columns = first_rows.columns | {LAST: pa.array(ends), ROWS.suffix: pa.array(sizes)}
+        for at, aggregate in enumerate(node.aggregates):
+            columns[aggregate.name] = pa.array([value[at] for value in values], STREAM_TYPES[aggregate.type])
+        yield Frame(columns, first_rows.rows)
+
+
+def _columns(node: Group, frame: Frame) -> Frame:
+    """The columns of keys and arguments, and of the order of rows if an aggregate depends on it."""
+    columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
+    for aggregate in node.aggregates:
+        for at, expr in enumerate(aggregate.taken):
+            columns[f"{aggregate.name}#{at}"] = frame.of_expr(expr)
+    if node.order_dependent:
+        columns |= {name: frame[name] for name in order_of(frame)}
+    return Frame(columns, frame.rows)
+
+
+def _arguments(aggregate: Aggregate, frame: Frame) -> Iterable[tuple[Value, ...]]:
+    argument_columns = [frame[f"{aggregate.name}#{at}"].to_pylist() for at in range(len(aggregate.taken))]
+    return zip(*argument_columns, strict=True) if argument_columns else [()] * frame.rows
+
+
+def _orders(node: Group, frame: Frame) -> Iterable[tuple[Value, ...]]:
+    return orders(frame) if node.order_dependent else [()] * frame.rows
+
+
+def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: bool) -> Sequence[Value]:
+    if is_whole:
+        return list(aggregates.results(group))
+    with suppress(LowwaterError):
+        return list(aggregates.results(group))
+    return [None] * len(group)
+
+
+# An operator that hands on the rows of its input and keeps nothing, without Arrow code of its own: slow and right.
+
+
+class _Rows(StreamOperator):
+    """Collects what an operator emits. Attributes: the rows since they were taken last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[Row] = []
+
+    def row(self, port: int, row: Row) -> None:
+        """Keeps the row."""
+        self.rows.append(row)
+
+
+def evaluated(node: Node, blocks: Iterable[Frame]) -> Iterator[Frame]:
+    """The rows of an operator with one input, with the control columns of the rows that they come from.
+
+    Args:
+        node: the operator; no row waits in it, and its state does not outlive a slice.
+        blocks: the blocks of its input.
+
+    Raises:
+        TypeError: neither engine has the operator.
+    """
+    if type(node) not in OPERATORS or not node.hands_on:
+        raise TypeError(f"slices have no operator for {type(node).__name__}")
+    names = [field.name for field in node.inputs()[0].fields]
+    source, result = StreamOperator(), _Rows()
+    operator = OPERATORS[type(node)](node, source)
+    operator.connect(result, 0)
+    for frame in blocks:
+        origins: list[int] = []
+        result.rows = []
+        for number, values in enumerate(zip(*(frame[name].to_pylist() for name in names), strict=True)):
+            operator.row(0, Row(values, 0))
+            origins += [number] * (len(result.rows) - len(origins))
+        block = frame.take(np.array(origins, np.int64))
+        for index, result_field in enumerate(node.fields):
+            column = [row.values[index] for row in result.rows]
+            block.columns[result_field.name] = pa.array(column, STREAM_TYPES[result_field.type])
+        yield block
+
+
+# Pairs with equal keys, or with values within a band. Both inputs are in memory; pairs are built and passed on one
+# block at a time.
+
+
+@dataclass(frozen=True)
+class _Ranges:
+    """The right rows that match each left row: `order[begins:begins + counts]`."""
+
+    order: Numbers
+    begins: Numbers
+    counts: Numbers
+
+    def blocks(self) -> Iterator[tuple[Numbers, Numbers]]:
+        """Yields positions of the left and right rows of pairs, a block at a time."""
+        for left, times in repeated(self.counts):
+            yield left, self.order[self.begins[left] + times]
+
+
+def by_keys(left: Sequence[pa.Array], right: Sequence[pa.Array], rows: tuple[int, int]) -> _Ranges:
+    """Finds the right rows with the keys of each left row; NULL equals NULL."""
+    both = [pa.concat_arrays([a, b]) for a, b in zip(left, right, strict=True)]
+    numbers, size = codes(both, sum(rows))
+    ours, theirs = numbers[: rows[0]], numbers[rows[0] :]
+    if size > 2 * (sum(rows) + 1):  # no table of all numbers, which may be few among many
+        distinct, dense = np.unique(numbers, return_inverse=True)
+        ours, theirs, size = dense[: rows[0]], dense[rows[0] :], len(distinct)
+    counts = np.bincount(theirs, minlength=size)
+    begins = np.cumsum(counts) - counts
+    return _Ranges(np.argsort(theirs, kind="stable"), begins[ours], counts[ours])
+
+
+def by_band(
+    left: Sequence[pa.Array], right: Sequence[pa.Array], low: Numbers, high: Numbers, values: Numbers
+) -> _Ranges:
+    """Finds the right rows with the keys of each left row and a value within its bounds, both included.
+
+    Args:
+        left: key columns of the n left rows.
+        right: key columns of the m right rows, in the order and of the types of `left`.
+        low: smallest matching value of each left row; shape (n).
+        high: largest matching value of each left row; shape (n).
+        values: value of each right row; shape (m).
+    """
+    both = [pa.concat_arrays([a, b]) for a, b in zip(left, right, strict=True)]
+    numbers, _ = codes(both, len(low) + len(values))
+    _, dense = np.unique(numbers, return_inverse=True)
+    ours, theirs = dense[: len(low)].astype(np.int64), dense[len(low) :].astype(np.int64)
+    distinct = np.unique(values)
+    width = len(distinct) + 1
+    places = theirs * width + np.searchsorted(distinct, values)
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    begins = np.searchsorted(ordered, ours * width + np.searchsorted(distinct, low, side="left"), side="left")
+    ends = np.searchsorted(ordered, ours * width + np.searchsorted(distinct, high, side="right"), side="left")
+    return _Ranges(order, begins, np.maximum(ends - begins, 0))
+
+
+def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
+    """Yields pairs, then the unmatched rows of outer sides, in blocks (SEMANTICS P4, V1).
+
+    Yields:
+        Columns of both sides that the items read, with `_last`; and the unmatched side, empty for pairs.
+    """
+    ours, theirs = (
+        with_alias(left, node.left.fields, node.left_alias),
+        with_alias(right, node.right.fields, node.right_alias),
+    )
+    values = ours.of_expr(node.window.left), theirs.of_expr(node.window.right)
+    met = np.zeros(ours.rows, np.bool_), np.zeros(theirs.rows, np.bool_)
+    needed = columns_of(*(item.expr for item in node.items))
+    residual_columns = columns_of(node.residual)
+    lasts = [_numbers(frame[LAST]) for frame in (ours, theirs)]
+    for a, b in _ranges(node, ours, theirs, values).blocks():
+        if node.residual is not None:
+            chosen = _pairs(ours, theirs, a, b, residual_columns).of_expr(node.residual).fill_null(False)
+            selected = chosen.to_numpy(zero_copy_only=False)
+            a, b = a[selected], b[selected]
+        met[0][a], met[1][b] = True, True
+        ends = np.maximum(lasts[0][a], lasts[1][b])
+        yield _dated(_pairs(ours, theirs, a, b, needed), ends), ""
+    window = [(node.window.left, node.window.right)] if node.window.equality else []
+    ties = [*window, *node.equalities]
+    sides = (
+        (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties]),
+        (node.kind.keeps_right, "right", theirs, ours, ties),
+    )
+    fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below}
+    for at, (keeps, side, frame, other, pairs) in enumerate(sides):
+        alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
+        for begin in range(0, len(alone), row_blocks.BLOCK):
+            rows = alone[begin : begin + row_blocks.BLOCK]
+            present = frame.take(rows)
+            columns = dict(present.columns) | _tied(pairs, present, other, needed, fields)
+            ends = _ends(node, values[at], rows, at == 0, lasts[at][rows])
+            yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
+
+
+def has_keys(node: Join) -> bool:
+    """Whether the join has an equality."""
+    return node.window.equality or bool(node.equalities)
+
+
+def join_keys(node: Join, frame: Frame, left: bool) -> list[pa.Array]:
+    """The values of the equalities for the rows of one input."""
+    at, (alias, fields) = (0, _inputs(node)[0]) if left else (1, _inputs(node)[1])
+    pairs = [(node.window.left, node.window.right)] if node.window.equality else []
+    inputs = with_alias(frame, fields, alias)
+    return [inputs.of_expr(pair[at]) for pair in (*pairs, *node.equalities)]
+
+
+def _inputs(node: Join) -> tuple[tuple[str, tuple[Field, ...]], tuple[str, tuple[Field, ...]]]:
+    return (node.left_alias, node.left.fields), (node.right_alias, node.right.fields)
+
+
+def _ranges(node: Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Array]) -> _Ranges:
+    ours, theirs = ([frame.of_expr(pair[at]) for pair in node.equalities] for at, frame in enumerate((left, right)))
+    window = node.window
+    if window.equality:
+        return by_keys([values[0], *ours], [values[1], *theirs], (left.rows, right.rows))
+    value = _numbers(values[0])
+    ranges = by_band(ours, theirs, _moved(value, -window.below), _moved(value, window.above), _numbers(values[1]))
+    return ranges
+
+
+def _moved(values: Numbers, by: int) -> Numbers:
+    """Adds a constant to values, limited to 64 bits."""
+    if by >= 0:
+        return np.where(values > INT64_MAX - by, INT64_MAX, values + min(by, INT64_MAX))
+    return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
+
+
+def _ends(node: Join, values: pa.Array, rows: Numbers, left: bool, row_ends: Numbers) -> Numbers:
+    chosen = values.take(pa.array(rows))
+    has_value = chosen.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(has_value, window_end(node.window, _numbers(chosen), left), row_ends)
+
+
+def _tied(
+    pairs: Sequence[tuple[Expr, Expr]],
+    present: Frame,
+    missing: Frame,
+    needed: Sequence[str],
+    fields: Mapping[str, Field],
+) -> dict[str, pa.Array]:
+    """The columns of the missing side: an equality fills in the value of the present side (V1), the rest is NULL."""
+    tied: dict[str, Expr] = {}
+    for missing_expr, other in pairs:
+        if isinstance(missing_expr, Column):
+            tied.setdefault(missing_expr.name, other)
+    columns = {}
+    for name in needed:
+        if name in missing.columns:
+            kind = STREAM_TYPES[fields[name].type]
+            columns[name] = present.of_expr(tied[name]) if name in tied else pa.nulls(present.rows, kind)
+    return columns
+
+
+def _pairs(left: Frame, right: Frame, a: Numbers, b: Numbers, names: Sequence[str]) -> Frame:
+    ours, theirs = pa.array(a), pa.array(b)
+    columns = {name: left[name].take(ours) if name in left.columns else right[name].take(theirs) for name in names}
+    return Frame(columns, len(a))
+
+
+def _dated(frame: Frame, ends: Numbers) -> Frame:
+    return Frame(frame.columns | {LAST: pa.array(ends)}, frame.rows)
+
+
+def _numbers(column: pa.Array) -> Numbers:
+    numbers: Numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def with_alias(frame: Frame, fields: Sequence[Field], alias: str) -> Frame:
+    """Prefixes the fields of rows with an alias; other columns keep their names."""
+    field_names = {f.name for f in fields}
+    columns = {(f"{alias}.{name}" if name in field_names else name): column for name, column in frame.columns.items()}
+    return Frame(columns, frame.rows)
+
+
+def filter_join_rows(node: FilterJoin, left: Frame, right: Frame) -> Frame:
+    """The left rows that pass, with their `_last` (SEMANTICS O6); both inputs have the column PLACE."""
+    ours, theirs = (
+        with_alias(left, node.left.fields, node.left_alias),
+        with_alias(right, node.right.fields, node.right_alias),
+    )
+    keys = [
+        [link_of(frame[PLACE]), *(frame.of_expr(pair[at]) for pair in node.keys)]
+        for at, frame in enumerate((ours, theirs))
+    ]
+    values = _numbers(ours.of_expr(node.left_time))
+    right_values = _numbers(theirs.of_expr(node.right_time))
+    ranges = by_band(keys[0], keys[1], _moved(values, -node.range), values, right_values)
+    time = node.time
+    ends = last(time, values if time.increasing else _moved(values, -node.range))
+    return _dated(ours, ends).where(pa.array(ranges.counts > 0))
+
+
+def watchlist_rows(node: WatchJoin, frame: Frame, listed: Frame) -> Iterator[Frame]:
+    """Joins rows with the rows of a watch list that have their keys and fulfil the residual condition."""
+    ours = with_alias(frame, node.input.fields, node.alias)
+    keys = [ours.of_expr(expr) for expr, _ in node.keys], [listed[name] for _, name in node.keys]
+    for a, b in by_keys(*keys, (ours.rows, listed.rows)).blocks():
+        pairs = Frame(ours.take(a).columns | listed.take(b).columns, len(a))
+        yield pairs.filtered(node.residual)
+
+
+# Operators of `stream/` whose state outlives a slice: CLOSING_WHEN, whose groups outlive their epoch, and the
+# sampling operator (004; SEMANTICS O1, O4).
+
+
+class ChainedOperator:
+    """One operator over the slices of an interval; it reads the state before and writes the state after the interval.
+
+    Args:
+        node: the operator; for a Running the input has already applied the predicate.
+        carry: place of the interval in the chain of the query.
+
+    Raises:
+        LowwaterError: the state that the interval before left cannot be read.
+    """
+
+    def __init__(self, node: Running | Sampling, carry: StateHandover) -> None:
+        self._node, self._carry = node, carry
+        self._given = RowCollector()
+        self._operator = _operator_of(node, carry)
+        self._operator.connect(self._given, 0)
+        if carry.earlier is not None:
+            self._operator.restore(load_state(state_file(carry.earlier, node.query)))
+
+    def take(self, frame: Frame) -> int:
+        """Stores rows until their epoch has ended; returns their number.
+
+        Rows before the interval are in the earlier state; rows after it are not complete yet.
+        """
+        lasts = frame[LAST].to_numpy(zero_copy_only=False)
+        inside = (lasts >= self._carry.start) & (lasts < self._carry.end)
+        frame = frame.where(pa.array(inside))
+        rows = zip(tuples(self._node.input, frame), frame[LAST].to_pylist(), orders(frame), strict=True)
+        for values, latest, order in rows:
+            self._operator.receive(0, Row(values, latest, order))
+        return frame.rows
+
+    def advance(self, promise: int) -> tuple[Frame, Counter[str]]:
+        """Returns the rows of epochs that a promise (ns) ends, with counts; the last promise writes the state.
+
+        Raises:
+            ValueOverflowError: the sum of a group does not fit 64 bits (SEMANTICS O3).
+            LowwaterError: groups stay open over too many epochs without rows, or the Python of a user fails.
+        """
+        self._operator.receive(0, Promise(min(promise, self._carry.end)))
+        rows, counts = self._given.rows, Counter(self._operator.counts)
+        self._given.rows = []
+        self._operator.counts.clear()
+        if promise >= END_OF_TIME and self._carry.left is not None:
+            write_state_file(state_file(self._carry.left, self._node.query), write_state(self._operator.state()))
+        return frame_of(self._node.fields, rows), counts
+
+    @property
+    def held(self) -> int:
+        """The number of stored rows and groups."""
+        return sum(1 for _ in self._operator.state_rows())
+
+
+class RowCollector(StreamOperator):
+    """Collects the output rows of an operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[Row] = []
+
+    def row(self, port: int, row: Row) -> None:
+        """Keeps a row."""
+        self.rows.append(row)
+
+
+def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]) -> Frame:
+    """Converts rows to columns: fields, `_last`, and further integer columns by name."""
+    values = list(zip(*(row.values for row in rows), strict=True)) if rows else [()] * len(fields)
+    columns = {f.name: pa.array(value, STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
+    columns[LAST] = pa.array([row.last for row in rows], pa.int64())
+    columns |= {name: pa.array(numbers, pa.int64()) for name, numbers in more.items()}
+    return Frame(columns, len(rows))
+
+
+def _operator_of(node: Running | Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
+    life = Life(END_OF_TIME if carry.latest is None else carry.latest + 1)
+    below: Node = Cut(node.query, node.input.fields, "")
+    if isinstance(node, Running):
+        return RunningOperator(replace(node, input=below, predicate=None), StreamOperator(), life)
+    return SamplingOperator(replace(node, input=below), StreamOperator(), life)

@@ -1,0 +1,217 @@
+"""Compaction: the small files of a table are joined, and have the same rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.errors import LakeError
+from lowwater.lake.open_tables import existing
+from lowwater.lake.table_logs import pack_logs
+from lowwater.lake.tables import (
+    MOST_GROUPED,
+    DataFile,
+    describe,
+    files_dataset,
+    lake_errors,
+    live_files,
+    open_table,
+    partition_of,
+    plain_type,
+    require_room,
+    swap_files,
+)
+from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.untrusted import require_modest
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+# Joins of the small files of tables: the same rows in fewer files. Above `tables`. Delta's own join commits beside
+# another one that removed the same files, and rows are there twice. Here the joined files are written first; the
+# commit takes those whose files are all still there in the version that it follows, and leaves the others out. So
+# nobody waits, and a join that was overtaken does nothing (docs/adr/0151).
+
+MOST_FRAGMENTS, FEW = 64, 2
+"""Small files of a partition of a ledger, on a disk and in a store, above which they are joined: readers open each of
+them, which is a request to a store."""
+
+AT_ONCE = 2
+"""Ledgers that are joined at the end of a command, those first that need it most: no run has to do it for all."""
+
+LARGE = 4 << 20
+"""Bytes of a joined file of a ledger in a store; of a larger ledger, joins write again only what is new."""
+
+LARGEST = 100 << 20
+"""Bytes of files that one joined file takes up; a larger file stays as it is."""
+
+GROUPED = 1 << 20
+"""Most rows of a row group of a published table."""
+
+HELD = 64 << 20
+"""Bytes of rows that are held until they are written as a row group."""
+
+
+@dataclass(frozen=True)
+class _Join:
+    """Files of a partition, by name, and the file with their rows."""
+
+    names: frozenset[str]
+    file: DataFile
+
+
+def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath]) -> None:
+    """Joins the small files of some ledgers, at the end of a command that wrote to them, and packs the logs of a lake.
+
+    Ledgers that cannot be joined stay as they are: who reads them says what is wrong.
+
+    Args:
+        root: folder of the lake.
+        ledgers: what the command may have written to.
+    """
+    with suppress(LakeError):
+        for path in sorted(ledgers, key=lambda path: -max(_fragments(path).values(), default=0))[:AT_ONCE]:
+            compact(path)
+    pack_logs(root)
+
+
+def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
+    """Joins the small files of those partitions of a ledger that have the most, once these are many.
+
+    Args:
+        path: directory of the table.
+        grouped: most rows of a row group, which readers decode as a whole.
+    """
+    fragments = _fragments(path)
+    most = max(fragments.values(), default=0)
+    if most > (FEW if isinstance(path, ObjectPath) else MOST_FRAGMENTS):
+        join(path, lambda row: _is_small(path, row) and fragments[_part(row)] == most, grouped)
+
+
+def _fragments(path: PurePath) -> Counter[Hashable]:
+    """Counts the small files of each partition of a table."""
+    table = open_table(path)
+    return Counter(_part(row) for row in live_files(table) if _is_small(path, row)) if table is not None else Counter()
+
+
+def _is_small(path: PurePath, row: Mapping[str, Any]) -> bool:
+    return int(row["size_bytes"]) < (LARGE if isinstance(path, ObjectPath) else LARGEST) // 2
+
+
+def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
+    """Joins the files of some partitions. Returns False if a writer changed one of them meanwhile."""
+    wanted = set(values)
+    return join(path, lambda row: str(row[f"partition.{column}"]) in wanted)
+
+
+def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: int = GROUPED) -> bool:
+    """Joins the chosen files of each partition.
+
+    Args:
+        path: directory of the table.
+        chosen: says of a row of `live_files` whether the file is joined with others.
+        grouped: most rows of a row group.
+
+    Returns:
+        Whether all were joined; a file that a writer has removed meanwhile is not there to be joined.
+
+    Raises:
+        LakeError: if the table cannot be read or written.
+    """
+    with lake_errors(f"{path}: its files cannot be joined"):
+        table = existing(path)
+        groups = list(_groups(row for row in live_files(table) if chosen(row)))
+        require_room(path, sum(row["size_bytes"] for rows in groups for row in rows))
+        schema = pa.schema(table.schema().to_arrow())
+        joins = [
+            _Join(frozenset(row["path"] for row in rows), write_joined(path, schema, rows, grouped)) for rows in groups
+        ]
+    return not joins or commit_joins(path, joins)
+
+
+def commit_joins(path: PurePath, joins: Sequence[_Join]) -> bool:
+    """Commits the joins whose files are all there; returns whether these were all."""
+    done: list[_Join] = []
+
+    def present(newest: DeltaTable) -> list[dict[str, Any]]:
+        live = {row["path"]: row for row in live_files(newest)}
+        done[:] = [each for each in joins if each.names <= live.keys()]
+        return [live[name] for each in done for name in sorted(each.names)]
+
+    swap_files(path, [], present, lambda _: [each.file for each in done], rows_change=False)
+    return len(done) == len(joins)
+
+
+def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yields files of one partition, several together, that fit one file; in the order of their rows' `_last`."""
+    parts: dict[Hashable, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        parts[_part(row)].append(row)
+    for part in parts.values():
+        group: list[dict[str, Any]] = []
+        size = 0
+        for row in sorted(part, key=lambda row: row.get("min._last") or 0):
+            if row["size_bytes"] >= LARGEST:
+                continue
+            if size + row["size_bytes"] > LARGEST:
+                if len(group) > 1:
+                    yield group
+                group, size = [], 0
+            group.append(row)
+            size += row["size_bytes"]
+        if len(group) > 1:
+            yield group
+
+
+def _part(row: Mapping[str, Any]) -> Hashable:
+    """The partition of a file."""
+    return tuple(partition_of(row).items())
+
+
+def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any]], grouped: int) -> DataFile:
+    """Writes the rows of files of one partition into a new file beside the first of them, and describes it.
+
+    Args:
+        path: directory of the table.
+        schema: schema of the table.
+        rows: the files, of `live_files`.
+        grouped: most rows of a row group.
+    """
+    partition = partition_of(rows[0])
+    columns = pa.schema([pa.field(each.name, plain_type(each.type)) for each in schema if each.name not in partition])
+    place = PurePath(unquote(rows[0]["path"])).parent
+    target = path / place / f"joined-{uuid.uuid4().hex[:12]}.parquet"
+    for row in rows:
+        if isinstance(path, Path):
+            require_modest(path / row["path"], path / unquote(row["path"]))
+    dataset = files_dataset(path, [(row["path"], None) for row in rows], columns)
+    with pq.ParquetWriter(paths.draft(target), columns, compression="snappy") as writer:
+        for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
+            writer.write_table(rows_together, row_group_size=grouped)
+    paths.place(target)
+    return replace(describe(path, target, {}), partition=partition)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the rows of small batches together."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= HELD:
+            yield pa.Table.from_batches(held, schema)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held, schema)

@@ -1,0 +1,470 @@
+"""The ledger `files` (SEMANTICS T9): every file that was seen in the folders of the links, what became of it, and by
+which names the links know it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shlex
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.config import Config, Link
+from lowwater.instants import format_instant
+from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
+from lowwater.lake.layout import FILES, Lake
+from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.locks import hold
+from lowwater.lake.open_tables import cached_value
+from lowwater.lake.tables import append_rows, column_values, create, fence_off, lake_errors, read_rows, replace_rows
+from lowwater.storage.captures import capture_path, is_address
+from lowwater.storage.object_paths import ObjectPath
+
+# Where the ledgers say that files lie, and by which names the links know them (SEMANTICS T5, T9). Both ledgers of
+# files use it. A file is known by its link and its name under the folder of the pattern that claims it, so that lake
+# and captures may move, together or alone, and lie elsewhere on another machine.
+
+
+def key_of(lake: Lake, path: str | Path) -> str:
+    """Returns the path by which the ledgers know a file.
+
+    Where lake and file are on this machine it is relative to the lake, so that a move of both changes nothing. Bytes of
+    a name that are no UTF-8 are escaped.
+    """
+    text = os.fspath(path)
+    if not is_address(text):
+        text = os.path.abspath(text)
+        if not isinstance(lake.source, ObjectPath):
+            text = os.path.relpath(text, _real(str(lake.source)))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "not UTF-8: " + os.fsencode(text.replace("\\", "\\\\")).decode("utf-8", "backslashreplace")
+    return text
+
+
+def location(lake: Lake, key: str) -> str:
+    """Returns the absolute path, or the address, of a file of a ledger."""
+    if is_address(key) or isinstance(lake.source, ObjectPath):
+        return key
+    return os.path.normpath(os.path.join(_real(str(lake.source)), key))
+
+
+def places_of(lake: Lake, path: str, place: str | None) -> list[str]:
+    """Returns where the file of a capture lay, as far as the ledger tells: by the folder of the lake, which may have
+    been moved with it, or as it was named.
+
+    Args:
+        lake: the lake.
+        path: path as given at ingest.
+        place: path from the folder of the lake; None in an older ledger.
+    """
+    named = [] if place and not os.path.isabs(path) else [str(capture_path(path).absolute())]
+    own = [location(lake, place)] if place else []
+    return list(dict.fromkeys([*own, *named]))
+
+
+# The folder of a lake that is open does not become another one.
+@cache
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
+def spellings(places: Iterable[str], real: Callable[[str], str] = os.path.realpath) -> Iterator[str]:
+    """Yields paths, and the same ones with the links in their folders followed; a file that is a link stays itself.
+
+    Args:
+        places: absolute paths, or addresses.
+        real: follows the links of a folder.
+    """
+    for place in places:
+        yield place
+        if not is_address(place):
+            folder, _, name = place.rpartition("/")
+            yield f"{real(folder or '/').rstrip('/')}/{name}"
+
+
+class FolderNames:
+    """The names of the files of a link under the folders of its patterns.
+
+    The folder of a pattern is its part before the first field or wildcard.
+
+    Args:
+        settings: settings of the link.
+    """
+
+    def __init__(self, settings: Link) -> None:
+        self._patterns = [(pattern, *_divided(pattern)) for pattern in settings.captures or ()]
+
+    @property
+    def folders(self) -> list[tuple[str, str]]:
+        """The folders, each once, with the first of their patterns."""
+        return list({folder: (pattern, folder) for pattern, folder, _ in reversed(self._patterns)}.values())[::-1]
+
+    def name(self, place: str, real: Callable[[str], str] | None = None) -> str:
+        """Returns the name of a file under the folder of the first pattern that claims it; empty where none does.
+
+        Args:
+            place: its path, or its address.
+            real: follows the links of folders; None to take them as they are.
+        """
+        for pattern, folder, depth in self._patterns:
+            own = _last(place, depth)
+            if regex_of(pattern).fullmatch(place):
+                return own
+            linked = real is not None and not is_address(place) and regex_of(pattern).fullmatch(f"{folder}/{own}")
+            if linked and real is not None and real(place[: -len(own) - 1]) == real(folder):
+                return own
+        return ""
+
+    def moved(
+        self,
+        place: str,
+        name: str | None,
+        taken: Callable[[str], bool] = lambda place: False,
+        unclaimed: bool = False,
+    ) -> str | None:
+        """Returns where a file lies since the folders of the link are others; None if it is where it was, or unknown.
+
+        Several folders may have the name. That counts whose own name is most like that of the old folder; of equal
+        ones, that which has the file.
+
+        Args:
+            place: where it lay.
+            name: its name at that time; empty if no pattern claimed it, None if an older ledger does not tell.
+            taken: whether a place is known to be that of another file.
+            unclaimed: whether it is one that no pattern claims, but lay in such a folder.
+        """
+        if name == "" or self.name(place):
+            return None
+        found: dict[str, int] = {}
+        for pattern, folder, depth in self._patterns:
+            own = _last(place, depth) if name is None else name
+            target = f"{folder}/{own}"
+            wanted = f"{pattern.rpartition('/')[0]}/*" if unclaimed else pattern
+            before = place[: -len(own) - 1]
+            if (
+                place.endswith(f"/{own}")
+                and regex_of(wanted).fullmatch(target)
+                and not (taken(target) or _are_of_other_dates(before, folder))
+            ):
+                found[target] = _alike(before, folder)
+        best = [target for target, like in found.items() if like == max(found.values())]
+        if len(best) > 1:
+            best = [target for target in best if is_there(target)]
+        return best[0] if len(best) == 1 and best[0] != place else None
+
+
+def file_of(lake: Lake, settings: Link, capture: Capture) -> Path:
+    """Returns the path of the file of a capture, where it lies now; its path at ingest where it is nowhere."""
+    names, places = FolderNames(settings), places_of(lake, capture.path, capture.place)
+    places += [target for place in places if (target := names.moved(place, capture.name)) is not None]
+    found = next((place for place in places if is_there(place, capture.bytes)), None)
+    return capture_path(capture.path if found is None else found)
+
+
+def is_there(place: str, size: int | None = None) -> bool:
+    """Whether a file lies at a place, and is so long, if that is given."""
+    try:
+        return size in (None, capture_path(place).stat().st_size)
+    except OSError:
+        return False
+
+
+def _divided(pattern: str) -> tuple[str, int]:
+    """Returns the folder of a pattern, and the number of its parts behind that."""
+    parts = pattern.split("/")
+    fixed = next((at for at, part in enumerate(parts[:-1]) if glob.has_magic(wildcard(part))), len(parts) - 1)
+    return "/".join(wildcard(part) for part in parts[:fixed]), len(parts) - fixed
+
+
+def _last(place: str, depth: int) -> str:
+    return "/".join(place.split("/")[-depth:])
+
+
+def _are_of_other_dates(one: str, other: str) -> bool:
+    """Whether two folders are beside each other and named by dates, as those of two months."""
+    parts, others = one.split("/"), other.split("/")
+    count = dated_parts(parts)
+    return count > 0 and count == dated_parts(others) and parts[:-count] == others[:-count]
+
+
+def _alike(one: str, other: str) -> int:
+    """Returns how many last parts of two folders are equal."""
+    pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+# The ledger `files`: every file that was seen in the folders of the links, and what became of it (SEMANTICS T9).
+# Written by what looks into the folders (`ingestion.folders`), by ingest about the files that it takes or refuses,
+# and by `lowwater set-aside`. Read by whoever says what is not read; they look into no folder.
+
+READ = "read"
+REFUSED = "refused"
+EMPTY = "empty"
+GROWING = "still written"
+NEW = "not ingested"
+UNCLAIMED = "unclaimed"
+OTHER = "no traffic"
+ASIDE = "set aside"
+GONE = "gone"
+FOLDER = "folder"
+"""A folder that could not be looked into, or not wholly."""
+
+STATES = (REFUSED, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
+"""All states; those of which people must know come first."""
+
+SHOWN = 3
+"""Most files that a line names."""
+
+LONGEST = 400
+"""Most characters of the reason of a file in a line."""
+
+_DEAD = 1_000
+"""Rows that a newer one has replaced, or of files that are gone, before the table is written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A row of the ledger; see `layout.FILES` for the columns. Instants are ns since the epoch."""
+
+    path: str
+    state: str
+    reason: str
+    unread: bool
+    links: tuple[str, ...]
+    size: int
+    written: int
+    first: int | None = None
+    last: int | None = None
+    packets: int | None = None
+    declared_from: int | None = None
+    declared_to: int | None = None
+    capture: str | None = None
+    judged: str | None = None
+    person: str | None = None
+    digests: str | None = None
+    silences: tuple[int, ...] = ()
+    seen_at: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The time [from, to), ns, in which its records may lie; None where nothing tells.
+
+        Where it was not read to its end, its records may go on until it was last written.
+        """
+        if self.first is not None:
+            return self.first, max(self.first, self.written if self.last is None else self.last) + 1
+        if self.declared_from is not None and self.declared_to is not None:
+            return self.declared_from, self.declared_to
+        return None
+
+    def falls_into(self, start: int, end: int) -> bool:
+        """Whether records of it may lie in [start, end), ns."""
+        if self.span is None or not (self.span[0] < end and self.span[1] > start):
+            return False
+        begin, until = max(start, self.span[0]), min(end, self.span[1])
+        silences = zip(self.silences[::2], self.silences[1::2], strict=True)
+        return not any(silent < begin and until <= heard for silent, heard in silences)
+
+    def same_as(self, other: SeenFile) -> bool:
+        """Whether the ledger says the same."""
+        return replace(self, seen_at=0) == replace(other, seen_at=0)
+
+
+NAMES = tuple(field.name for field in fields(SeenFile))
+
+
+def read_seen(lake: Lake) -> Mapping[str, SeenFile]:
+    """Reads the ledger: path -> the newest row about it. It is read again only if it has changed."""
+    with lake_errors(f"{lake.files}: the table cannot be read"):
+        return cached_value(lake.files, "seen files", lambda table: {} if table is None else _newest(lake))
+
+
+def told_files(lake: Lake) -> Mapping[str, SeenFile]:
+    """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
+    with lake_errors(f"{lake.files}: the table cannot be read"):
+        return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
+
+
+def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
+    rows = read_rows(lake.files, FILES).sort_by("seen_at").combine_chunks()
+    paths = rows.column("path").combine_chunks().dictionary_encode()
+    newest = np.zeros(len(paths.dictionary), np.int64)
+    newest[paths.indices.to_numpy()] = np.arange(rows.num_rows)  # of equal paths the last one counts
+    rows = rows.take(pa.array(newest))
+    if told:
+        rows = rows.filter(pc.or_(rows.column("unread"), pc.equal(rows.column("state"), ASIDE)))
+    pool: dict[int, int] = {}
+    columns = [column_values(rows.column(name), pool) for name in NAMES]
+    for place in (NAMES.index("links"), NAMES.index("silences")):
+        columns[place] = [tuple(each or ()) for each in columns[place]]
+    return {row.path: row for values in zip(*columns, strict=True) for row in [SeenFile(*values)]}
+
+
+@contextmanager
+def changing(lake: Lake) -> Iterator[Lake]:
+    """Holds the ledger for a change of what was read from it; yields the lake with the fence of that."""
+    with hold(lake, "ledger of files", 600.0, [lake.files]) as fence:
+        fence_off([lake.files], fence)
+        yield replace(lake, fence=fence)
+
+
+def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
+    """Writes rows about files that say something new, in one commit; returns their number. Needs `changing`."""
+    before = read_seen(lake)
+    changed = [row for row in rows if (old := before.get(row.path)) is None or not row.same_as(old)]
+    if not changed:
+        return 0
+    create(lake.files, FILES)
+    now = max(time.time_ns(), max((row.seen_at for row in before.values()), default=0) + 1)
+    after = {**before, **{row.path: replace(row, seen_at=now) for row in changed}}
+    # A row of a file that is gone and missed by nobody says nothing more.
+    alive = {path: row for path, row in after.items() if row.state != GONE or row.unread}
+    stored = _stored(lake) + len(changed)
+    if stored > len(alive) + max(len(alive), _DEAD):
+        replace_rows(lake.files, _table(alive.values()), None, lake.fence)
+    else:
+        append_rows(lake.files, _table(after[row.path] for row in changed), lake.fence)
+    return len(changed)
+
+
+def _stored(lake: Lake) -> int:
+    return int(read_rows(lake.files, pa.schema([FILES.field("seen_at")])).num_rows)
+
+
+def _table(rows: Iterable[SeenFile]) -> pa.Table:
+    rows = list(rows)
+    columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in FILES]
+    return pa.Table.from_arrays(columns, schema=FILES)
+
+
+def seen_links(link: str) -> tuple[str, str]:
+    """Returns the names by which the ledger may know a link: its own, and that of the link of its capture."""
+    return link, link.partition("/")[0]
+
+
+def file_words(row: SeenFile) -> str:
+    """Describes why a file is not read, without its name."""
+    words = {
+        UNCLAIMED: f"no pattern claims it: {row.reason}" if row.reason else "no pattern claims it",
+        REFUSED: f"refused: {row.reason}",
+        NEW: "not ingested yet",
+        GROWING: "still being written, and nothing of it is read",
+        EMPTY: "it has 0 bytes",
+        GONE: f"gone before it was read ({row.reason})",
+        FOLDER: row.reason,
+    }
+    return words[row.state]
+
+
+def count_words(rows: Sequence[SeenFile]) -> str:
+    """Returns the number of the records of files as far as it is known, and where they begin."""
+    known = [row.packets for row in rows if row.packets is not None]
+    more = "" if len(known) == len(rows) else " or more"
+    counted = f"{sum(known):,} record{'' if sum(known) == 1 else 's'}{more}" if known else ""
+    begins = min((row.span[0] for row in rows if row.span is not None), default=None)
+    since = "at a time that nothing tells" if begins is None else f"from {format_instant(begins)}"
+    return ", ".join(text for text in (counted, since) if text)
+
+
+def _named(rows: Sequence[SeenFile]) -> str:
+    names = ", ".join(row.name for row in rows[:SHOWN])
+    return names + (f" and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else "")
+
+
+def _of(links: Sequence[str]) -> str:
+    names = ", ".join(repr(link) for link in links[:SHOWN])
+    more = f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else ""
+    return f"link{'s' if len(links) > 1 else ''} {names}{more}"
+
+
+_LINES = {
+    REFUSED: ("file was refused", "files were refused"),
+    UNCLAIMED: (
+        "file lies in the folder and no pattern claims it",
+        "files lie in the folder and no pattern claims them",
+    ),
+    NEW: ("file is not ingested", "files are not ingested"),
+    GROWING: ("file is still being written, and nothing of it is read", "files are still being written, and not read"),
+    EMPTY: ("file is empty (0 bytes)", "files are empty (0 bytes)"),
+    GONE: ("file is gone that nobody read", "files are gone that nobody read"),
+}
+
+
+def _groups(rows: Iterable[SeenFile]) -> Iterator[tuple[str, tuple[str, ...], list[SeenFile]]]:
+    """Yields state, links and files, in order; a folder and a reason to set aside are each a group of their own."""
+    groups: dict[tuple[int, tuple[str, ...], str], list[SeenFile]] = {}
+    for row in rows:
+        own = row.path if row.state == FOLDER else f"{row.reason}\0{row.person}" if row.state == ASIDE else ""
+        groups.setdefault((STATES.index(row.state), row.links, own), []).append(row)
+    for (state, links, _), members in sorted(groups.items()):
+        ordered = sorted(members, key=lambda row: (row.span is None, row.span or (0, 0), row.path))
+        yield STATES[state], links, ordered
+
+
+def unread_lines(
+    lake: Lake,
+    config: Config,
+    links: Iterable[str] | None = None,
+    hint: bool = True,
+    but: Sequence[str] = (),
+    said: Collection[str] = (),
+) -> list[str]:
+    """Says which files that lie in the folders of the links are not read, and which are set aside.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake; links that they no longer name are left out, if they name any.
+        links: only files of these links; None for all.
+        hint: whether to say what to do.
+        but: states that are not told.
+        said: folders of which was told already.
+    """
+    wanted = None if links is None else {name for link in links for name in seen_links(link)}
+    rows = [
+        row
+        for row in told_files(lake).values()
+        if row.state not in but
+        and not (row.state == FOLDER and location(lake, row.path) in said)
+        and (wanted is None or wanted & set(row.links))
+        and (not config.links or any(set(seen_links(link)) & set(config.links) for link in row.links))
+    ]
+    lines = []
+    for state, of, members in _groups(rows):
+        if state == FOLDER:
+            lines.append(f"{_of(of)}: folder {location(lake, members[0].path)}: {members[0].reason}")
+        elif state == ASIDE:
+            row = members[0]
+            many = f"{len(members):,} file{'' if len(members) == 1 else 's'}"
+            by = f" by {row.person}" if row.person else ""
+            lines.append(f"{_of(of)}: {many} set aside{by}, {count_words(members)}: {_named(members)}: {row.reason}")
+        else:
+            words = _LINES[state][len(members) > 1]
+            told = next((row.reason for row in members if row.reason and state in (REFUSED, UNCLAIMED)), "")
+            why = f": {told[:LONGEST]}" if told else ""
+            lines.append(
+                f"not read: {_of(of)}: {len(members):,} {words}, {count_words(members)}: {_named(members)}{why}"
+            )
+    if hint and any(row.unread for row in rows):
+        lines.append(
+            "hint: an interval that such files fall into is not done; let a pattern of captures claim them, ingest "
+            "them by name, or set them aside: "
+            f"lowwater set-aside --lake {shlex.quote(str(lake.root))} FILE --reason WHY"
+        )
+    return lines

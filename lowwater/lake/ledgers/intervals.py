@@ -1,0 +1,493 @@
+"""The intervals of a query set, and the status of each: missing, done, stale and so on (SEMANTICS I3, S2)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lowwater.config import Link
+from lowwater.documents import stored_object
+from lowwater.instants import format_instant
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.runs import (
+    AUDIT,
+    DONE,
+    FAILED,
+    INCOMPLETE,
+    PROVISIONAL,
+    PUBLISH,
+    ROLLED_BACK,
+    ReplayRow,
+    read_replays,
+)
+from lowwater.plan.temporal import END_OF_TIME
+
+# The intervals of a query set, and the stretches of time in which nothing is recorded (SEMANTICS I3). A stretch is
+# one range of whole intervals, listed and run as one interval, so that no cost grows with how long a link was silent
+# or not captured. Between the ledgers and the status: nothing here enumerates the intervals of a stretch.
+
+Range = tuple[int, int]
+"""A range of instants (ns) or of numbers of intervals; the end is exclusive."""
+
+LONGEST_GAP, LONGEST_SILENCE = 1, 100
+"""Most intervals in a row without a record that are listed one by one: not covered by some link; covered by all."""
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """The intervals of a query set; interval n is [n * length, (n + 1) * length), ns.
+
+    Attributes:
+        length: length of an interval, ns.
+        life: numbers of the intervals from the first coverage of the links, or the first `since`, to the last coverage,
+            or the last look of a schedule.
+        busy: numbers of the intervals that are listed one by one, as disjoint ranges in order: records count in them,
+            or the coverage of a link begins or ends inside.
+        gaps: instants that some link does not cover within its life, as disjoint ranges in order.
+        bounds: numbers, ascending, at which coverage begins or ends.
+        turns: numbers, ascending, from which what an interval reads of other time is covered, or is not.
+    """
+
+    length: int
+    life: Range
+    busy: tuple[Range, ...] = ()
+    gaps: tuple[Range, ...] = ()
+    bounds: tuple[int, ...] = ()
+    turns: tuple[int, ...] = ()
+
+    def count(self, start: int, end: int) -> int:
+        """Number of intervals in [start, end), ns, at least one."""
+        return max(1, (end - start) // self.length)
+
+    def intervals(self, runs: Iterable[Range] = (), start: int | None = None, end: int | None = None) -> list[Range]:
+        """Lists the intervals and stretches as [start, end), ns, in order.
+
+        Args:
+            runs: intervals and stretches that have run. A stretch stands as it ran while nothing is recorded in it.
+            start: begin of the range that is asked for, ns; None for no bound.
+            end: end of that range, ns. With both bounds, all time between them is listed.
+        """
+        window = (
+            0 if start is None else -(-start // self.length),
+            END_OF_TIME if end is None else end // self.length,
+        )
+        asked = [window] if start is not None and end is not None else []
+        listed, ran = set(), []
+        for run in runs:
+            if self.is_superseded(run):
+                continue
+            if run[0] % self.length or run[1] % self.length:  # of another length
+                listed |= {run} if start is None and end is None else set()
+                continue
+            numbers = _clipped(self._numbers(run), window)
+            if numbers[0] < numbers[1]:
+                listed.add(self._instants(numbers))
+                ran.append(numbers)
+        domain = [_clipped(each, window) for each in merged([self.life, *self.busy, *asked])]
+        for first, last in domain:
+            listed.update(self._instants((at, at + 1)) for at in self._busy_in(first, last))
+        for idle in without(without(domain, self.busy), merged(ran)):
+            listed.update(self._instants(piece) for piece in self._pieces(idle))
+        return sorted(listed)
+
+    def is_superseded(self, run: Range) -> bool:
+        """Whether a stretch that ran as one interval is none any more, since a record counts in it now."""
+        first, last = self._numbers(run)
+        return last - first > 1 and next(iter(self._busy_in(first, last)), None) is not None
+
+    def _numbers(self, run: Range) -> Range:
+        return run[0] // self.length, -(-run[1] // self.length)
+
+    def _instants(self, numbers: Range) -> Range:
+        return numbers[0] * self.length, numbers[1] * self.length
+
+    def _busy_in(self, first: int, last: int) -> Iterator[int]:
+        at = max(0, bisect_right(self.busy, (first, END_OF_TIME)) - 1)
+        while at < len(self.busy) and self.busy[at][0] < last:
+            yield from range(max(first, self.busy[at][0]), min(last, self.busy[at][1]))
+            at += 1
+
+    def _pieces(self, idle: Range) -> Iterator[Range]:
+        """Divides idle intervals into stretches, each in one state, and single intervals where they are few."""
+        for piece in _divided(idle, self.bounds):
+            if self.in_gap(*self._instants(piece)):
+                yield from _folded(piece, LONGEST_GAP)
+            else:
+                for part in _divided(piece, self.turns):
+                    yield from _folded(part, LONGEST_SILENCE)
+
+    def in_gap(self, start: int, end: int) -> bool:
+        """Whether some link does not cover a part of [start, end), ns."""
+        at = bisect_right(self.gaps, (start, END_OF_TIME)) - 1
+        return (at >= 0 and self.gaps[at][1] > start) or (at + 1 < len(self.gaps) and self.gaps[at + 1][0] < end)
+
+
+def timetable(
+    captures: Mapping[str, Captures],
+    settings: Mapping[str, Link],
+    length: int,
+    occupied: Sequence[Range],
+    through: int = 0,
+    reach: int = 0,
+    passed: int = 0,
+) -> Timetable:
+    """Finds the intervals of a query set.
+
+    Args:
+        captures: link of the set -> its captures.
+        settings: link -> its settings.
+        length: length of an interval, ns.
+        occupied: numbers of the intervals in which records count.
+        through: instant (ns) up to which rows are due although every link has ended; 0 while one has not.
+        reach: how far before its begin an interval reads, ns.
+        passed: instant up to which a look of the schedule has seen time pass, ns: what no capture covers until then is
+            missing; 0 where nobody looks.
+    """
+    life, gaps, single, bounds, turns = (0, 0), [], list(occupied), set(), set()
+    spans = [rows.spans for rows in captures.values() if rows.spans]
+    since = [link.since for name in captures if (link := settings[name]).since is not None]
+    begins = [*(each[0][0] for each in spans), *(since if spans or passed else ())]
+    if begins:
+        ends = [END_OF_TIME if (until := settings[name].until) is None else until for name in captures]
+        # No link has reported to the end of a later interval, unless all links have ended; a look knows what is over.
+        last = max([each[-1][1] for each in spans] + [min(passed, max(ends))])
+        life = min(begins) // length, max(last // length, -(-through // length))
+    for name, rows in captures.items():
+        link = settings[name]
+        stretches = rows.joined(link.gap_tolerance)
+        edges = {edge for span in stretches for edge in span}
+        for edge in edges | {at for at in (link.since, link.until) if at is not None}:
+            bounds |= {edge // length, -(-edge // length)}
+            turns |= {(edge - link.longest_skew) // length, -(-(edge + reach) // length) + (reach > 0)}
+        single += [_clipped((edge // length, edge // length + 1), life) for edge in edges if edge % length]
+        lives = (link.since or 0, END_OF_TIME if link.until is None else link.until)
+        gaps += without([lives], stretches)
+    return Timetable(
+        length,
+        life,
+        tuple(merged(single)),
+        tuple(merged(gaps)),
+        tuple(sorted(bounds)),
+        tuple(sorted(turns)),
+    )
+
+
+def range_words(start: int, end: int, intervals: int) -> str:
+    """Names an interval by its begin, and a stretch by its begin, end (ns) and number of intervals.
+
+    Example:
+        >>> range_words(0, 3600 * 10**9, 1), range_words(0, 7200 * 10**9, 2)
+        ('1970-01-01T00:00:00Z', '1970-01-01T00:00:00Z to 1970-01-01T02:00:00Z (2 intervals)')
+    """
+    begin = format_instant(start)
+    return begin if intervals == 1 else f"{begin} to {format_instant(end)} ({intervals:,} intervals)"
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """Joins ranges that overlap or touch; empty ones are left out.
+
+    Example:
+        >>> merged([(5, 7), (1, 3), (3, 4), (9, 9)])
+        [(1, 4), (5, 7)]
+    """
+    joined: list[Range] = []
+    for begin, end in sorted(ranges):
+        if begin >= end:
+            continue
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def without(ranges: Iterable[Range], taken: Sequence[Range]) -> list[Range]:
+    """Returns what disjoint ranges leave of others; both are in order.
+
+    Example:
+        >>> without([(0, 10), (20, 25)], [(2, 3), (8, 21)])
+        [(0, 2), (3, 8), (21, 25)]
+    """
+    left: list[Range] = []
+    for begin, end in ranges:
+        at = max(0, bisect_left(taken, (begin, begin)) - 1)
+        while begin < end and at < len(taken) and taken[at][0] < end:
+            if taken[at][0] > begin:
+                left.append((begin, taken[at][0]))
+            begin = max(begin, taken[at][1])
+            at += 1
+        if begin < end:
+            left.append((begin, end))
+    return left
+
+
+def _clipped(numbers: Range, window: Range) -> Range:
+    return max(numbers[0], window[0]), min(numbers[1], window[1])
+
+
+def _divided(numbers: Range, cuts: Sequence[int]) -> Iterator[Range]:
+    first, last = numbers
+    for cut in cuts[bisect_right(cuts, first) : bisect_left(cuts, last)]:
+        yield first, cut
+        first = cut
+    yield first, last
+
+
+def _folded(numbers: Range, longest: int) -> Iterator[Range]:
+    first, last = numbers
+    if last - first > longest:
+        yield numbers
+    else:
+        yield from ((at, at + 1) for at in range(first, last))
+
+
+# Status of every interval of every query: missing, done, stale and so on (SEMANTICS T6, S1, S4). Reads the ledgers
+# only; the caller brings the current digests of the inputs, which need the plan, and what tables lack.
+
+MISSING, STALE, HALF = "missing", "stale", "half published"
+RUNNING = "running"
+"""Shown of an interval on which a process is at work now, whatever its ledger says."""
+DAMAGED = "damaged"
+"""State of an interval whose table does not have the rows that were published."""
+HELD = "held"
+"""State of an interval that was audited and is not published: its run ended there, or waits for consent."""
+BLOCKED = "cannot start"
+"""Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
+
+GRAVEST = (FAILED, DAMAGED, STALE, HALF, MISSING, HELD, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
+"""States of queries, the most important first: an interval shows the first one among its queries."""
+INVISIBLE = (MISSING, HELD, DAMAGED, STALE, FAILED)
+"""States in which the rows of the present inputs are not published."""
+NEVER = "never run"
+SILENT = "never run; no record lies in these intervals, which run as one"
+"""Reason of a stretch that can run (I3)."""
+UNCOVERED = 'ingest what covers it, or set policy = "publish", by which one run publishes it as incomplete'
+"""What is said beside the gap of a stretch."""
+NOTHING_MISSING = "nothing is missing any more, or what is missing is accepted"
+
+
+@dataclass(frozen=True)
+class StatusInputs:
+    """A query set and its current inputs, for the status of its intervals.
+
+    Attributes:
+        name: name of the set.
+        queries: output queries of the set.
+        times: intervals of the set.
+        digest: (query, start, end) -> current digest of the inputs of [start, end), ns, in hex.
+        outdated: (start, end) -> why captures that the interval reads must be ingested again; empty if they need not.
+        lacking: (start, end) -> reasons why a run cannot start now; empty if it can.
+        changed: (query, start, end, accounting as JSON) -> how the inputs differ from those of the publication.
+        lost: (query, start, end) -> why an interval with unchanged inputs must run again: its state is gone; or empty.
+        missing: (start, end) -> what is known to be missing now, although its coverage has no gap (T6).
+        gaps: (start, end) -> the gaps that its publication lets pass; None to take the reason that it gave.
+        unsettled: (start, end) -> which links have not reported to its end and their skew; empty where all have.
+        damages: (query, rows of the ledger) -> intervals whose published rows its table does not have, and why.
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    times: Timetable
+    digest: Callable[[str, int, int], str]
+    outdated: Callable[[int, int], str] = lambda start, end: ""
+    lacking: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
+    lost: Callable[[str, int, int], str] = lambda query, start, end: ""
+    missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    gaps: Callable[[int, int], Sequence[str]] | None = None
+    unsettled: Callable[[int, int], str] = lambda start, end: ""
+    damages: Callable[[str, Sequence[ReplayRow]], Mapping[tuple[int, int], str]] = lambda query, rows: {}
+
+
+@dataclass(frozen=True)
+class StatusRow:
+    """State of a query over the interval, or the stretch of intervals without a record (I3), of [start, end), ns.
+
+    Attributes:
+        query_set: name of the query set.
+        query: name of the query.
+        start: begin of the interval, ns.
+        end: end of the interval, ns, exclusive.
+        state: state of the query.
+        reason: reason why it is not done.
+        rows: number of visible rows according to the last publication; None without one.
+        lacking: reasons why a due interval cannot run.
+        intervals: number of the intervals: more than one in a stretch, which runs as one interval.
+    """
+
+    query_set: str
+    query: str
+    start: int
+    end: int
+    state: str
+    reason: str
+    rows: int | None
+    lacking: tuple[str, ...] = ()
+    intervals: int = 1
+
+    @property
+    def shown(self) -> str:
+        """State to show: `cannot start` comes before every other."""
+        return BLOCKED if self.lacking else self.state
+
+    @property
+    def why(self) -> str:
+        """Reasons why the interval is not done, and why it cannot run."""
+        if not self.lacking:
+            return self.reason
+        state_text = "" if self.reason == NEVER else f"{self.state}: {self.reason}"
+        return "; ".join(filter(None, (state_text, *(cause for cause in self.lacking if cause not in state_text))))
+
+
+def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
+    """Computes the state of every interval with coverage, or with a run.
+
+    Args:
+        lake: the open lake.
+        sets: what is expected of each query set.
+
+    Returns:
+        Rows by set, interval and query. A stretch of intervals without a record is one.
+    """
+    return [row for inputs in sets for row in set_status(inputs, read_replays(lake, inputs.name))]
+
+
+def set_status(
+    expected: StatusInputs,
+    replays: Iterable[ReplayRow],
+    start: int | None = None,
+    end: int | None = None,
+    wanted: Callable[[int, int], bool] = lambda start, end: True,
+    runs: Iterable[tuple[int, int]] = (),
+) -> Iterator[StatusRow]:
+    """Computes the state of the intervals of one query set.
+
+    Args:
+        expected: the query set and its current inputs.
+        replays: rows of the ledger of this set, oldest first; with bounds, at least those that meet the range.
+        start: begin of the range that is asked for, ns; None for no bound.
+        end: end of the range, ns; None for no bound. With both bounds, all intervals between them are listed.
+        wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
+        runs: further intervals that have run, of which no rows are given since they are not wanted.
+    """
+    newest: dict[tuple[int, int], dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
+    published: dict[str, list[ReplayRow]] = {query: [] for query in expected.queries}
+    for row in replays:
+        if row.query in ("", *expected.queries):
+            newest[row.interval_start, row.interval_end][row.query, row.stage] = row
+            if row.stage == PUBLISH and row.query:
+                published[row.query].append(row)
+    damaged = {
+        (query, *bounds): why
+        for query, rows in published.items()
+        for bounds, why in expected.damages(query, rows).items()
+    }
+    longer = sorted(run for run in newest if run[1] - run[0] > expected.times.length)
+    for bounds in expected.times.intervals({*newest, *runs}, start, end):
+        if not wanted(*bounds):
+            continue
+        around = longer[max(0, bisect_right(longer, (bounds[0], END_OF_TIME)) - 1)] if longer else (0, 0)
+        if bounds not in newest and around[0] <= bounds[0] and bounds[1] <= around[1]:
+            yield from _of_part(expected, *bounds, around, list(newest[around].values()), damaged)
+        else:
+            yield from _of_interval(expected, *bounds, list(newest.get(bounds, {}).values()), damaged)
+
+
+def _of_part(
+    expected: StatusInputs,
+    start: int,
+    end: int,
+    run: tuple[int, int],
+    rows: Sequence[ReplayRow],
+    damaged: Mapping[tuple[str, int, int], str],
+) -> Iterator[StatusRow]:
+    """Yields the states of a part of a stretch that ran as one interval."""
+    if not expected.times.is_superseded(run):
+        count = expected.times.count(start, end)
+        yield from (
+            replace(row, start=start, end=end, intervals=count) for row in _of_interval(expected, *run, rows, damaged)
+        )
+        return
+    published = {row.query for row in rows if row.stage == PUBLISH and row.state != FAILED}
+    why = f"it was published as a part of {format_instant(run[0])} to {format_instant(run[1])}"
+    for row in _of_interval(expected, start, end, (), {}):
+        yield replace(row, state=STALE, reason=why) if row.query in published else row
+
+
+def _of_interval(
+    expected: StatusInputs,
+    start: int,
+    end: int,
+    rows: Sequence[ReplayRow],
+    damaged: Mapping[tuple[str, int, int], str],
+) -> Iterator[StatusRow]:
+    count = expected.times.count(start, end)
+    states = {
+        query: _of_query(expected, query, start, end, rows, damaged.get((query, start, end), ""))
+        for query in expected.queries
+    }
+    visible = [query for query, (state, _) in states.items() if state not in INVISIBLE]
+    waits = any(state in INVISIBLE for state, _ in states.values())
+    lacking = tuple(expected.lacking(start, end)) if waits else ()
+    if lacking and count > 1 and expected.times.in_gap(start, end):
+        lacking = (*lacking, UNCOVERED)
+    for query, (state, reason) in states.items():
+        published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+        if visible and state in (MISSING, HELD) and not published:
+            reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
+            state = HALF
+        visible_rows = published[-1].rows if published else None
+        blocked = lacking if state in (HALF, *INVISIBLE) else ()
+        if reason == NEVER and count > 1 and not lacking:
+            reason = SILENT
+        yield StatusRow(expected.name, query, start, end, state, reason, visible_rows, blocked, count)
+
+
+def _of_query(
+    expected: StatusInputs, query: str, start: int, end: int, rows: Sequence[ReplayRow], damage: str
+) -> tuple[str, str]:
+    query_rows = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
+    if not query_rows:
+        return MISSING, NEVER
+    published = [row for row in query_rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    if query_rows[-1].state == FAILED:
+        note = "; what was published before is still visible" if published else ""
+        cause = query_rows[-1].reason.partition("\n")[0]  # the first failure of an audit; the report has all
+        return FAILED, f"{query_rows[-1].stage}: {cause}{note}"
+    held = query_rows[-1].stage == AUDIT and query_rows[-1].digest == expected.digest(query, start, end)
+    consent = stored_object(query_rows[-1].accounting).get("consent") if held else None
+    audited = f"approved by {consent}; the next look publishes it" if consent else "audited and not published"
+    if not published:
+        if held:
+            return HELD, audited
+        return MISSING, f"{query_rows[-1].stage} was the last stage that ran"
+    if damage:
+        return DAMAGED, damage
+    if published[-1].state == ROLLED_BACK and not published[-1].digest:
+        return STALE, published[-1].reason  # lifted
+    if published[-1].digest != expected.digest(query, start, end):
+        if held:
+            return HELD, f"{audited}; what was published before is still visible"
+        return STALE, expected.changed(query, start, end, published[-1].accounting)
+    for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
+        if reason:
+            return STALE, reason
+    state, reason = published[-1].state, published[-1].reason
+    # What is missing may have become known, or have been read or set aside, only after the publication.
+    missing = expected.missing(start, end) if state in (DONE, PROVISIONAL, INCOMPLETE) else ()
+    if state == INCOMPLETE and expected.gaps is not None:
+        return state, "; ".join([*expected.gaps(start, end), *missing]) or NOTHING_MISSING
+    if missing:
+        return INCOMPLETE, "; ".join(missing)
+    # A capture that came later may have shown that the coverage behind the interval ends sooner (T5).
+    if state == DONE and (waits := expected.unsettled(start, end)):
+        return PROVISIONAL, waits
+    return state, "" if state == DONE else reason
+
+
+def gravest(rows: Iterable[StatusRow]) -> StatusRow:
+    """Returns the row that stands for an interval: that with the most important state."""
+    return min(rows, key=lambda row: GRAVEST.index(row.state))

@@ -1,0 +1,295 @@
+"""What the rows of a run depend on (SEMANTICS S1): its digest, and the parts that say how it changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from lowwater.capture.content.retention import (
+    WITH_RESOLUTION,
+    ContentOptions,
+    contents_of,
+    has_times_of_file,
+    hash_of,
+    kept_for_rows,
+    resolution_of,
+)
+from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
+from lowwater.config import Link
+from lowwater.instants import format_duration, format_instant
+from lowwater.lake.ledgers.captures import Capture, Captures, short
+from lowwater.lake.ledgers.coverage import gaps
+
+# Digest of a run's inputs: its rows depend on these inputs and on nothing else (SEMANTICS S1). The replay computes
+# the digest before a run and stores it in `replays`; publish and status compare it. An interval is stale if its
+# digest differs.
+
+POLICIES = {"publish": "exclude"}
+"""Policies with another name in digests: publications made under the old name stay valid."""
+
+NO_GAP = "fail"
+"""What counts as the policy of a link where no gap asks for one."""
+
+SEMANTICS_VERSION = 2
+"""Raised whenever the same inputs give other rows."""
+
+
+def link_inputs(
+    link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int, always: bool = False
+) -> dict[str, Any]:
+    """Collects the inputs of one link for a run that reads [read_from, end), ns.
+
+    A capture counts if its records meet the read range: its file, decoder and records, and the clock at its first
+    record. So a capture added before it counts only if it moves that clock. Coverage counts by its gaps: over covered
+    time, it does not matter how captures declare it, nor what the policy says of gaps. max_jump counts by the records
+    that it flags.
+
+    Args:
+        link: name of the link.
+        captures: all captures of the link, in the order of T1.
+        settings: settings of the link.
+        read_from: begin of the read range, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        always: whether the policy counts without a gap too, as it did in older versions.
+    """
+    ordered, dropped = Captures.of(captures), dropped_copies(settings)
+    missing = gaps(link, captures, settings, read_from, end)
+    used = [
+        {
+            "capture": (capture := ordered[index]).capture,
+            "decoder": capture.decoder_version,
+            "records": [capture.first, capture.last, capture.smallest, capture.largest, capture.packets],
+            "flagged": [capture.largest_ahead, capture.smallest_jump],
+            "clock": max(ordered.clocks[index], capture.first or 0),
+            "kept": kept_for_rows(capture.kept),
+            "key": capture.key or "",
+        }
+        for index in ordered.meeting(read_from - (_reach(settings) if dropped else 0), end)
+    ]
+    return {
+        "link": link,
+        "captures": used,
+        "gaps": [[gap.since, gap.until] for gap in missing],
+        "skew": settings.skew,
+        "life": [settings.since, settings.until],
+        "policy": POLICIES.get(settings.policy, settings.policy) if missing or always else NO_GAP,
+        **({} if dropped is None else {"duplicates": dropped}),
+        **({} if settings.shed is None else {"shed": settings.shed}),
+        **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),
+    }
+
+
+def dropped_copies(settings: Link) -> str | None:
+    """Returns which copies of a link's packets are dropped, as a text; None if all are kept (D4)."""
+    if settings.duplicates == "keep" or settings.duplicates.action != "drop":
+        return None
+    return f"drop {format_duration(settings.duplicates.window)} by {settings.duplicate_bytes}"
+
+
+def _reach(settings: Link) -> int:
+    """How far before its read range (ns) a run compares packets with earlier ones (D6)."""
+    if settings.duplicates == "keep":
+        return 0
+    return settings.duplicates.window + settings.longest_skew
+
+
+def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[str, Any]]) -> str:
+    """Computes the digest of a run's inputs; it is the same in every process.
+
+    Args:
+        text: canonical text of the query and of the queries it reads.
+        names: definitions of the names in the text: sets, parameters, functions, and hashes of files.
+        links: `link_inputs` of every link that the query reads.
+
+    Returns:
+        64 hex digits.
+
+    Example:
+        >>> inputs_digest("q", {"a": "1", "b": "2"}, []) == inputs_digest("q", {"b": "2", "a": "1"}, [])
+        True
+    """
+    inputs = {
+        "semantics": SEMANTICS_VERSION,
+        "text": text,
+        "names": dict(names),
+        "links": sorted(links, key=lambda link: str(link["link"])),
+    }
+    canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def outdated(
+    captures: Sequence[Capture],
+    settings: Link,
+    decoder_version: int,
+    read_from: int,
+    end: int,
+    records: TableOptions | None = None,
+    content: Sequence[str] = (),
+) -> list[str]:
+    """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
+
+    Args:
+        captures: ledger rows of the link, in any order.
+        settings: current settings of the link.
+        decoder_version: current version of the reader of the link's files.
+        read_from: first timestamp that the run reads, ns since the epoch.
+        end: end of the run's interval, ns since the epoch, exclusive.
+        records: how queries read the records of the link; None for packets.
+        content: what queries read of packets beside the headers, as the ledger names it.
+    """
+    lines = []
+    options = ContentOptions.of(settings)
+    key = options.key_digest
+    ordered = Captures.of(captures)
+    for capture in (ordered[index] for index in ordered.meeting(read_from - _reach(settings), end)):
+        if capture.decoder_version != decoder_version:
+            lines.append(
+                f"{capture.path} was decoded by version {capture.decoder_version}, now {decoder_version}: "
+                "ingest it again"
+            )
+        elif capture.renamed and settings.interfaces != "one":
+            lines.append(f"{capture.path} was ingested when its interface had another link: ingest it again")
+        elif _read_otherwise(capture, records):
+            lines.append(f"{capture.path} was read by another kind, protocol or form of text: ingest it again")
+        elif not capture.admits(settings):
+            lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
+        elif capture.format == "pcapng" and has_times_of_file(capture.kept) != (options.untimed is not None):
+            lines.append(f"{capture.path} was read by another setting untimed of its link: ingest it again")
+        elif capture.format in WITH_RESOLUTION and resolution_of(capture.kept) != options.resolution:
+            lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
+        elif options.compared and hash_of(capture.kept) != options.compared:
+            lines.append(f"{capture.path} has no hashes by which copies are found: ingest it again")
+        elif lacking := [name for name in content if name not in contents_of(capture.kept)]:
+            lines.append(f"{capture.path} was read without {', '.join(lacking)}, which a query reads: ingest it again")
+        elif (capture.key or "") != key:
+            cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"
+            lines.append(f"{capture.path} was anonymised {cause}, and its link now says otherwise: ingest it again")
+    return lines
+
+
+def _read_otherwise(capture: Capture, records: TableOptions | None) -> bool:
+    """Whether a file was read as another kind of records, or by another protocol or form of text, than now."""
+    if records is None:
+        return capture.format in RECORD_KINDS
+    return capture.kept != str(records)
+
+
+# Parts of a run's inputs, stored beside their digest, to explain how the inputs changed (S1). `replays` stores the
+# parts of every publication; plan and status compare them with the current ones.
+
+Parts = dict[str, Any]
+"""JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> its inputs, captures hashed)."""
+
+_CAUSES = ("its records", "its decoder", "the clock before it", "what is kept of it", "its key")
+"""Changes of a capture, in the order of its stored values."""
+
+
+def inputs_parts(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> Parts:
+    """Summarises the inputs of a run, small enough to store with every publication.
+
+    Args:
+        text: (name, text) of the parts of the canonical text.
+        links: `digest.link_inputs` of every link.
+    """
+    return {
+        "semantics": SEMANTICS_VERSION,
+        "text": {name: _hash(part) for name, part in text},
+        "links": {link["link"]: _link(link) for link in links},
+    }
+
+
+def _link(inputs: Mapping[str, Any]) -> Parts:
+    captures = {}
+    for capture in inputs["captures"]:
+        records = _hash(json.dumps([capture["records"], capture["flagged"]]))
+        stored = [records, *(capture[key] for key in ("decoder", "clock", "kept", "key"))]
+        captures[short(capture["capture"])] = stored
+    values = {key: inputs.get(key) for key in ("skew", "shed", "duplicates", "life", "policy", "gaps")}
+    return values | {"captures": captures}
+
+
+def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
+    """Describes how the inputs differ from those of a publication, a line for every change.
+
+    Args:
+        before: stored parts; empty if the publication is older than the parts.
+        now: current parts of the same query and interval.
+        captures: link -> ledger rows, for the names of files.
+    """
+    if not before:
+        return ["its inputs have changed since"]
+    lines = [] if before["semantics"] == now["semantics"] else ["the rules of evaluation are another version"]
+    old, new = before["text"], now["text"]
+    lines += [f"{name} has changed" for name in new if name in old and old[name] != new[name]]
+    lines += [f"{name} is new" for name in new if name not in old]
+    lines += [f"{name} is no longer there" for name in old if name not in new]
+    links = before["links"], now["links"]
+    lines += [f"link {name} is read now" for name in sorted(links[1].keys() - links[0].keys())]
+    lines += [f"link {name} is no longer read" for name in sorted(links[0].keys() - links[1].keys())]
+    for name in sorted(links[0].keys() & links[1].keys()):
+        lines += _link_changes(name, links[0][name], links[1][name], captures.get(name, ()))
+    return lines or ["its inputs have changed since"]
+
+
+def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]) -> list[str]:
+    lines = []
+    values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
+        ("skew", old["skew"], new["skew"], format_duration),
+        ("shed", old.get("shed"), new["shed"], lambda value: "not set" if value is None else str(value)),
+        ("duplicates", old.get("duplicates"), new["duplicates"], lambda value: value or "kept"),
+        ("since", old["life"][0], new["life"][0], _instant),
+        ("until", old["life"][1], new["life"][1], _instant),
+        ("policy", old["policy"], new["policy"], _policy),
+    )
+    for key, was, is_, say in values:
+        if was != is_:
+            lines.append(f"link {name}: {key} was {say(was)}, is {say(is_)}")
+    if old["captures"] != new["captures"]:
+        lines += _capture_changes(name, old["captures"], new["captures"], captures)
+    for gap in _only(old["gaps"], new["gaps"]):
+        lines.append(f"link {name}: the gap {_span(gap)} is not as it was")
+    for gap in _only(new["gaps"], old["gaps"]):
+        lines.append(f"link {name}: there is a gap {_span(gap)}")
+    return lines
+
+
+def _capture_changes(
+    link: str, old: Mapping[str, Any], new: Mapping[str, Any], captures: Sequence[Capture]
+) -> Iterator[str]:
+    files = Captures.of(captures).files
+    for key in sorted(new.keys() - old.keys(), key=lambda key: files.get(key, key)):
+        yield f"link {link}: capture {files.get(key, key)} was added"
+    for key in sorted(old.keys() - new.keys()):
+        change = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
+        yield f"link {link}: capture {change}"
+    for key in sorted(new.keys() & old.keys()):
+        if causes := _causes(old[key], new[key]):
+            yield f"link {link}: capture {files.get(key, key)}: {causes} changed"
+
+
+def _causes(old: Sequence[Any], new: Sequence[Any]) -> str:
+    return " and ".join(cause for cause, was, is_ in zip(_CAUSES, old, new, strict=True) if was != is_)
+
+
+def _only(some: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    return [gap for gap in some if gap not in others]
+
+
+def _span(gap: Sequence[int]) -> str:
+    return f"from {format_instant(gap[0])} to {format_instant(gap[1])}"
+
+
+def _policy(value: str) -> str:
+    return next((name for name, digest_name in POLICIES.items() if digest_name == value), value)
+
+
+def _instant(value: int | None) -> str:
+    return "not set" if value is None else format_instant(value)
+
+
+def _hash(text: str) -> str:
+    return short(sha256(text.encode()).hexdigest())
