@@ -127,7 +127,7 @@ test-chart: setup $(VENV)/.chart $(VENV)/.helm
 
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
 $(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*/*.py) | $(VENV)/.package
-	$(BIN)/python -m lowwater.replay.setup.kernels
+	$(BIN)/python -m lowwater.replay.kernels
 	@touch $@
 
 # The tools of the site have a lock and an environment of their own: the platform needs none of them. Only the two stamps

@@ -29,8 +29,7 @@ from benchmarks.peers.session import session
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import run_high
-from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema

@@ -21,11 +21,10 @@ import pyarrow as pa
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW, STREAM_TYPES
 from lowwater.high.closing import closed_parts
+from lowwater.high.part import evaluate_part
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import run_high
-from lowwater.high.results import HighSettings
+from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.high.runner import Outcomes, PlanParts, Promises
-from lowwater.high.slices.part import evaluate_part
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema

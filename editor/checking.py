@@ -14,8 +14,7 @@ from lowwater.gsql.printer import print_file
 from lowwater.plan.context import Context
 from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.checks.affordable import cost_notes
-from lowwater.replay.checks.capabilities import not_run
+from lowwater.replay.checks import cost_notes, not_run
 from lowwater.replay.job import config_links
 
 from .names import Knowledge, learn

@@ -18,7 +18,7 @@ from experiments.model import SECOND, START, Stream
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.command.traces import traces
+from lowwater.replay.run_command import traces
 from lowwater.stream.records import merge
 
 SEED = 70

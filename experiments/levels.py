@@ -21,10 +21,9 @@ from experiments.frame import Measurement, Verdict
 from experiments.model import SECOND, Stream
 from lowwater.catalog.packets import RECORD
 from lowwater.catalog.streams import ROW
-from lowwater.high.results import HighSettings
-from lowwater.high.sink.stream_files import StreamFiles
-from lowwater.high.slices.part import Part, StoredLeaf, evaluate_part
-from lowwater.high.source.stored_streams import Replay, StoredStream
+from lowwater.high.part import Part, StoredLeaf, evaluate_part
+from lowwater.high.query_runs import HighSettings
+from lowwater.high.streams import Replay, StoredStream, StreamFiles
 from lowwater.high.timeline import choose_slices
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
@@ -32,7 +31,7 @@ from lowwater.plan.operators import Lfta, LftaInput
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaves
-from lowwater.reference.observe import size
+from lowwater.reference.engine import size
 
 Files = dict[tuple[str, str], list[str]]
 """(LFTA, link) -> the files of its stream."""

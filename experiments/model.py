@@ -22,8 +22,8 @@ from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, OperatorMeasures, evaluate
 from lowwater.reference.clock import PERIODIC, Clock, Disorder, Link, RecordSelection
-from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator
-from lowwater.reference.observe import IOP, OOP
+from lowwater.reference.engine import IOP, OOP
+from lowwater.reference.models import BufferedWindowsOperator, OrderOperator
 from lowwater.reference.plan import Operators
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.joins import JoinOperator

@@ -42,7 +42,7 @@ from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.link_queries import jobs
+from lowwater.replay.schedule.links import jobs
 from lowwater.storage.paths import children, folders, lake_path, state
 
 P = ParamSpec("P")

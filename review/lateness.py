@@ -12,7 +12,7 @@ from lowwater.lake.ledgers.runs import LinkLateness, lateness_files, read_latene
 from lowwater.lake.open_tables import ValuesByState
 from lowwater.quality.late_records import headline
 from lowwater.quality.lateness import IntervalLateness, LatenessCounts, SkewReview, review
-from lowwater.replay.schedule.link_queries import readers, row_rates
+from lowwater.replay.schedule.links import readers, row_rates
 
 from .board import Snapshot
 

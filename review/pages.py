@@ -27,9 +27,9 @@ from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.late_records import MOST_NAMED, bound_labels, headline, offenders, remarks, share_text
 from lowwater.quality.lateness import QUANTILES, bound_of, recommend
 from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
-from lowwater.replay.lags import interval_lags
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.replay.schedule.due import Due
+from lowwater.replay.telemetry.traces import interval_lags
 from lowwater.storage.paths import has_file
 
 from .board import GRAVITY, Interval, Part, Snapshot

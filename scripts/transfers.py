@@ -26,14 +26,14 @@ from lowwater.config import Config, Link
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Runner
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.record_options import planned_options
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.low import Policy
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
 from lowwater.replay.progress import Progress
-from lowwater.replay.record_links import planned_options
+from lowwater.replay.run_command import RunRequest, RunResults, run_intervals
 
 QUERIES = Path(__file__).resolve().parents[1] / "examples" / "transfers" / "transfers.gsql"
 LINK, ACCOUNTS, SECONDS = "bank", 10, 60

@@ -55,8 +55,7 @@ def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
-    from lowwater.replay.schedule.asked import left_alone
-    from lowwater.replay.schedule.looks import waits_for
+    from lowwater.replay.schedule.looks import left_alone, waits_for
 
     job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
     if chosen.reported is None:

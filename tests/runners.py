@@ -6,8 +6,7 @@ from pyspark.sql import SparkSession
 
 from lowwater.replay.progress import Progress
 from lowwater.spark.runner import OnSpark
-from lowwater.spark.session import SessionSettings
-from lowwater.spark.sessions import Sessions
+from lowwater.spark.session import Sessions, SessionSettings
 
 
 def spark_runner(spark: SparkSession, master: str = "local[*]") -> OnSpark:

@@ -157,7 +157,7 @@ def test_import_loads_no_engine(module: str) -> None:
 @pytest.mark.slow
 def test_what_python_workers_import_knows_nothing_of_planning() -> None:
     """Spark's executors start processes for the slices of large intervals, and those import the module of the task."""
-    assert loaded("lowwater.high.slices.part", {"lowwater.plan.bind", "lowwater.plan.rules", "lowwater.config"}) == []
+    assert loaded("lowwater.high.part", {"lowwater.plan.bind", "lowwater.plan.rules", "lowwater.config"}) == []
 
 
 def loaded(module: str, unwanted: set[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Addresses as text, a column at a time.
 
-Used where results are written: `high` and `replay.command.row_files`.
+Used where results are written: `high` and `replay.row_files`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from threading import Lock
 
 from lowwater.terminal import say
 
-MODULE = "lowwater.replay.setup.kernels"
+MODULE = "lowwater.replay.kernels"
 """What compiles them, by reading a small capture of a kind of link."""
 
 _LOCK = Lock()

@@ -1,6 +1,6 @@
 """Names that Lowwater uses beside those of queries, in one place; no query may have one of them.
 
-The binder refuses these names, and `replay.command.run_command` writes files with them. A lake has no such conflict:
+The binder refuses these names, and `replay.run_command` writes files with them. A lake has no such conflict:
 `tables/`, `streams/`, `lfta/` and `state/` hold queries only, and the ledgers lie beside these folders.
 """
 

@@ -31,15 +31,13 @@ from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.lake.results.pins import pin
-from lowwater.replay.job import Job
+from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
 from lowwater.replay.schedule.ingesting import Ingesting
-from lowwater.replay.schedule.looking import Looker, LookResult, pause_after
-from lowwater.replay.schedule.looks import BEHIND, Left
+from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, pause_after
 from lowwater.replay.stages.runners import runner_of
-from lowwater.replay.trial_changes import TrialChanges
 from lowwater.signals import pause, until_stopped
 from lowwater.storage.failures import away
 from lowwater.terminal import open_console, say, styled

@@ -293,7 +293,7 @@ def prepare(console: Terminal) -> None:
     Raises:
         LowwaterError: a step fails.
     """
-    from lowwater.replay.setup.kernels import compile_kernels
+    from lowwater.replay.kernels import compile_kernels
 
     console.print("compiling the kernels of every link type: about half a minute, once on this machine")
     folder = make_folder("lowwater-kernels-")

@@ -28,7 +28,7 @@ from lowwater.catalog.logs import CLOCK
 from lowwater.errors import CaptureError, LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.files.protocols import LogProposal, RecordProposal, propose_log, propose_protocol
-from lowwater.replay.command.row_files import spreadsheet_cell
+from lowwater.replay.row_files import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, shown, styled
 
 # Values.

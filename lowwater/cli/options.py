@@ -131,7 +131,7 @@ INSTANT = _Parsed("instant", parse_instant)
 
 
 def _version(text: str) -> Any:
-    from lowwater.replay.history import VersionChoice
+    from lowwater.replay.versions import VersionChoice
 
     return VersionChoice.parse(text)
 

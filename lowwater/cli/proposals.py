@@ -26,7 +26,7 @@ from lowwater.lake.files.protocols import LogProposal, RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import plan_files
-from lowwater.replay.checks.kept_columns import lines_to_add
+from lowwater.replay.checks import lines_to_add
 from lowwater.replay.job import config_links
 from lowwater.storage import paths
 from lowwater.storage.captures import StoredCapture

@@ -29,17 +29,22 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
 from lowwater.refused import refusals
-from lowwater.replay.checks.affordable import cost_notes, require_affordable
-from lowwater.replay.checks.capabilities import REFERENCE, not_run, require_lowered
-from lowwater.replay.checks.estimates import estimate_notes, require_marked
-from lowwater.replay.checks.kept_columns import require_kept
-from lowwater.replay.command.run_command import RunRequest, run
-from lowwater.replay.command.summary import empty_query_notes
+from lowwater.replay.accounts import empty_query_notes
+from lowwater.replay.checks import (
+    REFERENCE,
+    cost_notes,
+    estimate_notes,
+    not_run,
+    require_affordable,
+    require_kept,
+    require_lowered,
+    require_marked,
+)
 from lowwater.replay.job import config_links, lake_links
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from lowwater.replay.stages.runners import runner_of
-from lowwater.replay.tuning.lfta_statistics import LftaStatistics
-from lowwater.replay.tuning.recommendations import Conjunct, Tuning, recommended
+from lowwater.replay.tuning import Conjunct, LftaStatistics, Tuning, recommended
 from lowwater.storage.captures import StoredCapture, capture_path, captures_like
 from lowwater.terminal import open_console, say
 

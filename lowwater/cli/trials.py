@@ -9,11 +9,11 @@ from lowwater.cli.commands.results import row_text
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
+from lowwater.replay.job import TrialChanges
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult
 from lowwater.replay.schedule.due import open_jobs
 from lowwater.replay.trial import Trial, describe_trial, open_trial, trials
-from lowwater.replay.trial_changes import TrialChanges
 from lowwater.terminal import say
 
 DIFFER = 3

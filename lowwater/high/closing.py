@@ -12,9 +12,9 @@ from itertools import islice
 from threading import Lock
 
 from lowwater.errors import LowwaterError
+from lowwater.high.part import Part
 from lowwater.high.runner import PlanParts, Promises, Source
-from lowwater.high.slices.part import Part
-from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.streams import StoredStream
 from lowwater.instants import format_instant
 from lowwater.plan.temporal import END_OF_TIME
 

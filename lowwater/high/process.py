@@ -12,9 +12,9 @@ from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import closed_parts, stored_promises
+from lowwater.high.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
 from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
-from lowwater.high.slices.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
-from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.streams import StoredStream
 
 
 class InProcess:

@@ -1,8 +1,5 @@
-"""Runs the high stage of one interval: describes the parts of output queries over the rows of LFTAs.
-
-A runner evaluates them, each once the promises of its sources have closed it. `low` writes the input files, the lake
-stores the result. At the closing tick the sources promise the end of time, so every row comes out; only rows that the
-interval owns are kept (SEMANTICS I1).
+"""Runs the high stage of one interval: describes the parts of output queries over the rows of LFTAs; its settings,
+results and statistics.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from pathlib import Path, PurePath
 
@@ -25,12 +22,10 @@ from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import ReadOnce, stored_promises
-from lowwater.high.results import HighResult, HighSettings, OperatorCounts
+from lowwater.high.operators import StateHandover, links_of
+from lowwater.high.part import Part, PartOutcome, StoredLeaf
 from lowwater.high.runner import PlanParts, Runner, Source
-from lowwater.high.sink.stream_files import StreamFiles
-from lowwater.high.slices.operators import StateHandover, links_of
-from lowwater.high.slices.part import Part, PartOutcome, StoredLeaf
-from lowwater.high.source.stored_streams import Replay, StoredStream
+from lowwater.high.streams import Replay, StoredStream, StreamFiles
 from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
@@ -41,6 +36,68 @@ from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.plan.tree import leaf_name, leaves, walk, with_leaves
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, local, make_folders
+
+# Plain data, which `replay` and the command line read.
+
+
+@dataclass(frozen=True)
+class HighSettings:
+    """Settings of the high stage; rows do not depend on them.
+
+    Attributes:
+        tick: time between ticks, ns of virtual time; rows and punctuation come at multiples of it.
+        slice_rows: approximate number of rows of a part.
+        shares: number of shares of each slice; 0 to choose it by its rows.
+        concurrency: number of output queries that run at once.
+    """
+
+    tick: int = 900_000_000_000
+    slice_rows: int = 250_000
+    shares: int = 0
+    concurrency: int = 2
+
+
+@dataclass(frozen=True)
+class OperatorCounts:
+    """Row counts of one operator over all rows that were read (SEMANTICS A1).
+
+    Attributes:
+        query: the query that the operator belongs to.
+        kind: filter, group, join or lookup.
+        counts: by name: rows_in, rows_out, groups, left_unmatched, right_unmatched.
+    """
+
+    query: str
+    kind: str
+    counts: dict[str, int]
+
+
+@dataclass
+class HighResult:
+    """The result of one output query.
+
+    Attributes:
+        files: parquet files of rows and punctuation; ticks define the order across files.
+        rows: number of data rows that the interval owns.
+        punctuation: number of punctuation rows.
+        seconds: wall time, s.
+        batches: number of slices evaluated, over all parts of the plan.
+        operators: counts of the observed operators.
+        state_rows: largest number of rows that a slice read, plus the rows and groups it left for the next.
+    """
+
+    files: list[str] = field(default_factory=list)
+    rows: int = 0
+    punctuation: int = 0
+    seconds: float = 0.0
+    batches: int = 0
+    operators: list[OperatorCounts] = field(default_factory=list)
+    state_rows: int = 0
+
+
+# A runner evaluates the parts, each once the promises of its sources have closed it. `low` writes the input files,
+# the lake stores the result. At the closing tick the sources promise the end of time, so every row comes out; only
+# rows that the interval owns are kept (SEMANTICS I1).
 
 FEW_SHARES = 4
 """Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more."""

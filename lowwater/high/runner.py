@@ -1,7 +1,7 @@
 """What a runner is: it does the work of a command, in this process (`process`) or on Spark (`lowwater.spark.runner`).
 
 The unit of work of the high level is a part: a slice of the time of a query, with the files that it reads. A part is
-described by plain values and evaluated by `slices.part`, the same function wherever it runs. Rows do not depend on the
+described by plain values and evaluated by `high.part`, the same function wherever it runs. Rows do not depend on the
 parts (replay invariance).
 """
 
@@ -13,8 +13,8 @@ from typing import Protocol
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError
-from lowwater.high.slices.part import Part, PartOutcome
-from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.part import Part, PartOutcome
+from lowwater.high.streams import StoredStream
 
 Source = tuple[str, str]
 """A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""

@@ -1,6 +1,6 @@
 """Builds the operators of a logical plan and connects them.
 
-`reference.engine` and `high.slices.arrival` run them.
+`reference.engine` and `high.arrival` run them.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from lowwater.plan.operators import (
 )
 from lowwater.plan.properties.state import ROW
 from lowwater.reference.clock import Disorder, Link, SourcePort
-from lowwater.reference.inorder import BufferedWindowsOperator, OrderOperator, epochs_over_windows
-from lowwater.reference.slow_flush import SlowFlushOperator
+from lowwater.reference.models import BufferedWindowsOperator, OrderOperator, SlowFlushOperator, epochs_over_windows
 from lowwater.stream import maps
 from lowwater.stream.groups import EpochOperator, GroupOperator, RunningOperator, SamplingOperator
 from lowwater.stream.joins import FilterJoinOperator, JoinOperator, WatchJoinOperator

@@ -71,15 +71,13 @@ from lowwater.quality import suites as judging
 from lowwater.quality.reports import write_index
 from lowwater.quality.streams import WrittenStream
 from lowwater.quality.suites import checks_of, suite_digest
-from lowwater.replay.command.summary import Accounts
+from lowwater.replay.accounts import Accounts, heartbeat_rows
 from lowwater.replay.consent import WARNED, consented
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.link_queries import set_names
-from lowwater.replay.stages.audit import audit
+from lowwater.replay.schedule.links import set_names
+from lowwater.replay.stages.audit import LinkScans, audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
-from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
-from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import runner_of, task_account
 from lowwater.storage import paths
 from lowwater.storage.failures import outages

@@ -1,6 +1,5 @@
-"""A query set over a lake: settings, plan, and the inputs of each interval.
-
-The command line and the tasks of Airflow open it; `interval` runs it.
+"""A query set over a lake: settings, plan, the inputs of each interval, and changes that are tried before they are
+published.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from lowwater import __version__
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.time import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
-from lowwater.config import FILE_NAME, Config, load_config, section_of
+from lowwater.config import FILE_NAME, LONGEST_SKEW, Config, Link, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
-from lowwater.lake.ingestion.record_options import known_protocol, record_options
+from lowwater.lake.ingestion.record_options import known_protocol, planned_options, planned_skews, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
@@ -50,15 +49,85 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
 from lowwater.quality.suites import Suites, read_suites, suite_digest
-from lowwater.replay.checks.affordable import require_affordable
-from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.checks.estimates import require_marked
-from lowwater.replay.checks.kept_columns import content_of, optional_columns, require_kept
-from lowwater.replay.record_links import planned_options, planned_skews
+from lowwater.replay.checks import (
+    content_of,
+    optional_columns,
+    require_affordable,
+    require_kept,
+    require_lowered,
+    require_marked,
+)
 from lowwater.replay.stages.engines import LowInputs
-from lowwater.replay.trial_changes import TrialChanges
-from lowwater.replay.tuning.recommendations import Tuning, recommended, shortest_period
+from lowwater.replay.tuning import Tuning, recommended, shortest_period
 from lowwater.storage import paths
+
+# Changes that are tried before they are published: other query files, other skews.
+
+
+@dataclass(frozen=True)
+class TrialChanges:
+    """Query files and skews in place of those of a lake.
+
+    Attributes:
+        files: query files; each replaces the file with its name in a query set.
+        skews: link -> skew, ns.
+    """
+
+    files: tuple[Path, ...] = ()
+    skews: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.skews)
+
+    def config(self, config: Config, links: Sequence[str]) -> Config:
+        """Returns settings with these skews.
+
+        Args:
+            config: settings of the lake.
+            links: links of the lake.
+
+        Raises:
+            ConfigError: there is no such link, or a skew is too long.
+        """
+        changed: dict[str, Link] = {}
+        for name, skew in self.skews.items():
+            if name not in links:
+                raise ConfigError(f"--skew {name}: the lake has no link {name!r}", nearest(name, links))
+            if skew < 0:
+                raise ConfigError(f"--skew {name}: {skew} ns is below 0", "a skew is a duration, such as 5s")
+            if skew >= LONGEST_SKEW:
+                raise ConfigError(
+                    f"--skew {name}: {format_duration(skew)} is too long",
+                    f"a skew is below {format_duration(LONGEST_SKEW)}",
+                )
+            changed[name] = config.link(name).model_copy(update={"skew": skew})
+        known = config.links or {name: config.link(name) for name in links}  # no link is configured: all have defaults
+        return config.model_copy(update={"links": {**known, **changed}})
+
+    def files_of(self, files: Sequence[Path]) -> list[Path]:
+        """Returns the files of a query set with these in place of those of the same name."""
+        named = {file.name: file for file in self.files}
+        return [named.get(file.name, file) for file in files]
+
+    def require_used(self, files: Sequence[Path]) -> None:
+        """Checks that each file replaces one.
+
+        Args:
+            files: the query files of all sets in question.
+
+        Raises:
+            ConfigError: no query set has a file with such a name.
+        """
+        names = {file.name for file in files}
+        for file in self.files:
+            if file.name not in names:
+                raise ConfigError(
+                    f"--with {file}: no query set has a file {file.name!r}",
+                    nearest(file.name, names) or "give it the name of the file that it replaces",
+                )
+
+
+# The command line and the tasks of Airflow open a job; `interval` runs it.
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from lowwater.plan.explain.describe import columns_info
 from lowwater.plan.fields import Field
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.link_queries import jobs
+from lowwater.replay.schedule.links import jobs
 from lowwater.storage import paths
 
 VERSION = 1

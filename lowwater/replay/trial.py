@@ -47,11 +47,10 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.properties.unique_keys import unique_key
 from lowwater.plan.text import nearest
 from lowwater.replay.interval import replay
-from lowwater.replay.job import Job
+from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due
-from lowwater.replay.trial_changes import TrialChanges
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 

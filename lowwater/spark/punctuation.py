@@ -90,7 +90,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Workers have loaded it; the processes in which Spark only asks for offsets start without it in half the time.
-        from lowwater.high.source.stored_streams import StoredStream
+        from lowwater.high.streams import StoredStream
 
         assert isinstance(partition, Several)
         rows = [

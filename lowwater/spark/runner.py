@@ -15,12 +15,12 @@ from lowwater.capture.tables.reader import TaskMap
 from lowwater.cluster import on_cluster
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import closed_parts
+from lowwater.high.part import Part, PartOutcome, evaluate_part
 from lowwater.high.process import evaluated_chain, first_error
 from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
-from lowwater.high.slices.part import Part, PartOutcome, evaluate_part
-from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.streams import StoredStream
 from lowwater.spark import punctuation
-from lowwater.spark.sessions import Sessions
+from lowwater.spark.session import Sessions
 from lowwater.spark.tasks import SparkTasks
 
 

@@ -1,7 +1,5 @@
-"""The session of a command: a client of a Spark Connect server, its own or one that is there already.
-
-A master in the settings means a server beside the command (`server`), which ends with it; an address `sc://...` names
-one that stays. No JVM lives in this process.
+"""The session of a command: a client of a Spark Connect server, its own or one that is there already; it starts in a
+thread while the command does something else.
 """
 
 from __future__ import annotations
@@ -12,9 +10,12 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkException
@@ -26,6 +27,9 @@ from lowwater.errors import LowwaterError
 from lowwater.spark.server import TOKEN, free_port
 from lowwater.storage import progress
 from lowwater.tempfolders import make_folder, remove_folder
+
+# A master in the settings means a server beside the command (`server`), which ends with it; an address `sc://...`
+# names one that stays. No JVM lives in this process.
 
 _HOME = "lowwater-client-"
 MODE = "SPARK_CONNECT_MODE_ENABLED"
@@ -147,3 +151,63 @@ def _connected(address: str) -> SparkSession:
 def _left(session: SparkSession) -> None:
     with suppress(Exception):  # its server may have ended before
         session.stop()
+
+
+STARTS = 900.0
+"""Seconds that a session may take to start; a cluster may have to find room for its driver."""
+
+
+class Sessions:
+    """The Spark session of a command: an existing one, otherwise one that is started in advance or when needed.
+
+    Args:
+        app: name of the session, shown by Spark.
+        settings: which Spark it is of.
+        stage: reports how long the command waits for the session.
+        existing: session to use; None to start one.
+
+    Attributes:
+        master: of the settings.
+    """
+
+    def __init__(
+        self,
+        app: str,
+        settings: SessionSettings,
+        stage: Callable[[str], AbstractContextManager[Any]],
+        existing: SparkSession | None = None,
+    ) -> None:
+        self.master = settings.master
+        self._app, self._settings, self._stage, self._given = app, settings, stage, existing
+        self._building: Future[SparkSession] | None = None
+
+    def begin(self) -> None:
+        """Starts the session in the background; `spark` raises its errors."""
+        if self._given is None and self._building is None:
+            pool = ThreadPoolExecutor(1, thread_name_prefix="lowwater-session")
+            self._building = pool.submit(build_session, self._app, self._settings)
+            pool.shutdown(wait=False)
+
+    def broken(self, error: LowwaterError) -> bool:
+        """Whether an error is the failure to start the session, which affects every interval."""
+        building = self._building
+        return building is not None and building.done() and building.exception() is error
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session; waits until it has started.
+
+        Raises:
+            LowwaterError: if it cannot be built.
+        """
+        if self._given is not None:
+            return self._given
+        with self._stage("session"):
+            self.begin()
+            assert self._building is not None
+            try:
+                return self._building.result(STARTS)
+            except TimeoutError:
+                raise LowwaterError(
+                    f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
+                ) from None

@@ -8,9 +8,9 @@ from importlib import import_module
 from pyspark.daemon import manager
 
 NEEDED = (
-    "lowwater.high.slices.part",
+    "lowwater.high.part",
     "lowwater.replay.stages.low_tasks",
-    "lowwater.replay.stages.link_scans",
+    "lowwater.replay.stages.audit",
     "lowwater.lake.ingestion.packing",
 )
 """Modules of the functions that tasks call, by name: this folder knows nothing of lakes."""

@@ -259,7 +259,7 @@ def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
 
 
 # Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004). Built on
-# `epochs`; the high level runs the same operator (`high.slices.operators`).
+# `epochs`; the high level runs the same operator (`high.operators`).
 
 MOST_IDLE = 1_000
 """Number of successive epochs without rows through which groups may stay open."""

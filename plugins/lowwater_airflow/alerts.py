@@ -108,8 +108,8 @@ class TellDigest(BaseOperator):
         from pathlib import Path
 
         from lowwater.errors import LowwaterError
-        from lowwater.replay.schedule.day_digest import day_digest
-        from lowwater.replay.schedule.link_queries import jobs
+        from lowwater.replay.schedule.days import day_digest
+        from lowwater.replay.schedule.links import jobs
         from lowwater.storage.paths import lake_path
 
         unplanned: dict[str, str] = {}

@@ -47,7 +47,7 @@ class IngestNew(Lineage, Patient):
             return self._ingest(context)
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
-        from lowwater.replay.schedule.looking import Looker
+        from lowwater.replay.schedule.looks import Looker
 
         def tell(line: str, problem: bool) -> None:
             (self.log.warning if problem else self.log.info)("%s", line)
@@ -95,8 +95,7 @@ class LookAtSet(Patient):
         from lowwater.lake.ledgers.intervals import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due
-        from lowwater.replay.schedule.looking import MOST
-        from lowwater.replay.schedule.looks import look
+        from lowwater.replay.schedule.looks import MOST, look
 
         def name(due: Due) -> str:
             return range_words(due.start, due.end, due.intervals)

@@ -264,7 +264,7 @@ class MaintainLake(Patient):
     def _maintain(self) -> dict[str, int]:
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
-        from lowwater.replay.taking_over import take_over
+        from lowwater.replay.versions import take_over
 
         lake = lake_path(self.lake)
         totals: dict[str, int] = {}

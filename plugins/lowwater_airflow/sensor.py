@@ -238,9 +238,8 @@ class LinksTrigger(BaseTrigger):
 
     def _look(self) -> dict[str, Any]:
         from lowwater.replay.job import Job
-        from lowwater.replay.schedule.asked import not_asked_for
-        from lowwater.replay.schedule.link_readiness import link_readiness
-        from lowwater.replay.schedule.looks import waits_for
+        from lowwater.replay.schedule.links import link_readiness
+        from lowwater.replay.schedule.looks import not_asked_for, waits_for
 
         job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
         job.prepare()  # a DAG learns from it whether intervals must run in order

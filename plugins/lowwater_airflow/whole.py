@@ -88,7 +88,7 @@ class WholePeriod(BaseOperator):
         """Returns the bounds of the period, and the versions of the tables, with which readers see one state of it."""
         # Imported only here: DAG files of others are parsed often.
         from lowwater.replay.job import Job
-        from lowwater.replay.schedule.whole import whole_range
+        from lowwater.replay.schedule.days import whole_range
         from lowwater_airflow.settings import Settings
 
         begin = context.get("partition_date")

@@ -30,8 +30,8 @@ from lowwater.lake.results.curves import Curves, curves
 from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
 from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import QueryPlan
-from lowwater.replay.command.row_files import spreadsheet_rows
 from lowwater.replay.job import Job
+from lowwater.replay.row_files import spreadsheet_rows
 
 from ..board import Board, Snapshot
 from ..pages import fill_template

@@ -10,7 +10,7 @@ import pytest
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.whole import whole_range
+from lowwater.replay.schedule.days import whole_range
 from tests.review.ledgers import START, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

@@ -34,7 +34,7 @@ from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.tables import replace_rows
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, streams_of
-from lowwater.replay.telemetry.collector import registry_of, serving
+from lowwater.replay.telemetry.metrics import registry_of, serving
 from tests.cli.hostile import HOSTILE, clean
 from tests.lake.support import put_stream
 from tests.review.ledgers import LINKS, START, make

@@ -23,8 +23,8 @@ from lowwater.errors import LowwaterError
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from tests.docs.tables import TABLES
 from tests.replay.drawings import write_captures
 

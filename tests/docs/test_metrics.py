@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lowwater.replay.telemetry.catalog import METRICS
+from lowwater.replay.telemetry.metrics import METRICS
 from tests.replay.support import ROOT
 
 PAGE = ROOT / "docs" / "metrics.md"

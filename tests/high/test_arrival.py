@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from lowwater.catalog.streams import ROW, TICK
 from lowwater.columns.files import LINK_BITS
 from lowwater.errors import LawError
-from lowwater.high.slices import arrival
-from lowwater.high.slices.arrival import ArrivalChain, row_leaves
-from lowwater.high.slices.operators import StateHandover, links_of, state_file
+from lowwater.high import arrival
+from lowwater.high.arrival import ArrivalChain, row_leaves
+from lowwater.high.operators import StateHandover, links_of, state_file
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.record_numbers import NUMBER_COLUMN

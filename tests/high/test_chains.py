@@ -22,7 +22,7 @@ from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame
 from lowwater.errors import LowwaterError
-from lowwater.high.slices.operators import ChainedOperator, StateHandover, grouped_in_python, state_file
+from lowwater.high.operators import ChainedOperator, StateHandover, grouped_in_python, state_file
 from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sampling
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME

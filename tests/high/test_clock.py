@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import LowwaterError
-from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import Promise, choose_boundaries
 from lowwater.plan.context import Links
 from lowwater.plan.fragments import by_slices, fragment_plan

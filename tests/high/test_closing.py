@@ -11,8 +11,7 @@ import pytest
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import Closing, ReadOnce, closed_parts
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import run_high
-from lowwater.high.results import HighSettings
+from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.high.runner import Outcomes, PlanParts, Promises
 from lowwater.plan.operators import Node
 from tests.high.plans import COUNT, group

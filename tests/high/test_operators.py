@@ -13,8 +13,7 @@ import pytest
 
 from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.errors import ValueOverflowError
-from lowwater.high.query_runs import run_high
-from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node, Union
 from lowwater.plan.queryset import plan_texts

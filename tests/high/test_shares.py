@@ -20,8 +20,7 @@ from lowwater.columns.files import Bounds, DividedWriter, Index, digests
 from lowwater.columns.values import Frame
 from lowwater.errors import ValueOverflowError
 from lowwater.high.process import InProcess
-from lowwater.high.query_runs import run_high
-from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node
 from lowwater.plan.queryset import plan_texts

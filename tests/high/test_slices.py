@@ -24,10 +24,10 @@ from lowwater.columns import blocks
 from lowwater.columns.blocks import codes
 from lowwater.columns.values import Frame, evaluate, last, window_end
 from lowwater.errors import ValueOverflowError
-from lowwater.high.slices import evaluate as operators
-from lowwater.high.slices.evaluate import Counts, Evaluation, Leaves
-from lowwater.high.slices.part import Part, StoredLeaf, evaluate_part
-from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high import evaluate as operators
+from lowwater.high.evaluate import Counts, Evaluation, Leaves
+from lowwater.high.part import Part, StoredLeaf, evaluate_part
+from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import ALL_TIME, Timeline, TimeSlice, choose_slices
 from lowwater.plan.bind.clauses.windows import numbered
 from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.catalog.expr import Type
-from lowwater.high.query_runs import run_high
-from lowwater.high.results import HighSettings
+from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Field, JoinKind, LftaInput
 from lowwater.plan.queryset import plan_texts

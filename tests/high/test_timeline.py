@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import QueryError
-from lowwater.high.sink.stream_files import StreamFiles
+from lowwater.high.streams import StreamFiles
 from lowwater.high.timeline import MOST_TICKS, Timeline, grid
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.golden import names, plan

@@ -239,7 +239,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/lake/results/pins.py", "_write"): "a full disk, or a lease that another process took",
     ("lowwater/lake/results/pins.py", "_stored"): "a disk that fails",
     (
-        "lowwater/replay/rollback.py",
+        "lowwater/replay/versions.py",
         "RollbackTarget._record",
     ): "the interval is replaced between two looks",
 }

@@ -17,7 +17,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_metrics, record_replays
 from lowwater.quality.history import LINK, metric_rows, metric_table
-from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
+from lowwater.replay.packets.export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import runner_of

@@ -241,11 +241,11 @@ def _kept_where(desk: Desk) -> Said:
 LEFT: dict[Site, str] = {
     ("plugins/lowwater_airflow/whole.py", "WholePeriod.execute"): "a context of Airflow, not imported here",
     ("lowwater/lake/results/comparing.py", "_rows"): "an hour of five million rows",
-    ("lowwater/replay/packets/capture_frames.py", "CaptureFrames.frame"): "a file that changes while it is read",
+    ("lowwater/replay/packets/export.py", "CaptureFrames.frame"): "a file that changes while it is read",
     (
         "lowwater/replay/packets/row_packets.py",
         "_find_link",
     ): "a link that looks for copies; the hint is that of _refused",
-    ("lowwater/replay/schedule/compared.py", "interval_of"): "a published interval, so a run; tests/review has diff",
+    ("lowwater/replay/versions.py", "interval_of"): "a published interval, so a run; tests/review has diff",
     ("review/results/diff_pages.py", "_page"): "an address of the browser; the hint names the command diff",
 }

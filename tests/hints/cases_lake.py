@@ -939,7 +939,7 @@ LEFT: dict[Site, str] = {
     ("lowwater/config.py", "load_config"): "settings in an object store: tests/storage meets it",
     ("lowwater/descriptors.py", "require_descriptors"): "needs a limit of this process: tests/storage/test_faults.py",
     ("lowwater/descriptors.py", "require_selectable"): "needs a thousand open files: tests/storage/test_faults.py",
-    ("lowwater/spark/sessions.py", "Sessions.spark"): "a session that does not start within 15 min",
+    ("lowwater/spark/session.py", "Sessions.spark"): "a session that does not start within 15 min",
     ("lowwater/spark/player.py", "require_listening"): "a thread of Spark's Python side that has died",
 }
 """Where hints are made that no test can follow, each with the reason."""

@@ -26,7 +26,7 @@ from lowwater.low.settings import Bounds
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
-from lowwater.reference.observe import IOP, OOP, Experiment
+from lowwater.reference.engine import IOP, OOP, Experiment
 from lowwater.replay.job import Job
 from tests.hints.desk import Case, Desk, Site
 from tests.lake.support import put_table

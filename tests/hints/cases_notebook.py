@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowwater import Lake
 from lowwater.lake import layout
 from lowwater.lake.layout import open_lake
-from lowwater.replay.notebook.rows import Rows
+from lowwater.replay.notebook import Rows
 from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
 from lowwater.replay.preview.process import Limits, run_preview
 from tests.hints.desk import SPAN, Case, Desk, Site
@@ -43,7 +43,7 @@ def _rows(desk: Desk) -> Rows:
 
 def _frame(desk: Desk, absent: bool) -> None:
     """A frame where polars is installed, or can be found by nobody."""
-    import lowwater.replay.notebook.rows as rows
+    import lowwater.replay.notebook as rows
 
     found = rows.find_spec
     if absent:

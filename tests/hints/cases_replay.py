@@ -20,7 +20,7 @@ from lowwater.config import Config, Link, load_config
 from lowwater.high.closing import closed_parts
 from lowwater.high.query_runs import _files
 from lowwater.high.runner import PlanParts
-from lowwater.high.source.stored_streams import StoredStream
+from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import TimeSlice
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
@@ -28,14 +28,12 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Field
 from lowwater.plan.queryset import plan_texts
 from lowwater.quality.streams import KeyedStream, shared_keys
-from lowwater.replay.checks.affordable import require_affordable
-from lowwater.replay.checks.estimates import require_marked
-from lowwater.replay.checks.kept_columns import require_kept
-from lowwater.replay.command.run_command import RunRequest, _planned_anew
+from lowwater.replay import kernels
+from lowwater.replay.checks import require_affordable, require_kept, require_marked
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.setup import kernels
+from lowwater.replay.run_command import RunRequest, _planned_anew
 from lowwater.replay.stages.engines import LowInputs, low_stage
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
@@ -534,6 +532,6 @@ LEFT: dict[Site, str] = {
     ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
     ("lowwater/spark/session.py", "_started"): "a machine without Java: tests/replay/test_sessions.py",
     ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",
-    ("lowwater/replay/stages/on_demand.py", "on_demand"): "a disk that is full",
+    ("lowwater/replay/stages/low_tasks.py", "on_demand"): "a disk that is full",
     ("plugins/lowwater_airflow/operators.py", "interval_of"): "a context of Airflow, not imported here",
 }

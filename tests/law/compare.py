@@ -20,10 +20,10 @@ from lowwater.low import Flush, Policy
 from lowwater.plan.operators import Bucket, Running, Sampling
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import walk
-from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
-from lowwater.replay.command.summary import LinkCounts
+from lowwater.replay.accounts import LinkCounts
+from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, RunResults, run_intervals
 from tests.law.cases import Case, whole
 from tests.law.lakes import LastLake
 from tests.law.questions import Question

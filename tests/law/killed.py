@@ -25,7 +25,7 @@ from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.engines import LowInputs, reference_stage
-from lowwater.replay.tuning.recommendations import Tuning
+from lowwater.replay.tuning import Tuning
 from lowwater.sections import Limits, Thresholds
 from tests.law.cases import Case
 from tests.law.compare import LAKES, Difference, Row, Rows, config_of, plan_of, value

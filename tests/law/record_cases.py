@@ -15,6 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.record_options import planned_options
 from lowwater.lake.layout import Lake
 from lowwater.low import Policy
 from lowwater.plan.context import Context
@@ -22,11 +23,10 @@ from lowwater.plan.operators import Bucket, Running, Sampling
 from lowwater.plan.properties.state import by_arrival
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import walk
-from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
-from lowwater.replay.command.summary import LinkCounts
+from lowwater.replay.accounts import LinkCounts
+from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress
-from lowwater.replay.record_links import planned_options
+from lowwater.replay.run_command import RunRequest, RunResults, run_intervals
 from tests.law.compare import REFERENCE, Difference, Rows, compare_engines, low_settings, rows_of, value
 from tests.law.drawn import drawn
 from tests.law.lakes import LastLake

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.low import Policy
-from lowwater.replay.command.run_command import RunResults
+from lowwater.replay.run_command import RunResults
 from tests.law import fuzz as module
 from tests.law.cases import Case, case
 from tests.law.compare import REFERENCE, Difference, compare_ticks, rows_of

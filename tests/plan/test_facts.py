@@ -16,8 +16,8 @@ import pytest
 from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.catalog.streams import LAST
 from lowwater.columns.values import Frame
-from lowwater.high.slices import evaluate
-from lowwater.high.slices.evaluate import Counts, Evaluation
+from lowwater.high import evaluate
+from lowwater.high.evaluate import Counts, Evaluation
 from lowwater.plan import dialect, operators
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.explain import gsql

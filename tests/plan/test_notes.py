@@ -7,7 +7,7 @@ import pytest
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.text import Note
-from lowwater.replay.checks.capabilities import not_run
+from lowwater.replay.checks import not_run
 
 LINKS = Links(("main1", "main2", "web"), kinds={"web": "csv"})
 JOIN = "SELECT A.time FROM main1.TCP A, main2.TCP B WHERE "

@@ -30,7 +30,7 @@ from lowwater.plan.operators import (
 from lowwater.plan.properties.cost import cost, unsafe
 from lowwater.plan.properties.state import carried_state, read_from
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files, plan_texts
-from lowwater.replay.checks.capabilities import require_lowered
+from lowwater.replay.checks import require_lowered
 
 HOUR = 3600 * 10**9
 LINKS = Links(("a", "b"), {}, {"a": {"site": "berlin"}, "b": {"site": "oslo"}})

@@ -13,7 +13,7 @@ from lowwater.catalog.protocols import Protocol
 from lowwater.catalog.types import Type
 from lowwater.catalog.values import format_ip, pack_ip
 from lowwater.plan.operators import Node
-from lowwater.replay.command.run_command import RunResults
+from lowwater.replay.run_command import RunResults
 from tests.law.compare import Rows
 from tests.law.compare import value as plain
 from tests.plan.batch import evaluate

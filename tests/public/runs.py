@@ -20,9 +20,9 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.plan.context import Context
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
+from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, RunResults, run_intervals
 from tests.law.compare import PROCESS, REFERENCE
 from tests.plan.batch_rows import World
 from tests.public import sql

@@ -37,7 +37,7 @@ from lowwater.quality.lateness import (
     recommend,
     review,
 )
-from lowwater.replay.schedule.link_queries import row_rates
+from lowwater.replay.schedule.links import row_rates
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at, capture
 from tests.replay.support import lowwater

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
-from lowwater.reference.inorder import OrderOperator
-from lowwater.reference.observe import Probe
+from lowwater.reference.engine import Probe
+from lowwater.reference.models import OrderOperator
 from lowwater.stream.operators import Promise, Row, StreamOperator
 
 

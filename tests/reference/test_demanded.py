@@ -1,6 +1,6 @@
 """The engines' policy `on-demand` beside the model's: the same rows, and how many promises each makes.
 
-The low stage makes the promises of every tick, `replay.stages.demand` leaves those that somebody waits for, and the
+The low stage makes the promises of every tick, `replay.stages.low_tasks` leaves those that somebody waits for, and the
 high plan runs over what is left: with the reference engine's operators, so that no JVM is needed. The model makes a
 promise for every tuple that waits, at once; the engines one for all that wait for a tick.
 """
@@ -23,7 +23,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.plan import Operators
-from lowwater.replay.stages.demand import Demand, Promises, StreamName, fewest_ticks
+from lowwater.replay.stages.low_tasks import Demand, Promises, StreamName, fewest_ticks
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator
 from tests.breadth import examples
 from tests.reference.streams import Link, random_links, record

@@ -16,8 +16,8 @@ from lowwater.config import Config, Link
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_files, plan_texts
-from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from tests.replay import seed_drawings
 from tests.replay.drawings import write_captures
 

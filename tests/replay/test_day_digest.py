@@ -8,7 +8,7 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.day_digest import day_digest
+from lowwater.replay.schedule.days import day_digest
 from tests.review.ledgers import HOSTILE, START, make
 
 pytestmark = pytest.mark.slow

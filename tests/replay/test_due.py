@@ -22,8 +22,7 @@ from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import interval_label
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import DueSelection, due, open_jobs
-from lowwater.replay.schedule.estimate import estimate, packet_estimate
+from lowwater.replay.schedule.due import DueSelection, due, estimate, open_jobs, packet_estimate
 from tests.capturemaker import pcap_bytes, tcp, udp
 from tests.replay.support import END, HOURS, LINKS, QUERIES, START, copy_lake, ingest_all, lowwater, write_settings
 

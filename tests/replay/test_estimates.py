@@ -15,7 +15,7 @@ from lowwater.errors import QueryError
 from lowwater.instants import SECOND
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.checks.estimates import estimate_notes, require_marked
+from lowwater.replay.checks import estimate_notes, require_marked
 from tests.capturemaker import pcap_bytes
 from tests.database import database
 from tests.replay.support import lowwater

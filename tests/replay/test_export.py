@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.tables import open_table
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.capture_export import Selection, exported_links, select, write_selection
+from lowwater.replay.packets.export import Selection, exported_links, select, write_selection
 from lowwater.replay.packets.predicate import read_predicate
 from tests import capturemaker as maker
 from tests.replay.frames import Record, records

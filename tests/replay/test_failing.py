@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.replay.command import run_command
+from lowwater.replay import run_command
 from tests.replay.test_overflow import ENGINES, ran
 
 GOOD = "DEFINE { query_name 'good'; } SELECT time, len FROM a.UDP;\n"

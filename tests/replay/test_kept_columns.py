@@ -13,7 +13,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.checks.kept_columns import require_kept, setting_lines, unkept_notes
+from lowwater.replay.checks import require_kept, setting_lines, unkept_notes
 from lowwater.replay.job import Job
 from tests.capturemaker import Record, pcap_bytes, udp
 from tests.replay.support import lowwater

@@ -45,7 +45,7 @@ def test_nothing_is_compiled_after_set_up(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return {(name, types) for name, types in json.loads(done.stdout.rpartition("USED")[2])}
 
-    compiled = used("lowwater.replay.setup.kernels")
+    compiled = used("lowwater.replay.kernels")
     names = {name.rpartition(".")[2] for name, _ in compiled}
     assert {name.split("_")[1] for name in names if name.startswith("rows_")} == {
         *(layer.name for layer in LAYERS),

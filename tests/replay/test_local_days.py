@@ -12,8 +12,8 @@ from lowwater.config import Config, Link
 from lowwater.instants import HOUR
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from tests.capturemaker import pcap_bytes, udp
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from tests.capture.logmaker import LOST, pair
 from tests.replay.support import lowwater
 

@@ -18,8 +18,7 @@ from lowwater.replay.consent import approve
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.looking import Looker, pause_after
-from lowwater.replay.schedule.looks import Findings, Left, look
+from lowwater.replay.schedule.looks import Findings, Left, Looker, look, pause_after
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.month import Month, compare
 from tests.replay.support import lowwater

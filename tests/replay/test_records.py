@@ -18,9 +18,9 @@ from lowwater.config import Config, Link
 from lowwater.errors import ConfigError, UnsupportedError
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.run_command import RunRequest, run
+from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from tests.capture.tablemaker import BEGIN, BY_NAME, BY_POSITION, as_csv, as_json, as_parquet, flows, write
 from tests.capturemaker import ethernet, ipv4, pcap_bytes, udp_header
 

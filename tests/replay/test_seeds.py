@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from lowwater.config import Config, Link
-from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.run_command import RunRequest, run
+from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from tests.capturemaker import ACK, FIN, SYN, icmp, pcap_bytes, tcp, udp
 from tests.database import database
 from tests.plan.batch_worlds import insert

@@ -20,12 +20,11 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
-from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import named_spark, runner_of
 from lowwater.spark.runner import OnSpark
-from lowwater.spark.session import SessionSettings
-from lowwater.spark.sessions import Sessions
+from lowwater.spark.session import Sessions, SessionSettings
 from lowwater.spark.tasks import SparkTasks
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
@@ -42,7 +41,7 @@ NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
 from lowwater.spark.session import SessionSettings
-from lowwater.spark.sessions import Sessions
+from lowwater.spark.session import Sessions
 from lowwater.replay.progress import Progress
 
 sessions = Sessions("test", SessionSettings("local[*]"), Progress(quiet=True).stage)

@@ -12,7 +12,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.run_inputs import changes
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
-from lowwater.replay.schedule.link_readiness import link_readiness
+from lowwater.replay.schedule.links import link_readiness
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 

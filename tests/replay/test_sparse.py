@@ -22,9 +22,9 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.command import run_command as scratch
-from lowwater.replay.command.run_command import RunRequest, RunResults, run_intervals
+from lowwater.replay import run_command as scratch
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, RunResults, run_intervals
 from tests.breadth import examples
 from tests.capturemaker import Record, pcap_bytes, udp
 
@@ -144,7 +144,7 @@ def test_too_many_evaluations_are_refused_with_the_first_length_that_will_do(
 @pytest.mark.slow
 def test_too_many_evaluations_are_refused_before_any_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
-    monkeypatch.setattr("lowwater.replay.command.run_command.low_stage", lambda *args: started.append(args))
+    monkeypatch.setattr("lowwater.replay.run_command.low_stage", lambda *args: started.append(args))
     capture, query = tmp_path / "a.pcap", tmp_path / "q.gsql"
     capture.write_bytes(pcap_bytes(packets(through(3)), nanoseconds=True))
     query.write_text(QUERIES[0].replace("FROM UDP", "FROM a.UDP"))

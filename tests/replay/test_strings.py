@@ -15,8 +15,8 @@ import pytest
 from lowwater.catalog.values import format_ip
 from lowwater.lake.layout import Lake
 from lowwater.low import LowSettings, Policy
-from lowwater.replay.checks.capabilities import not_run
-from lowwater.replay.command.run_command import read_rows
+from lowwater.replay.checks import not_run
+from lowwater.replay.run_command import rows_of_files
 from lowwater.replay.stages.engines import high_stage, low_stage, reference_stage
 from tests.replay.keptmaker import BASE, SECOND, inputs, make_lake, oracle
 from tests.replay.support import lowwater
@@ -152,7 +152,7 @@ def test_rows_of_the_process_are_those_of_sql(lake: Lake, tmp_path: Path, runner
     results = high_stage(runner, asked, low.files, tmp_path / "high", {})
     with oracle(lake) as connection:
         for query in asked.plan.queries:
-            found = shown(read_rows(results[query.name].files, query.high.fields))
+            found = shown(rows_of_files(results[query.name].files, query.high.fields))
             assert found == sql(connection, query.name), query.name
 
 

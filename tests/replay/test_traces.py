@@ -13,8 +13,8 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config, Link
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
-from lowwater.replay.command.run_command import RunRequest, run
 from lowwater.replay.progress import Progress
+from lowwater.replay.run_command import RunRequest, run
 from tests.replay.support import LINKS, QUERIES, SETS, START, lowwater
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from lowwater.errors import ConfigError, LakeError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_heartbeats, read_replays
 from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.replay.job import TrialChanges
 from lowwater.replay.trial import drop_trial, folder_of, open_trial, trials
-from lowwater.replay.trial_changes import TrialChanges
 from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
 from tests.replay.support import copy_lake, lowwater, replay_range
 

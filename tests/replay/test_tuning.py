@@ -18,8 +18,16 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES, Lake, open_lake
 from lowwater.lake.ledgers.runs import read_heartbeats, read_statistics
 from lowwater.lake.tables import create
-from lowwater.replay.tuning.lfta_statistics import FULL_SHARE, LftaStatistics, groups_of
-from lowwater.replay.tuning.recommendations import MOST_SLOTS, PERIODS, SLOTS_PER_GROUP, _period, _slots
+from lowwater.replay.tuning import (
+    FULL_SHARE,
+    MOST_SLOTS,
+    PERIODS,
+    SLOTS_PER_GROUP,
+    LftaStatistics,
+    _period,
+    _slots,
+    groups_of,
+)
 from tests.replay.support import QUERIES, START, replay_range, table_rows
 from tests.replay.tuning_cases import GOLDEN, make_lake, told
 

@@ -8,7 +8,7 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.link_readiness import LinkReadiness, link_readiness
+from lowwater.replay.schedule.links import LinkReadiness, link_readiness
 from tests.replay.support import END, QUERIES, START, write_settings
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ from lowwater.lake.ledgers.runs import ReplayRow, record_heartbeats, record_qual
 from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.maintain import clock_words, maintain
 from lowwater.lake.tables import append_rows, create, fence_off, swap_files
-from lowwater.replay.rollback import RollbackTarget
+from lowwater.replay.versions import RollbackTarget
 from lowwater.storage import locks, objects, paths, progress
 from lowwater.storage.locks import LostError
 from lowwater.storage.object_paths import ObjectPath

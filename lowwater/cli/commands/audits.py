@@ -140,7 +140,7 @@ def skew(
 def _set(root: PurePath, queries: Path, link: str, bound: int | None, dry_run: bool) -> None:
     """Writes a skew into the settings, or says what it would do."""
     from lowwater.errors import ConfigError
-    from lowwater.replay.schedule.link_queries import jobs
+    from lowwater.replay.schedule.links import jobs
     from lowwater.replay.schedule.skew_setting import skew_change, write_skew
 
     if bound is None:
@@ -163,7 +163,7 @@ def _reviews(
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers.captures import ingested_links, standing_for
-    from lowwater.replay.schedule.link_queries import jobs
+    from lowwater.replay.schedule.links import jobs
 
     lake, config = lake_to_read(root), load_config(root)
     ingested = ingested_links(lake)
@@ -181,7 +181,7 @@ def _review(
     from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files
     from lowwater.quality.lateness import link_lateness, review
-    from lowwater.replay.schedule.link_queries import readers, row_rates
+    from lowwater.replay.schedule.links import readers, row_rates
 
     settings = config.link(link)
     captures = read_captures(lake, [link])[link]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lowwater.lake.ingestion.batch import IngestResult
     from lowwater.lake.layout import Lake
     from lowwater.lake.ledgers.captures import Capture
-    from lowwater.replay.packets.capture_export import Selection
+    from lowwater.replay.packets.export import Selection
 
 
 @click.command()
@@ -469,7 +469,7 @@ def _export(
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.plan.temporal import END_OF_TIME
-    from lowwater.replay.packets.capture_export import exported_links, select
+    from lowwater.replay.packets.export import exported_links, select
     from lowwater.replay.packets.predicate import read_predicate
 
     lake, config = lake_to_read(root), load_config(root)
@@ -548,7 +548,7 @@ def _export_records(
         form: one of TABLES; None to choose by the name of the file.
         out: the file; `-` for standard output.
     """
-    from lowwater.replay.packets.record_export import select_records, write_records
+    from lowwater.replay.packets.export import select_records, write_records
 
     selection = select_records(lake, config, link, where, start, end)
     suffix = {"jsonl": "json", "ndjson": "json"}.get(out.suffix[1:].lower(), out.suffix[1:].lower())
@@ -573,7 +573,7 @@ def _shown(out: Path) -> str:
 
 
 def _capture_writer(selection: Selection, form: str) -> Callable[[IO[bytes]], None]:
-    from lowwater.replay.packets.capture_export import write_selection
+    from lowwater.replay.packets.export import write_selection
 
     return lambda file: write_selection(selection, form, file.write)
 

@@ -37,7 +37,7 @@ def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...],
       lowwater plan --lake var/lake --with new/flows.gsql --skew main1=5s
     """
     from lowwater.cli.backfills import IntervalSelection, show_plan
-    from lowwater.replay.trial_changes import TrialChanges
+    from lowwater.replay.job import TrialChanges
 
     changes = TrialChanges(tuple(file.resolve() for file in files), options.durations(skews))
     show_plan(IntervalSelection(**selection, changes=changes or None), form)
@@ -230,8 +230,8 @@ def try_(
     """
     from lowwater.cli.trials import TrialOptions, list_trials, run_trial
     from lowwater.lake.layout import lake_to_read
+    from lowwater.replay.job import TrialChanges
     from lowwater.replay.trial import drop_trial
-    from lowwater.replay.trial_changes import TrialChanges
     from lowwater.terminal import say
 
     if promote and drop:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lowwater.lake.results.subscription import Change
-    from lowwater.replay.history import VersionChoice
     from lowwater.replay.registry import StreamInfo
+    from lowwater.replay.versions import VersionChoice
 
 
 SHOWN = 20
@@ -71,7 +71,7 @@ def rows(
     """
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.visible import published_rows
-    from lowwater.replay.command.row_files import spreadsheet_cell, spreadsheet_rows, with_texts
+    from lowwater.replay.row_files import spreadsheet_cell, spreadsheet_rows, with_texts
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
@@ -119,7 +119,7 @@ def _json(_: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> None:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    from lowwater.replay.command.row_files import csv_values
+    from lowwater.replay.row_files import csv_values
 
     return csv_values(column)
 
@@ -183,7 +183,7 @@ class _Csv:
     """Writes changes as CSV, also such that no text is a formula of a spreadsheet."""
 
     def __init__(self, columns: tuple[str, ...], spreadsheet: bool) -> None:
-        from lowwater.replay.command.row_files import spreadsheet_cell, spreadsheet_rows
+        from lowwater.replay.row_files import spreadsheet_cell, spreadsheet_rows
 
         self._rows = spreadsheet_rows if spreadsheet else None
         self._columns, self._writer = columns, csv.writer(sys.stdout, lineterminator="\n")
@@ -224,7 +224,7 @@ class _Json:
 
 
 def _tail_values(column: Any) -> list[Any]:
-    from lowwater.replay.command.row_files import csv_values
+    from lowwater.replay.row_files import csv_values
 
     return csv_values(column)
 
@@ -369,7 +369,7 @@ def diff(
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.comparing import TableDiff, compare
     from lowwater.lake.results.exploring import result_table
-    from lowwater.replay.schedule.compared import interval_of, key_of
+    from lowwater.replay.versions import interval_of, key_of
     from lowwater.terminal import say
 
     opened = lake_to_read(lake)
@@ -438,8 +438,7 @@ def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: boo
 
     from lowwater.instants import SECOND, format_instant
     from lowwater.lake.layout import lake_to_read
-    from lowwater.replay.history import published_versions
-    from lowwater.replay.schedule.compared import interval_of
+    from lowwater.replay.versions import interval_of, published_versions
     from lowwater.terminal import open_console, say, styled
 
     opened = lake_to_read(lake)
@@ -497,7 +496,7 @@ def rollback(
     Example:
       lowwater rollback flows --lake var/lake --at 2026-01-01T01:00Z --to previous --because "the new skew lost packets"
     """
-    from lowwater.replay.rollback import RollbackTarget
+    from lowwater.replay.versions import RollbackTarget
     from lowwater.terminal import say
 
     if lift == (chosen is not None):

@@ -1,7 +1,4 @@
-"""Finds how the records of a link are read that are no packets, by the protocol that its settings name.
-
-Used by ingest and by what looks for new files. `lowwater run` takes the protocol from its queries instead.
-"""
+"""How the records of a link that are no packets are read: by the protocol that its settings or its queries name."""
 
 from __future__ import annotations
 
@@ -13,11 +10,15 @@ from lowwater.capture.tables.reader import TableOptions
 from lowwater.catalog.logs import BUILTIN, LOG_KINDS, READY
 from lowwater.catalog.protocols import Protocol
 from lowwater.catalog.records import RecordLayout
+from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.errors import ConfigError
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
+from lowwater.plan.queryset import Plan
 from lowwater.plan.text import nearest
+
+# By the settings of the link: ingest, and what looks for new files.
 
 
 def record_options(config: Config, link: str) -> TableOptions | None:
@@ -101,3 +102,39 @@ def _protocol_of(
         f"write protocol = 'NAME' and schemas = ['FILE'] in {section}, as docs/records.md shows; `lowwater init` "
         "proposes both",
     )
+
+
+# By the queries: `lowwater run`. Also the skews of links, whose values may be those of a field of the protocol.
+
+
+def planned_options(config: Config, plan: Plan, link: str) -> TableOptions | None:
+    """Returns how the records of a link are read; None for packets, and for a link that no query reads.
+
+    Raises:
+        ConfigError: queries read the link by several protocols, or by another one than its settings say.
+    """
+    settings = config.link(link)
+    if settings.kind == "pcap":
+        return None
+    layouts: dict[str, RecordLayout] = {}
+    for lfta in plan.lftas:
+        if link in lfta.links and lfta.layout is not None:
+            layouts[lfta.protocol] = lfta.layout
+    if settings.protocol is not None and layouts.keys() - {settings.protocol}:
+        other = min(layouts.keys() - {settings.protocol})
+        message = f"link {link} has records of {settings.protocol}, and a query reads it by {other}"
+        raise ConfigError(message, f"name {settings.protocol} in FROM, or change protocol in {section_of(link)}")
+    if len(layouts) > 1:
+        message = f"queries read link {link} by {' and '.join(sorted(layouts))}"
+        raise ConfigError(message, "a link has the records of one protocol: declare a protocol with all of the fields")
+    return next((TableOptions(settings.kind, layout, text_options(settings)) for layout in layouts.values()), None)
+
+
+def planned_skews(config: Config, plan: Plan, link: str) -> Skews:
+    """Returns the skews of the records of a link that queries read (SEMANTICS T8).
+
+    Raises:
+        ConfigError: `group_skew` of the link names an unknown column or a wrong value.
+    """
+    layouts = (lfta.layout for lfta in plan.lftas if link in lfta.links and lfta.layout is not None)
+    return link_skews(config, link, next(layouts, None))

@@ -25,10 +25,9 @@ from lowwater.low import Policy
 from lowwater.plan.fields import Field
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.checks.affordable import require_affordable
-from lowwater.replay.checks.capabilities import require_lowered
-from lowwater.replay.command.row_files import csv_values
+from lowwater.replay.checks import require_affordable, require_lowered
 from lowwater.replay.preview.texts import FILE, preview_context
+from lowwater.replay.row_files import csv_values
 from lowwater.replay.stages.engines import LowInputs, reference_stage
 from lowwater.storage import paths
 

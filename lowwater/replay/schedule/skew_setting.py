@@ -17,9 +17,8 @@ from lowwater.errors import ConfigError
 from lowwater.instants import format_duration
 from lowwater.lake.ledgers.intervals import STALE
 from lowwater.lake.tables import lake_errors
-from lowwater.replay.job import Job
+from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.schedule.due import Due, DueSelection, due
-from lowwater.replay.trial_changes import TrialChanges
 from lowwater.storage import paths
 
 _SKEW = re.compile(r"""^(\s*skew\s*=\s*)(?:"[^"]*"|'[^']*'|\d+)""")

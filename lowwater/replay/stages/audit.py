@@ -1,28 +1,54 @@
-"""Audits an interval: measures links, accounts and streams, judges the measures, and records the verdict.
-
-`quality` measures and `lowwater_expectations` judges, between the high stage and publishing. A critical failure becomes
-the one error that holds back every query of the set (SEMANTICS Q1).
-"""
+"""Audits an interval: measures links, accounts and streams, judges the measures, and records the verdict."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lowwater.capture.tables.reader import TaskMap
+from lowwater.catalog.time import Skews
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
-from lowwater.lake.ledgers.runs import FAILED, record_measures, record_quality
+from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.coverage import covered_share
+from lowwater.lake.ledgers.runs import (
+    FAILED,
+    read_metrics,
+    record_lateness,
+    record_measures,
+    record_metrics,
+    record_quality,
+)
+from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality import suites as judging
+from lowwater.quality.history import (
+    LINK,
+    QUERY,
+    Row,
+    history_start,
+    interval_history,
+    lateness_row,
+    link_items,
+    link_row,
+    metric_rows,
+    metric_table,
+    query_items,
+    query_row,
+)
+from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts, measure_tables
 from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
 from lowwater.quality.streams import (
@@ -38,12 +64,124 @@ from lowwater.quality.streams import (
 )
 from lowwater.quality.suites import RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
-from lowwater.replay.stages.drift_frames import compare
-from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.storage.paths import locals_of
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Validation
+
+
+# Records of links, counted beside the high level.
+
+ToScan = tuple[LinkRead, Skews]
+
+
+class LinkScans:
+    """The scans of the links of an interval (A1). As a context manager it waits for those that run.
+
+    Args:
+        tasks: runs them.
+    """
+
+    def __init__(self, tasks: TaskMap) -> None:
+        self._tasks = tasks
+        self._scans: dict[str, tuple[Future[list[LinkScan]], int]] = {}
+        self._pool = ThreadPoolExecutor(thread_name_prefix="lowwater-scan")
+
+    def begin(self, to_scan: Callable[[str], ToScan], links: Sequence[str]) -> None:
+        """Begins the scans that were not begun before.
+
+        Args:
+            to_scan: describes the scan of a link; depends on no stage.
+            links: names of links.
+        """
+        if new := [link for link in links if link not in self._scans]:
+            scans = self._pool.submit(lambda: [*self._tasks(_scanned, [to_scan(link) for link in new])])
+            self._scans |= {link: (scans, at) for at, link in enumerate(new)}
+
+    def results(self, links: Sequence[str]) -> list[LinkScan]:
+        """Waits for the scans of links, and returns them in this order.
+
+        Raises:
+            LowwaterError: the packets of a link cannot be read, or what runs the scans fails.
+        """
+        return [scans.result()[at] for scans, at in map(self._scans.__getitem__, links)]
+
+    def __enter__(self) -> LinkScans:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _scanned(to_scan: ToScan) -> LinkScan:
+    return scan_link(*to_scan)
+
+
+# The comparison with earlier intervals. The stored measures do not depend on the order of runs; the comparison uses
+# the intervals audited by then.
+
+
+def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table) -> dict[str, pa.Table]:
+    """Builds the frames `link_history` and `query_history`, and stores the measures of the interval in the ledgers.
+
+    Args:
+        scope: the interval, with its ledgers and settings.
+        scans: scans of the links, in the order of the frame `links`.
+        links: the frame `links`.
+        queries: the frame `queries`.
+
+    Raises:
+        LakeError: a ledger cannot be read or written.
+    """
+    settings, length = scope.config.history, scope.end - scope.start
+    metrics = read_metrics(scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start)
+    history, now = interval_history(settings, metrics, length), time.time_ns()
+    covered = {
+        scan.link: covered_share(
+            scan.link,
+            scope.captures.get(scan.link, ()),
+            scope.config.link(scan.link),
+            scope.start,
+            scope.end,
+        )
+        for scan in scans
+    }
+    metrics_rows: list[Row] = []
+    late, by_link, by_query = [], [], []
+    for row, scan in zip(links.to_pylist(), scans, strict=True):
+        skew = scope.config.link(scan.link).skew
+        items = link_items(row, scan.profile, _types(scope, scan.link), covered[scan.link])
+        metrics_rows += metric_rows(LINK, scan.link, items, now)
+        if covered[scan.link] or scan.profile.watch.lags.records:
+            late.append(lateness_row(scan.link, scope.start, scope.end, skew, scan.profile, now))
+        about = {name: row[name] for name in ("link", "interval", "captures")}
+        before = history.before(LINK, scan.link, scope.start)
+        by_link.append(link_row(about, items, before, settings, skew))
+    for row in queries.to_pylist():
+        shares = [covered[link] for link in row["links"].split(", ") if link in covered]
+        items = query_items(row, min(shares, default=1.0))
+        metrics_rows += metric_rows(QUERY, row["query"], items, now)
+        about = {name: row[name] for name in ("query", "interval", "links", "captures")}
+        before = history.before(QUERY, row["query"], scope.start)
+        by_query.append(query_row(about, items, before, settings))
+    record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(metrics_rows))
+    record_lateness(scope.lake, late)
+    return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}
+
+
+def _types(scope: AuditScope, link: str) -> dict[str, int]:
+    """Link type -> packets of the captures that overlap the interval."""
+    packets: Counter[str] = Counter()
+    captures = Captures.of(scope.captures.get(link, ()))
+    for at in captures.meeting(scope.start, scope.end):
+        packets[captures[at].link_type] += captures[at].packets
+    return dict(packets)
+
+
+# `quality` measures and `lowwater_expectations` judges, between the high stage and publishing. A critical failure
+# becomes the one error that holds back every query of the set (SEMANTICS Q1).
 
 EVIDENCE = {
     "query_rows_to_be_owned": "not_owned",

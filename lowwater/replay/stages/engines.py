@@ -1,6 +1,6 @@
 """The stages of one interval as functions of their inputs: low, high, and the reference engine.
 
-`command.run_command` and `interval` both call them, so there is one way to evaluate an interval.
+`replay.run_command` and `interval` both call them, so there is one way to evaluate an interval.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lowwater.catalog.packets import THINNED_BY, stored
 from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, error_of_query
-from lowwater.high.query_runs import run_high
-from lowwater.high.results import HighResult, HighSettings
+from lowwater.high.operators import StateHandover
+from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
-from lowwater.high.slices.operators import StateHandover
 from lowwater.instants import SECOND
+from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import CopyRule, HashedLink, LinkRead, PacketFiles, hashed_link, packet_files
@@ -37,10 +37,16 @@ from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
-from lowwater.replay.record_links import planned_skews
-from lowwater.replay.stages.low_tasks import LowOutcome, LowTask, by_link, links_to_compile, low_tasks, run_tasks
-from lowwater.replay.stages.on_demand import on_demand
-from lowwater.replay.tuning.recommendations import Tuning, tuned_lftas
+from lowwater.replay.stages.low_tasks import (
+    LowOutcome,
+    LowTask,
+    by_link,
+    links_to_compile,
+    low_tasks,
+    on_demand,
+    run_tasks,
+)
+from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.stream.records import packet_samplings
 
 

@@ -1,33 +1,40 @@
-"""The tasks of the low stage: one for each chunk of a link, with a file of rows for each LFTA.
-
-They read packets of the lake and run the kernels of `low`, in this process or on Spark (docs/adr/0012).
-"""
+"""The tasks of the low stage, and which of its promises no query waits for (003; SEMANTICS T2)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from functools import cached_property
+from pathlib import Path, PurePath
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.catalog.streams import LAST, ROW
-from lowwater.catalog.time import is_late
+from lowwater.catalog.time import is_late, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter
 from lowwater.errors import LakeError
 from lowwater.lake.packets import DroppedCopies, LinkRead, divide
 from lowwater.lake.tables import safe_name
 from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merge_results, needed_columns, run_link
+from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
 from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling
-from lowwater.plan.operators import Lfta
+from lowwater.plan.operators import Lfta, LftaInput, Node
 from lowwater.plan.properties.schemas import stream_schema
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
 from lowwater.replay.packets.predicate import Predicate
 from lowwater.storage import paths
+from lowwater.storage.paths import lake_path, locals_of
+
+# A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
 
 ROW_GROUP = 1 << 17
 SHARED_ROWS = 1 << 19
@@ -288,3 +295,257 @@ def by_link(lftas: Sequence[Lfta]) -> dict[str, tuple[Lfta, ...]]:
     """Link -> LFTAs that read it, links sorted."""
     links = sorted({link for lfta in lftas for link in lfta.links})
     return {link: tuple(lfta for lfta in lftas if link in lfta.links) for link in links}
+
+
+# Heartbeats on demand. `low` has made the promises of every tick. A query that reads several streams, of links or
+# LFTAs, releases a row when the least of their promises has passed it. So a promise is stored only at a tick where it
+# releases rows of the query. A query that reads one stream waits for no other promise.
+
+Instants = npt.NDArray[np.int64]
+NO_TICK = (1 << 63) - 1
+StreamName = tuple[str, str]
+"""An LFTA and a link."""
+LastFunction = Callable[[int], int]
+"""Maps the `_last` of a row to the `_last` of the result that an operator makes of it; never decreases."""
+
+
+@dataclass(frozen=True)
+class Promises:
+    """The promises of a stream as runs of ticks; within a run the promise rises with the ticks (T4).
+
+    Attributes:
+        first: first tick of each run, ns, ascending.
+        until: last tick of each run, ns.
+        period: time between ticks of a run, ns; 0 for a single tick.
+        promise: promise at the first tick, ns; every tick promises more than the ticks before it.
+    """
+
+    first: Instants
+    until: Instants
+    period: Instants
+    promise: Instants
+
+    @staticmethod
+    def of(runs: Iterable[tuple[int, int, int, int]]) -> Promises:
+        """Builds promises from runs: first tick, last tick, period, promise."""
+        columns = np.array([*runs], np.int64).reshape(-1, 4).T
+        return Promises(*(np.ascontiguousarray(column) for column in columns))
+
+    def first_ticks_past(self, instants: Instants) -> Instants:
+        """The first tick that promises more than each instant; NEVER where none does."""
+        most = self.promise + self.until - self.first
+        at = np.searchsorted(most, instants, side="right")
+        run = np.minimum(at, len(most) - 1)
+        period = np.maximum(self.period[run], 1)
+        ahead = np.maximum(instants + 1 - self.promise[run], 0)
+        tick = self.first[run] + -(-ahead // period) * period
+        return np.where(at < len(most), tick, NO_TICK) if len(most) else np.full(len(instants), NO_TICK, np.int64)
+
+    def latest(self, tick: int) -> tuple[int, int]:
+        """The last tick up to a given one, with the number of its run."""
+        run = int(np.searchsorted(self.first, tick, side="right")) - 1
+        ticks = ticks_up_to(np.array([tick]), self.first[run], self.until[run], self.period[run])
+        return run, int(ticks[0])
+
+    def runs_to_keep(self, ticks: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """Run -> first and last tick to keep, so that the last tick up to each given tick stays."""
+        spans: dict[int, tuple[int, int]] = {}
+        for run, tick in map(self.latest, ticks):
+            spans[run] = (min(tick, spans.get(run, (tick, tick))[0]), max(tick, spans.get(run, (tick, tick))[1]))
+        return spans
+
+
+class Demand:
+    """The promises that the rows of a query wait for.
+
+    Args:
+        plan: high plan of the query.
+        promises: stream -> its promises, for every stream that the query reads.
+    """
+
+    def __init__(self, plan: Node, promises: Mapping[StreamName, Promises]) -> None:
+        self._plan, self._promises = plan, promises
+        self._read: dict[str, set[int]] = {name: set() for name, _ in promises}
+
+    def add(self, lfta: str, lasts: Instants) -> None:
+        """Adds the `_last` of rows of an LFTA."""
+        self._read[lfta] = self._greatest_per_tick([*self._read[lfta], *self._greatest_per_tick(lasts)])
+
+    def tick_spans(self, name: StreamName) -> Iterator[tuple[int, int]]:
+        """Yields, for a stream, spans of ticks (first, latest) that must contain a promise."""
+        lasts = np.array([*self._lasts_waiting], np.int64)
+        return zip(
+            self._promises[name].first_ticks_past(lasts).tolist(), self._release_ticks(lasts).tolist(), strict=True
+        )
+
+    @property
+    def streams(self) -> list[StreamName]:
+        """The streams that the query reads."""
+        return [*self._promises]
+
+    @cached_property
+    def _lasts_waiting(self) -> set[int]:
+        """The `_last` of rows, and of results that operators make of them, that wait for a promise."""
+        lasts_of: dict[int, set[int]] = {}
+        for node in walk(self._plan):
+            if isinstance(node, LftaInput):
+                lasts_of[id(node)] = self._read[node.lfta.name]
+                continue
+            ends = [(node.final(port), lasts_of[id(below)]) for port, below in enumerate(node.inputs())]
+            results = {end(last) if end else last for end, lasts in ends for last in lasts}
+            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < END_OF_TIME])
+        return set().union(*lasts_of.values())
+
+    def _release_ticks(self, lasts: Instants) -> Instants:
+        """The tick at which the least promise has passed each `_last`."""
+        ticks: Instants = np.maximum.reduce(
+            [stream_promises.first_ticks_past(lasts) for stream_promises in self._promises.values()]
+        )
+        return ticks
+
+    def _greatest_per_tick(self, lasts: Sequence[int] | Instants) -> set[int]:
+        """The greatest `_last` released at each tick; its promise releases the others too."""
+        values = np.sort(np.array(lasts, np.int64))
+        ticks = self._release_ticks(values)
+        edges = np.append(ticks[1:] != ticks[:-1], True)[: len(ticks)] & (ticks < NO_TICK)
+        return set(values[edges].tolist())
+
+
+def fewest_ticks(spans: Iterable[tuple[int, int]]) -> list[int]:
+    """The smallest set of ticks with one in every span, each as late as possible; ascending.
+
+    Example:
+        >>> fewest_ticks([(1, 4), (3, 9), (5, 7), (6, 6)])
+        [4, 6]
+    """
+    ticks: list[int] = []
+    for first, latest in sorted(spans, key=lambda span: span[1]):
+        if not ticks or first > ticks[-1]:
+            ticks.append(latest)
+    return ticks
+
+
+# The last step of `low` under the policy `on-demand`: promises that no query waits for are removed. Rows do not
+# change.
+
+StayingTicks = Mapping[int, tuple[int, int]]
+"""Number of a stored run of promises -> first and last tick of it that stay."""
+
+
+def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
+    """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes.
+
+    Args:
+        outcomes: outcomes of the low stage under periodic heartbeats, one for each link.
+        lftas: LFTAs that were run.
+        plans: high plans of the output queries.
+
+    Raises:
+        LakeError: a stream cannot be read or written.
+    """
+    try:
+        outcomes = [_near(outcome) for outcome in outcomes]
+        files = {
+            (name, outcome.result.link): [Path(path) for path in paths]
+            for outcome in outcomes
+            for name, paths in outcome.files.items()
+        }
+        promises = {name: _promises(paths) for name, paths in files.items()}
+        demands = [_demand(plan, files, promises) for plan in plans]
+        spared: dict[StreamName, int] = {}
+        for lfta in lftas:
+            for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
+                spans = [span for demand in demands if name in demand.streams for span in demand.tick_spans(name)]
+                staying = promises[name].runs_to_keep(fewest_ticks(spans))
+                spared[name] = _thin(lfta, files[name], staying, promises[name])
+    except (OSError, pa.ArrowException) as error:
+        raise LakeError(
+            f"surplus punctuation cannot be removed from the streams of the low stage: {error}", "make room on the disk"
+        ) from None
+    return tuple(_counted(outcome, spared) for outcome in outcomes)
+
+
+def _near(outcome: LowOutcome) -> LowOutcome:
+    """Brings the files that tasks left in the lake to this machine, where they are rewritten."""
+    files = {
+        name: tuple(map(str, locals_of(lake_path(path) for path in paths))) for name, paths in outcome.files.items()
+    }
+    return replace(outcome, files=files)
+
+
+def _promises(paths: Sequence[Path]) -> Promises:
+    runs: list[tuple[int, int, int, int]] = []
+    names = ["_tick", "_until", "_period", "_last"]
+    for batch in _batches(paths, ["_kind", *names]):
+        marks = batch.filter(pc.not_equal(batch["_kind"], ROW))
+        runs += zip(*(marks[name].to_pylist() for name in names), strict=True)
+    return Promises.of(runs)
+
+
+def _batches(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(columns=list(columns))
+
+
+def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Mapping[StreamName, Promises]) -> Demand:
+    leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
+    read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
+    demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
+    for name in demand.streams:
+        for batch in _batches(files[name], ["_kind", "_last"]):
+            rows = batch.filter(pc.equal(batch["_kind"], ROW))
+            demand.add(name[0], rows["_last"].to_numpy())
+    return demand
+
+
+def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: Promises) -> int:
+    """Rewrites a stream; returns the number of promises removed. The closing one stays (SEMANTICS T6)."""
+    total, number = len(promises.first), 0
+    staying = {**requested, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
+    for path in paths:
+        number = _thin_file(lfta, path, staying, promises, number)
+    return total - len(staying)
+
+
+def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
+    """Rewrites a file whose first promise has this number; returns the number after its last promise."""
+    folder = path.with_suffix(".demand")
+    sink = StreamWriter(folder, path.stem, stream_schema(lfta.fields))
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            is_row = np.asarray(pc.equal(batch["_kind"], ROW))
+            marks = np.flatnonzero(~is_row)
+            before = {number + at: int(place) - at for at, place in enumerate(marks)}
+            punctuation = [_part(promises, staying[at], at, rows) for at, rows in before.items() if at in staying]
+            for part in _joined(lfta, batch.filter(pa.array(is_row)), punctuation, promises):
+                sink.write(part)
+            number += len(marks)
+    sink.close()
+    os.replace(sink.path, path)
+    folder.rmdir()
+    return number
+
+
+def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> PunctuationRun:
+    """The part of a run of promises between two ticks."""
+    return PunctuationRun(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
+
+
+def _joined(
+    lfta: Lfta, rows: pa.RecordBatch, punctuation: list[PunctuationRun], promises: Promises
+) -> Iterator[pa.RecordBatch]:
+    if not punctuation:
+        yield from [rows] if rows.num_rows else []
+        return
+    batch = punctuation_batch(lfta, punctuation, int(promises.period.max()))
+    yield from in_order(rows, batch, [part.before for part in punctuation])
+
+
+def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcome:
+    """The outcome with the counts of the remaining promises."""
+    statistics = []
+    for counts in outcome.result.statistics:
+        out = spared[counts.lfta, outcome.result.link]
+        statistics.append(replace(counts, punctuations=counts.punctuations - out, spared=out))
+    return replace(outcome, result=replace(outcome.result, statistics=tuple(statistics)))

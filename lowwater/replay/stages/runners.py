@@ -61,8 +61,7 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
         return InProcess(config.replay.threads)
     require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
     from lowwater.spark.runner import OnSpark
-    from lowwater.spark.session import SessionSettings
-    from lowwater.spark.sessions import Sessions
+    from lowwater.spark.session import Sessions, SessionSettings
 
     return OnSpark(Sessions(app, SessionSettings(master, config.replay.memory), progress.stage))
 

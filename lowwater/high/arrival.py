@@ -1,0 +1,420 @@
+"""Queries that run by order of arrival: windows of rows, and progress by an attribute that is no function of the
+clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.catalog.expr import Column, Const, Type, columns_of
+from lowwater.catalog.state_json import load_state, write_state
+from lowwater.catalog.streams import LAST, TICK
+from lowwater.catalog.time import is_late
+from lowwater.columns.files import LINK_BITS, PLACE
+from lowwater.columns.values import Frame, concat_frames
+from lowwater.errors import LawError
+from lowwater.high.evaluate import Counts, Leaves
+from lowwater.high.operators import StateHandover, frame_of, links_of, state_file, write_state_file
+from lowwater.plan.fields import ROWS
+from lowwater.plan.operators import Bucket, Group, LftaInput, Node
+from lowwater.plan.properties.state import ROW, TIMESTAMP
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
+from lowwater.reference.plan import Operators
+from lowwater.stream.groups import GroupOperator
+from lowwater.stream.maps import BucketOperator
+from lowwater.stream.operators import MOST, Life, Promise, Row, StreamOperator
+from lowwater.stream.values import Value, Values
+
+# Where a query only counts (one LFTA, windows that count the rows of a condition and follow one another, count(*)
+# above them), the rows of a window that have equal columns differ in nothing: Arrow counts them, and the operators
+# take each combination once (docs/adr/0028).
+
+_EXACT = (Type.INT, Type.BOOL, Type.IP, Type.MAC)
+"""Types whose equality in Arrow is that of Python."""
+_AT = "_at"
+"""Column with the place of a row: groups are opened in the order of their first rows."""
+
+
+class WindowCounts:
+    """The windows of a query that only counts.
+
+    Args:
+        bucket: windows over the LFTA.
+        group: the aggregation over them.
+        plan: the operators of the query.
+    """
+
+    def __init__(self, bucket: Bucket, group: Group, plan: Operators) -> None:
+        windows, groups = plan.operator(bucket), plan.operator(group)
+        assert isinstance(windows, BucketOperator) and isinstance(groups, GroupOperator)
+        self._windows, self._groups, self._range = windows, groups, bucket.range
+        read = set(columns_of(*(key.expr for key in group.keys)))
+        self._columns = [f.name for f in bucket.input.fields if f.name in read]
+        self._places = [at for at, f in enumerate(bucket.fields) if f.name in self._columns]
+        self._width = len(bucket.fields)
+        self._frames: list[Frame] = []
+
+    def take(self, frame: Frame) -> None:
+        """Stores rows until their arrival is passed."""
+        self._frames.append(Frame({name: frame[name] for name in (*self._columns, LAST, PLACE)}, frame.rows))
+
+    @property
+    def held(self) -> int:
+        """The number of stored rows."""
+        return sum(frame.rows for frame in self._frames)
+
+    def advance(self, until: int, arrived: Callable[[int], None]) -> dict[int, int]:
+        """Counts the rows that arrived before an instant, and closes the windows that they fill.
+
+        Args:
+            until: the instant, ns.
+            arrived: is told the arrival (ns) of the last row of a window before the window closes.
+
+        Returns:
+            Number of the link -> number of its rows, in the order of their first rows.
+        """
+        if not self._frames:
+            return {}
+        frame = concat_frames(self._frames)
+        before = pc.less(frame[LAST], until)
+        now, later = frame.where(before), frame.where(pc.invert(before))
+        self._frames = [later] if later.rows else []
+        if not now.rows:
+            return {}
+        table = pa.table(now.columns)
+        table = table.take(pc.sort_indices(table, [(LAST, "ascending"), (PLACE, "ascending")]))
+        self._count(table, arrived)
+        links, first, rows = np.unique(table[PLACE].to_numpy() >> LINK_BITS, return_index=True, return_counts=True)
+        return {int(links[at]): int(rows[at]) for at in np.argsort(first)}
+
+    def _count(self, table: pa.Table, arrived: Callable[[int], None]) -> None:
+        position = 0
+        while position < table.num_rows:
+            number = self._windows.counted
+            size = min(table.num_rows - position, self._range - number % self._range)
+            part = table.slice(position, size)
+            for values, rows in self._combinations(part, number // self._range):
+                self._groups.add_equal(values, rows)
+            self._windows.counted = number + size
+            position += size
+            if self._windows.counted % self._range == 0:
+                arrival = part[LAST][size - 1].as_py()
+                arrived(arrival)
+                self._windows.emit(Promise(number + size, ROWS, (), arrival))
+
+    def _combinations(self, part: pa.Table, window: int) -> Iterator[tuple[Values, int]]:
+        """Values of a row as the aggregation reads it, and the number of equal rows, in the order of the first ones."""
+        if not self._columns:
+            yield (*[None] * (self._width - 1), window), part.num_rows
+            return
+        part = part.select(self._columns).append_column(_AT, pa.array(np.arange(part.num_rows)))
+        counted = part.group_by(self._columns, use_threads=False).aggregate([([], "count_all"), (_AT, "min")])
+        counted = counted.sort_by(f"{_AT}_min")
+        columns = [counted[name].to_pylist() for name in (*self._columns, "count_all")]
+        for *combination, rows in zip(*columns, strict=True):
+            values: list[Value] = [None] * self._width
+            for place, value in zip(self._places, combination, strict=True):
+                values[place] = value
+            values[-1] = window
+            yield tuple(values), rows
+
+
+def window_counts(node: Node, leaves: Sequence[LftaInput], plan: Operators) -> WindowCounts | None:
+    """Returns the windows of a query that only counts; None for any other query.
+
+    Args:
+        node: high plan of the query.
+        leaves: its LFTAs.
+        plan: the operators of the query.
+    """
+    nodes = set(walk(node))
+    buckets = [below for below in nodes if isinstance(below, Bucket)]
+    readers = [above for above in nodes for below in above.inputs() if below in (*leaves, *buckets)]
+    if len(leaves) != 1 or len(buckets) != 1 or len(readers) != 2 or leaves[0].lfta.placed or leaves[0].lfta.whole:
+        return None
+    bucket, group = buckets[0], next((above for above in readers if isinstance(above, Group)), None)
+    if group is None or group.input != bucket or bucket.input != leaves[0] or group.predicate is not None:
+        return None
+    tumbling = bucket.rows and bucket.range == bucket.slide and not bucket.partition
+    if not tumbling or not isinstance(bucket.counted, Const) or bucket.counted.value is not True:
+        return None
+    stored = {f.name: f.type for f in leaves[0].lfta.stored}
+    read = columns_of(*(key.expr for key in group.keys), *(a.argument for a in group.aggregates))
+    types = [stored.get(name) for name in read if name != bucket.name]
+    only_counts = all(a.native is not None and a.native.fold is None and a.argument is None for a in group.aggregates)
+    return WindowCounts(bucket, group, plan) if only_counts and all(kind in _EXACT for kind in types) else None
+
+
+# Rows are counted, and values promised, over all links of a query (SEMANTICS I4, T8), so its whole high plan runs in
+# one place, where the rows meet in order of arrival (docs/adr/0028).
+
+OF_LINK = -1
+"""Stands for all leaves of a link whose rows bring the numbers of their records."""
+
+ArrivedRow = tuple[int, str, int, int, Values]
+"""A waiting row of an LFTA, in sort order: arrival (ns), link, number of the leaf, place, values."""
+
+
+class _IntervalRows(StreamOperator):
+    """Collects the output of a query: rows of the interval, and rows of later intervals.
+
+    Attributes:
+        rows: (row, instant in ns at which it was final). A row released by an arrival is final then, although its
+            `_last` may be later, where an epoch of the clock would have ended.
+        later: rows of a later interval.
+        arrival: arrival of the present record, ns; END_OF_TIME between records.
+    """
+
+    def __init__(self, end: int) -> None:
+        super().__init__()
+        self.rows: list[tuple[Row, int]] = []
+        self.later: list[Row] = []
+        self.arrival = END_OF_TIME
+        self._end = end
+
+    def row(self, port: int, row: Row) -> None:
+        """Keeps a row."""
+        if row.last < self._end:
+            self.rows.append((row, min(row.last, self.arrival)))
+        else:
+            self.later.append(row)
+
+
+class ArrivalChain:
+    """Runs a query over the slices of an interval in order of arrival.
+
+    Args:
+        node: high plan of the query.
+        carry: place of the interval in the chain of the query.
+
+    Raises:
+        LowwaterError: the state that the interval before left cannot be read.
+        LawError: the state is of another instant.
+    """
+
+    def __init__(self, node: Node, carry: StateHandover) -> None:
+        self._node, self._carry = node, carry
+        self._over = END_OF_TIME if carry.latest is None else carry.latest + 1
+        self._plan = Operators(range(0), {}, Life(self._over, carry.late))
+        self._given = _IntervalRows(carry.end)
+        self._plan.operator(node).connect(self._given, 0)
+        self._leaves = [(leaf, self._plan.fed[leaf.lfta.name]) for leaf in row_leaves(node)]
+        self._progress = [LeafProgress(leaf, self._plan.origins, carry.disorder) for leaf, _ in self._leaves]
+        self._links = links_of(node)
+        self._window_counts = window_counts(node, [leaf for leaf, _ in self._leaves], self._plan)
+        self._waiting: list[ArrivedRow] = []
+        # Number of records of each leaf.
+        self._numbers: dict[int, int] = {}
+        # Number of rows of each (leaf, link) before this interval; leaves whose rows bring record numbers share the
+        # entry OF_LINK of their link. `_read` is the number of records of a link in this interval.
+        self._records: dict[tuple[int, str], int] = {}
+        self._read: dict[str, int] = {}
+        if carry.earlier is not None:
+            self._restore(load_state(state_file(carry.earlier, node.query)))
+
+    def take(self, name: str, frame: Frame) -> int:
+        """Stores rows of an LFTA until their arrival is passed; returns their number."""
+        if self._window_counts is not None:
+            self._window_counts.take(frame)
+            return frame.rows
+        number, leaf = next((at, leaf) for at, (leaf, _) in enumerate(self._leaves) if leaf.lfta.name == name)
+        values = zip(*(frame[f.name].to_pylist() for f in leaf.lfta.stored), strict=True)
+        rows = zip(frame[LAST].to_pylist(), frame[PLACE].to_pylist(), values, strict=True)
+        self._waiting += [
+            (last, self._links[place >> LINK_BITS], number, place, row_values) for last, place, row_values in rows
+        ]
+        return frame.rows
+
+    def advance(self, promise: int) -> Frame:
+        """Returns the rows that a promise (ns) makes final: fields, `_last`, and as tick the instant at which they were
+        final.
+
+        The last promise writes the state.
+        """
+        until = min(promise, self._carry.end)
+        for arrived in sorted(
+            (waiting for waiting in self._waiting if waiting[0] < until), key=lambda waiting: waiting[:4]
+        ):
+            self._given.arrival = arrived[0]
+            self._feed(*arrived)
+        if self._window_counts is not None:
+            self._count_windows(self._window_counts, until)
+        self._given.arrival = END_OF_TIME
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] >= until]
+        if promise >= END_OF_TIME and self._over <= self._carry.end:
+            self._end()
+        else:
+            self._say(Promise(until - self._carry.late))
+        rows, self._given.rows = self._given.rows, []
+        if promise >= END_OF_TIME and self._carry.left is not None:
+            write_state_file(state_file(self._carry.left, self._node.query), write_state(self._state()))
+        return frame_of(self._node.fields, [row for row, _ in rows], **{TICK: [final for _, final in rows]})
+
+    @property
+    def held(self) -> int:
+        """The number of stored rows and groups."""
+        in_operators = sum(1 for operator in self._plan.named.values() for _ in operator.state_rows())
+        stored = self._window_counts.held if self._window_counts is not None else 0
+        return stored + len(self._waiting) + len(self._given.later) + in_operators
+
+    def _state(self) -> list[Any]:
+        records = dict(self._records)
+        for link, count in self._read.items():
+            records[OF_LINK, link] = records.get((OF_LINK, link), 0) + count
+        operators = {name: operator.state() for name, operator in self._plan.named.items()}
+        later = [(row.values, row.last) for row in self._given.later]
+        state = [self._carry.end, operators, self._numbers, records, later]
+        # Queries that only count rows keep the form of earlier versions.
+        highest = [progress.highest for progress in self._progress]
+        return [*state, highest] if any(progress.attributes for progress in self._progress) else state
+
+    def _restore(self, state: Any) -> None:
+        at, operators, self._numbers, self._records, later, *highest = state
+        for progress, values in zip(self._progress, highest[0] if highest else (), strict=bool(highest)):
+            progress.highest = values
+        if at != self._carry.start:
+            raise LawError(f"the state of query {self._node.query} is of {at} ns, not of {self._carry.start} ns")
+        for name, operator in self._plan.named.items():
+            operator.restore(operators[name])
+        for values, last in later:
+            self._given.row(0, Row(values, last))
+
+    def _feed(self, arrival: int, link: str, number: int, place: int, values: Values) -> None:
+        leaf, fed = self._leaves[number]
+        stamp = values[-1]
+        counted, at = _counted(leaf), self._numbers.get(number, 0)
+        progress = self._progress[number]
+        late = progress.take(link, arrival, values) if stamp is not None else False
+        if stamp is not None:
+            before = self._before(leaf, link, number, place)
+            if not late:
+                fed.receive(0, Row((*values, at) if counted else values, arrival, (stamp, link, before)))
+        for promise in progress.promises(link, arrival):
+            fed.receive(leaf.lfta.links.index(link), promise)
+        if counted:
+            self._numbers[number] = at + 1
+            fed.emit(Promise(at + 1, ROWS, (), arrival))
+
+    def _count_windows(self, counts: WindowCounts, until: int) -> None:
+        def arrived(arrival: int) -> None:
+            self._given.arrival = arrival
+
+        for link, rows in counts.advance(until, arrived).items():
+            key = 0, self._links[link]
+            self._records[key] = self._records.get(key, 0) + rows
+            self._numbers[0] = self._numbers.get(0, 0) + rows
+
+    def _before(self, leaf: LftaInput, link: str, number: int, place: int) -> int:
+        """The number of rows (or of records, where several leaves read the link) before a row on its link."""
+        if not leaf.lfta.placed:
+            before = self._records.get((number, link), 0)
+            self._records[number, link] = before + 1
+            return before
+        number_on_link = place & ((1 << LINK_BITS) - 1)
+        self._read[link] = max(self._read.get(link, 0), number_on_link + 1)
+        return self._records.get((OF_LINK, link), 0) + number_on_link
+
+    def _end(self) -> None:
+        """Promises the end of time, since the links have ended."""
+        for (leaf, fed), progress in zip(self._leaves, self._progress, strict=True):
+            for origin in (*progress.attributes, *([ROWS] if _counted(leaf) else [])):
+                for port in range(fed.ports):
+                    fed.receive(port, Promise(MOST, origin, (), self._over - 1))
+        self._say(Promise(END_OF_TIME))
+
+    def _say(self, promise: Promise) -> None:
+        for _, fed in self._leaves:
+            for port in range(fed.ports):
+                fed.receive(port, promise)
+
+
+class LeafProgress:
+    """The progress of one leaf by attributes that are no functions of the clock (SEMANTICS T8).
+
+    Args:
+        leaf: the leaf; its LFTA passes every record on, late ones too.
+        origins: attributes by which operators of the query make progress; the clock is the empty string.
+        disorder: link -> (skew in ns, origin -> allowed disorder in its unit).
+
+    Attributes:
+        attributes: origin -> (place in the row, whether it increases).
+        highest: link -> origin -> largest value so far, negated where the attribute decreases.
+    """
+
+    def __init__(
+        self, leaf: LftaInput, origins: AbstractSet[str], disorder: Mapping[str, tuple[int, Mapping[str, int]]]
+    ) -> None:
+        self.attributes: dict[str, tuple[int, bool]] = {}
+        for at, (key, column) in enumerate(zip(leaf.lfta.keys, leaf.fields, strict=False) if leaf.lfta.whole else ()):
+            time = column.temporal
+            if isinstance(key.expr, Column) and time and time.origin in origins - {"", ROWS}:
+                self.attributes[time.origin] = at, time.increasing
+        self.highest: dict[str, dict[str, int]] = {}
+        self._stamp = next((at for at, column in enumerate(leaf.lfta.stored) if column.name == TIMESTAMP), 0)
+        self._whole, self._disorder = leaf.lfta.whole, disorder
+        self._judged = leaf.lfta.whole and (not self.attributes or bool(origins & {"", ROWS}))
+
+    def take(self, link: str, arrival: int, values: Values) -> bool:
+        """Takes the attributes of a record; returns whether it violates (T2, T8).
+
+        It does if it is late in an attribute, or in a clock that counts, or has no value of an attribute.
+        """
+        if not self._whole:
+            return False
+        skew, allowed = self._disorder[link]
+        stamp = values[self._stamp]
+        late = self._judged and isinstance(stamp, int) and is_late(arrival, stamp, skew)
+        highest = self.highest.setdefault(link, {})
+        for origin, (at, increasing) in self.attributes.items():
+            value = values[at]
+            if not isinstance(value, int):
+                late = True
+            else:
+                value = value if increasing else -value
+                highest[origin] = max(value, highest.get(origin, value))
+                late = late or is_late(highest[origin], value, allowed.get(origin, 0))
+        return late
+
+    def promises(self, link: str, arrival: int) -> Iterator[Promise]:
+        """Yields what a link promises of each attribute after a record, at its arrival (ns)."""
+        if self.attributes:
+            allowed = self._disorder[link][1]
+            for origin, value in self.highest.get(link, {}).items():
+                yield Promise(value - allowed.get(origin, 0), origin, (), arrival)
+
+
+def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, promise: int) -> Frame:
+    """Evaluates a slice: returns the rows that its records and its closing promise release.
+
+    Args:
+        node: high plan of the query.
+        chain: state of the query after the earlier slices.
+        leaves: LFTA -> its rows.
+        counts: counts of the slice.
+        promise: closing promise of the slice, ns.
+    """
+    read, emitted = counts.point("rows", node, "rows_in"), counts.point("by arrival", node, "rows_out")
+    for name, frames in leaves.items():
+        for frame in frames():
+            read["rows_in"] += chain.take(name, frame)
+    frame_out = chain.advance(promise)
+    emitted["rows_out"] += frame_out.rows
+    return frame_out
+
+
+def row_leaves(node: Node) -> list[LftaInput]:
+    """The LFTAs that a plan reads, without duplicates."""
+    by_name = {leaf.lfta.name: leaf for leaf in walk(node) if isinstance(leaf, LftaInput)}
+    return list(by_name.values())
+
+
+def _counted(leaf: LftaInput) -> bool:
+    """Whether the rows of a leaf are numbered."""
+    return any(field.name == ROW for field in leaf.fields)

@@ -1,0 +1,365 @@
+"""Evaluates a plan over the rows of one slice. An operator turns blocks of its inputs into blocks of rows.
+
+Between the rows of the LFTAs and the file of a slice. Some of `operators` keep their state after the slice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.catalog.expr import Expr
+from lowwater.catalog.streams import LAST, TICK
+from lowwater.columns import blocks as spill
+from lowwater.columns.blocks import Spill, in_blocks, repeated
+from lowwater.columns.files import PLACE
+from lowwater.columns.values import Frame, concat_frames
+from lowwater.high.operators import (
+    ORDER,
+    ChainedOperator,
+    evaluated,
+    filter_join_rows,
+    grouped,
+    grouped_in_python,
+    has_keys,
+    join_keys,
+    join_rows,
+    of_branch,
+    of_packets,
+    ordered_inputs,
+    sub_grouped,
+    watchlist_rows,
+    with_order,
+)
+from lowwater.plan.operators import (
+    Bucket,
+    Cut,
+    Expand,
+    Field,
+    FilterJoin,
+    Group,
+    Item,
+    Join,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.phases import ROWS, SubGroup, SuperGroup
+from lowwater.plan.properties.schemas import value_schema
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.tree import walk
+
+DEEP = 16
+"""Depth of nested generators after which the evaluation materializes the rows of an operator."""
+CARRIED = (LAST, TICK, PLACE)
+"""Columns that every operator copies to its output."""
+
+Leaves = Mapping[str, Callable[[], Iterator[Frame]]]
+Blocks = Iterator[Frame]
+
+
+@dataclass
+class Counts:
+    """The numbers of input and output rows of the operators. The counts of all slices sum to those of the run.
+
+    A slice counts only rows with `_last` in its interval.
+
+    Attributes:
+        slice_: the interval of the slice [first, second), in ns.
+        points: (kind, query, counts) of the operators, in the order of the plan.
+    """
+
+    slice_: tuple[int, int]
+    points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
+
+    def point(self, kind: str, node: Node, *names: str) -> Counter[str]:
+        """Adds a point of the plan with zero counts.
+
+        Args:
+            kind: the kind of the operator.
+            node: the operator.
+            names: the names of the counts.
+        """
+        counts = Counter(dict.fromkeys(names, 0))
+        self.points.append((kind, node.query, counts))
+        return counts
+
+    def inside(self, frame: Frame) -> npt.NDArray[np.bool_]:
+        """Marks the rows with `_last` in the interval of the slice."""
+        lasts = frame[LAST].to_numpy(zero_copy_only=False)
+        inside: npt.NDArray[np.bool_] = (lasts >= self.slice_[0]) & (lasts < self.slice_[1])
+        return inside
+
+
+@dataclass
+class Evaluation:
+    """The evaluation of a plan over one slice.
+
+    Attributes:
+        leaves: the rows of the LFTAs, by name.
+        lists: the rows of the watch lists, by file and columns.
+        counts: the counts of the operators.
+        folder: a folder for spill files if memory cannot hold the rows; the caller removes it.
+        promise: the promise that closes the slice, in ns.
+        chains: the operators whose state continues from slice to slice, by query.
+    """
+
+    leaves: Leaves
+    lists: Mapping[tuple[str, tuple[Field, ...]], Frame]
+    counts: Counts
+    folder: Path
+    promise: int = END_OF_TIME
+    chains: Mapping[str, ChainedOperator] = field(default_factory=dict)
+    _spills: Iterator[int] = field(default_factory=count)
+    _held: dict[int, list[Frame]] = field(default_factory=dict)
+    _ordered: set[tuple[int, int]] = field(default_factory=set)
+
+    def rows(self, node: Node) -> Blocks:
+        """Returns the rows of a plan. The counts are complete after the last row.
+
+        The evaluation materializes the rows of an operator with several readers. It also does so at every `DEEP`th
+        level: a chain of queries may be longer than Python allows for nested generators.
+        """
+        self._ordered = ordered_inputs(node)
+        for part in _in_parts(node):
+            self._held[id(part)] = list(self._blocks(part))
+        return self._blocks(node)
+
+    def _blocks(self, node: Node) -> Blocks:
+        if id(node) in self._held:
+            return iter(self._held[id(node)])
+        if isinstance(node, LftaInput | Cut):
+            return self.leaves[node.lfta.name if isinstance(node, LftaInput) else node.name]()
+        inputs = [self._input(node, at) for at in range(len(node.inputs()))]
+        if type(node) not in OPERATORS:
+            return evaluated(node, *inputs)
+        return OPERATORS[type(node)](self, node, *inputs)
+
+    def _input(self, node: Node, at: int) -> Blocks:
+        below = node.inputs()[at]
+        blocks = self._blocks(below)
+        return (with_order(below, frame) for frame in blocks) if (id(node), at) in self._ordered else blocks
+
+    def _map(self, node: Map, below: Blocks) -> Blocks:
+        return (_items(node.items, frame) for frame in self._filtered(node, node.predicate, below))
+
+    def _filtered(self, node: Node, predicate: Expr | None, blocks: Blocks) -> Blocks:
+        if predicate is None:
+            return blocks
+        return self._matching_rows(predicate, blocks, self.counts.point("filter", node, "rows_in", "rows_out"))
+
+    def _matching_rows(self, predicate: Expr, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        for frame in blocks:
+            test = frame.of_expr(predicate).fill_null(False)
+            inside = self.counts.inside(frame)
+            counts["rows_in"] += int(inside.sum())
+            counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
+            yield frame.where(test)
+
+    def _group(self, node: Group, below: Blocks) -> Blocks:
+        admitted = self._filtered(node, node.predicate, below)
+        return self._groups(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
+
+    def _sub_group(self, node: SubGroup, below: Blocks) -> Blocks:
+        return sub_grouped(node, in_blocks(self._filtered(node, node.predicate, below)))
+
+    def _super_group(self, node: SuperGroup, below: Blocks) -> Blocks:
+        return self._groups(node, below, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
+
+    def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        group = grouped_in_python if node.physical().in_python else grouped
+        for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder()):
+            inside = self.counts.inside(groups)
+            test = pa.repeat(pa.scalar(True), groups.rows)
+            if node.having is not None:
+                test = groups.of_expr(node.having).fill_null(False)
+            counts["rows_in"] += int(groups[ROWS.suffix].to_numpy(zero_copy_only=False)[inside].sum())
+            counts["groups"] += int(inside.sum())
+            counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
+            yield _items(node.items, groups.where(test))
+
+    def _running(self, node: Running, below: Blocks) -> Blocks:
+        admitted = self._filtered(node, node.predicate, below)
+        return self._epochs(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
+
+    def _epochs(self, node: Running, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        chain = self.chains[node.query]
+        for frame in blocks:
+            chain.take(frame)
+        rows, counted = chain.advance(self.promise)
+        counts.update(counted, rows_out=rows.rows)
+        yield rows
+
+    def _sampling(self, node: Sampling, blocks: Blocks) -> Blocks:
+        counts, chain = self.counts.point("rows", node, "rows_in"), self.chains[node.query]
+        results = self.counts.point("sampling", node, "rows_out")
+        return self._samples(chain, blocks, counts, results)
+
+    def _samples(self, chain: ChainedOperator, blocks: Blocks, counts: Counter[str], results: Counter[str]) -> Blocks:
+        for frame in blocks:
+            counts["rows_in"] += chain.take(frame)
+        rows, _ = chain.advance(self.promise)
+        results["rows_out"] += rows.rows
+        yield rows
+
+    def _join(self, node: Join, left: Blocks, right: Blocks) -> Blocks:
+        counts = self.counts.point("join", node, "rows_out", "left_unmatched", "right_unmatched")
+        return self._joined(node, left, right, counts)
+
+    def _joined(self, node: Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
+        for sides in self._sides(node, left, right):
+            for frame, unmatched in join_rows(node, *sides):
+                inside = int(self.counts.inside(frame).sum())
+                counts["rows_out"] += inside
+                if unmatched:
+                    counts[f"{unmatched}_unmatched"] += inside
+                yield _items(node.items, frame)
+
+    def _sides(self, node: Join, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, Frame]]:
+        """Yields both inputs of a join. Inputs with keys that exceed memory are split into partitions of equal keys."""
+        held: tuple[list[Frame], list[Frame]] = [], []
+        spills: list[Spill] = []
+        for side, blocks in enumerate((left, right)):
+            for frame in blocks:
+                if spills:
+                    spills[side].add(frame, join_keys(node, frame, side == 0))
+                    continue
+                held[side].append(frame)
+                if sum(frame.rows for frames in held for frame in frames) > spill.ROWS_IN_MEMORY and has_keys(node):
+                    spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
+                    for at, frames in enumerate(held):
+                        for frame in frames:
+                            spills[at].add(frame, join_keys(node, frame, at == 0))
+                        frames.clear()
+        if spills:
+            yield from zip(spills[0].parts(), spills[1].parts(), strict=True)
+        else:
+            yield _all(node.left, held[0]), _all(node.right, held[1])
+
+    def _folder(self) -> Path:
+        """Returns the path of a new spill folder; the folder does not exist yet."""
+        return self.folder / str(next(self._spills))
+
+    def _filter_join(self, node: FilterJoin, left: Blocks, right: Blocks) -> Blocks:
+        return self._filter_joined(node, left, right, self.counts.point("join", node, "rows_out"))
+
+    def _filter_joined(self, node: FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
+        sides = [_all(below, blocks) for below, blocks in zip(node.inputs(), (left, right), strict=True)]
+        passed = filter_join_rows(node, *sides)
+        counts["rows_out"] += int(self.counts.inside(passed).sum())
+        yield _items(node.items, passed)
+
+    def _watch_join(self, node: WatchJoin, below: Blocks) -> Blocks:
+        return self._looked_up(node, below, self.counts.point("lookup", node, "rows_out"))
+
+    def _looked_up(self, node: WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
+        for frame in blocks:
+            for matched in watchlist_rows(node, frame, self.lists[node.file, node.columns]):
+                counts["rows_out"] += int(self.counts.inside(matched).sum())
+                yield _items(node.items, matched)
+
+
+def _in_parts(node: Node) -> list[Node]:
+    """Returns the operators below `node` whose rows the evaluation materializes, inputs first."""
+    order = list(walk(node))
+    readers = Counter(id(below) for operator in order for below in operator.inputs())
+    depths: dict[int, int] = {}
+    for operator in order:
+        depths[id(operator)] = 1 + max((depths[id(below)] for below in operator.inputs()), default=0)
+    inner = [operator for operator in order if operator.inputs() and operator is not node]
+    return [operator for operator in inner if readers[id(operator)] > 1 or depths[id(operator)] % DEEP == 0]
+
+
+def _all(node: Node, blocks: Iterable[Frame]) -> Frame:
+    """Concatenates all rows of an operator."""
+    frames = list(blocks)
+    filled = [frame for frame in frames if frame.rows] or frames[:1]
+    return concat_frames(filled) if filled else empty(node)
+
+
+def empty(node: Node) -> Frame:
+    """Returns an empty frame with the columns of an operator."""
+    columns = {f.name: pa.array([], f.type) for f in value_schema(node.fields)}
+    return Frame(columns | {name: pa.array([], pa.int64()) for name in (LAST, PLACE)}, 0)
+
+
+def _items(items: Iterable[Item], frame: Frame) -> Frame:
+    columns = {item.name: frame.of_expr(item.expr) for item in items}
+    carried = {name: values for name, values in frame.columns.items() if name in CARRIED or name.startswith(ORDER)}
+    return Frame(columns | carried, frame.rows)
+
+
+def _union(node: Union, *branches: Blocks) -> Blocks:
+    placed = of_packets(node, node.query)
+    for number, (branch, blocks) in enumerate(zip(node.branches, branches, strict=True)):
+        names = {mine.name: theirs.name for mine, theirs in zip(branch.fields, node.fields, strict=True)}
+        for frame in blocks:
+            renamed = frame.renamed(names | {name: name for name in (LAST, TICK) if name in frame.columns})
+            if placed and PLACE in frame.columns:
+                renamed.columns[PLACE] = of_branch(frame[PLACE], number, len(node.branches))
+            yield renamed
+
+
+def _windows(node: Bucket, blocks: Blocks) -> Blocks:
+    """Yields a row for every window of an input row, with the window number (WID; 002, Figure A-2).
+
+    A row without a value is in no window.
+    """
+    for frame in blocks:
+        array = frame.of_expr(node.attribute)
+        value = array.fill_null(0).to_numpy(zero_copy_only=False)
+        # For a smaller value, the difference exceeds 64 bits. In every engine, the row is then in no window.
+        sane = value >= -(1 << 63) + node.range + node.slide
+        valid = array.is_valid().to_numpy(zero_copy_only=False) & sane
+        value = np.where(valid, value, 0)
+        first, last = (value - node.range) // node.slide + 1, value // node.slide
+        counts = np.where(valid, np.maximum(last - first + 1, 0), 0)
+        for places, times in repeated(counts):
+            tagged = frame.take(places)
+            yield Frame(tagged.columns | {node.name: pa.array(first[places] + times)}, tagged.rows)
+
+
+def _sets(node: Expand, blocks: Blocks) -> Blocks:
+    """Yields the rows once per grouping set, with the number of the set. A key outside the set is NULL."""
+    for frame in blocks:
+        for number, keys in enumerate(node.sets):
+            columns = dict(frame.columns)
+            for key in node.keys:
+                if key not in keys:
+                    columns[key] = pa.nulls(frame.rows, columns[key].type)
+            yield Frame(columns | {node.name: pa.repeat(pa.scalar(number, pa.int64()), frame.rows)}, frame.rows)
+
+
+OPERATORS: dict[type[Node], Callable[..., Blocks]] = {
+    Map: Evaluation._map,
+    Group: Evaluation._group,
+    SubGroup: Evaluation._sub_group,
+    SuperGroup: Evaluation._super_group,
+    Running: Evaluation._running,
+    Sampling: Evaluation._sampling,
+    Join: Evaluation._join,
+    FilterJoin: Evaluation._filter_join,
+    WatchJoin: Evaluation._watch_join,
+    Union: lambda evaluation, node, *below: _union(node, *below),
+    Bucket: lambda evaluation, node, below: _windows(node, below),
+    Expand: lambda evaluation, node, below: _sets(node, below),
+}
+"""The evaluations of operators over blocks. `Evaluation` reads leaves; it evaluates other operators row by row."""
+
+
+def owned(frame: Frame, first: int, end: int) -> Frame:
+    """Returns the rows with `_last` in [first, end), in ns."""
+    lasts = frame[LAST]
+    return frame.where(pc.and_(pc.greater_equal(lasts, first), pc.less(lasts, end)))

@@ -1,1 +1,0 @@
-"""The output of the high stage: files with rows and punctuation of a query."""

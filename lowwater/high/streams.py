@@ -1,0 +1,246 @@
+"""Streams of rows and promises as files: those that are stored below a plan, with the ticks at which they promise, and
+those of a query.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lowwater.catalog.streams import CONTROL, LAST, PUNCTUATION, ROW, TICK
+from lowwater.columns.files import Chunk, Index, file_schema
+from lowwater.errors import LowwaterError
+from lowwater.high.timeline import ROW_COUNT_UNIT, Instants, Promise, Timeline, grid
+from lowwater.plan.operators import Field
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage import paths
+from lowwater.storage.paths import lake_path, local
+
+# Stored streams are read on the driver before the slices: files of `lfta/`, or of a part of a cut plan.
+
+
+@dataclass
+class StoredStream:
+    """The stored stream of one source: an LFTA on a link, or a part of a cut plan.
+
+    Attributes:
+        files: the files, in order.
+        chunks: row groups with data rows.
+        promises: punctuation rows.
+        rows: number of data rows.
+        stored: number of rows with punctuation.
+        tick: tick of the first data row, ns; undefined without rows.
+        ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+        latest: tick of the last row or punctuation, ns; below every instant without any.
+    """
+
+    files: list[str] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+    promises: list[Promise] = field(default_factory=list)
+    rows: int = 0
+    stored: int = 0
+    tick: int = END_OF_TIME
+    ends: Counter[int] = field(default_factory=Counter)
+    latest: int = -END_OF_TIME
+
+    @classmethod
+    def scan(cls, files: Iterable[str]) -> StoredStream:
+        """Reads the control columns of the files of a stream.
+
+        Raises:
+            LowwaterError: if a file cannot be read.
+        """
+        feed = cls()
+        for file in files:
+            feed.files.append(file)
+            try:
+                with pq.ParquetFile(local(lake_path(file))) as stored:
+                    index = Index.of(stored)
+                    for group in range(stored.num_row_groups):
+                        feed._take(file, group, stored, index)
+            except (OSError, ValueError, KeyError) as error:
+                raise LowwaterError(
+                    f"cannot read the stored stream {file}: {error}", "run the low stage again"
+                ) from error
+        return feed
+
+    def _take(self, file: str, group: int, stored: pq.ParquetFile, index: Index) -> None:
+        facts = _RowGroup.of(stored, group)
+        if facts is None:
+            facts = self._read(stored.read_row_group(group, columns=CONTROL.names))
+        self.latest = max(self.latest, facts.latest)
+        if rows := facts.ends.total():
+            self.ends.update(facts.ends)
+            place = self.stored, facts.size, index.by, index.bounds(group)
+            self.chunks.append(Chunk(file, group, facts.low, facts.high, *place))
+            self.rows += rows
+            self.tick = min(self.tick, facts.tick)
+        self.stored += facts.size
+
+    def _read(self, table: pa.Table) -> _RowGroup:
+        """Reads the control columns of a row group, and takes its promises."""
+        is_row = pc.equal(table["_kind"], ROW)
+        marks = table.filter(pc.invert(is_row))
+        columns = [marks[name].to_pylist() for name in (TICK, "_until", "_period", LAST)]
+        self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
+        latest = pc.max(table[TICK]).as_py() if table.num_rows else -END_OF_TIME
+        rows = table.filter(is_row)
+        if not rows.num_rows:
+            return _RowGroup(table.num_rows, latest)
+        last = rows[LAST].to_numpy()
+        ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
+        counted = Counter(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
+        tick = pc.min(rows[TICK]).as_py()
+        return _RowGroup(table.num_rows, latest, tick, int(last.min()), int(last.max()), counted)
+
+    def promised(self, instants: Instants) -> Instants:
+        """The highest promise (ns) up to each instant; below every instant where there is none."""
+        highest_at = np.full(len(instants), -END_OF_TIME, np.int64)
+        for promise in self.promises:
+            begin = int(np.searchsorted(instants, promise.first))
+            # The instant after its last tick still has its last promise.
+            part = slice(begin, int(np.searchsorted(instants, promise.until, side="right")) + 1)
+            highest_at[part] = np.maximum(highest_at[part], promise.at(instants[part]))
+        highest: Instants = np.maximum.accumulate(highest_at)
+        return highest
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    """What a row group says of its stream.
+
+    Attributes:
+        size: number of its rows, with punctuation.
+        latest: largest tick, ns.
+        tick: least tick of a data row, ns.
+        low, high: smallest and largest `_last` of its data rows, ns.
+        ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
+    """
+
+    size: int
+    latest: int
+    tick: int = END_OF_TIME
+    low: int = END_OF_TIME
+    high: int = -END_OF_TIME
+    ends: Counter[int] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, stored: pq.ParquetFile, group: int) -> _RowGroup | None:
+        """Takes it from the metadata of the file: of data rows only, of one epoch. None if it must be read."""
+        facts = stored.metadata.row_group(group)
+        bounds = {}
+        for at, name in enumerate(stored.schema_arrow.names):
+            if name in (LAST, "_kind", TICK):
+                known = facts.column(at).statistics
+                if known is None or not known.has_min_max:
+                    return None
+                bounds[name] = known.min, known.max
+        (low, high), (first, latest) = bounds[LAST], bounds[TICK]
+        second = low // ROW_COUNT_UNIT
+        if bounds["_kind"] != (ROW, ROW) or second != high // ROW_COUNT_UNIT:
+            return None
+        return cls(facts.num_rows, latest, first, low, high, Counter({second: facts.num_rows}))
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The ticks at which the sources of one query advance.
+
+    Attributes:
+        closing: last tick, ns, at which all of time is promised.
+        instants: ticks up to the closing one, ns.
+    """
+
+    closing: int
+    instants: Instants
+
+    @classmethod
+    def over(cls, feeds: Sequence[StoredStream], end: int, step: int, start: int | None = None) -> Replay:
+        """Chooses the ticks of a query over its stored streams.
+
+        Args:
+            feeds: stored streams; at least one has rows, or `start` is given.
+            end: end of the interval, ns; the last tick, unless a later row exists or `end` is the end of time.
+            step: time between ticks, ns.
+            start: smallest `_last` (ns) of a row from the earlier state; None without a state.
+        """
+        closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
+        starts = [] if start is None else [start]
+        # Before the first row a promise releases nothing.
+        first = min([*starts, *(feed.tick for feed in feeds if feed.rows)], default=closing)
+        return cls(closing, grid(first, closing, step))
+
+    def promised(self, feeds: Sequence[StoredStream]) -> Instants:
+        """The promise of one source with these streams at each tick: the minimum of its streams (P3), finally all of
+        time."""
+        least: Instants = np.min([feed.promised(self.instants) for feed in feeds], axis=0)
+        least[-1] = END_OF_TIME
+        return least
+
+    def timeline(self, promised: Sequence[Instants]) -> Timeline:
+        """The timeline of the query: the minimum of the promises of its sources (I1, P4)."""
+        return Timeline.of(self.instants, np.min(promised, axis=0))
+
+
+# The files of a query's stream, which become those of `streams/`: rows written by slices, and a file of punctuation.
+# Columns are the fields of the plan node, then CONTROL.
+
+
+@dataclass
+class StreamFiles:
+    """The files of one stream.
+
+    Attributes:
+        folder: folder of the files: of this machine, or of the lake for readers on other machines.
+        fields: the fields of the stream.
+        owned: rows with `_last` (ns) in [first, second) belong to the stream.
+        closing: promise of the closing punctuation, ns.
+        published: whether rows are written in published types, a file for each hour, instead of stream types.
+        files: paths in the order of writing; ticks define the order of rows (SEMANTICS P5).
+        rows, punctuation: number of rows of each kind.
+    """
+
+    folder: PurePath
+    fields: Sequence[Field]
+    owned: tuple[int, int]
+    closing: int
+    published: bool = False
+    files: list[str] = field(default_factory=list)
+    rows: int = 0
+    punctuation: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the files."""
+        return file_schema(self.fields, self.published)
+
+    def take(self, file: str, rows: int) -> None:
+        """Adds a file of rows."""
+        self.files.append(file)
+        self.rows += rows
+
+    def close(self, tick: int, timeline: Timeline | None = None) -> None:
+        """Writes the punctuation; the closing one has the tick given (ns)."""
+        promises = [] if timeline is None else list(timeline.below(self.closing))
+        promises.append(Promise(tick, tick, 0, self.closing))
+        schema = self.schema
+        lasts = [promise.last for promise in promises]
+        temporal_columns = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]
+        ticks, untils, periods = zip(
+            *((promise.first, promise.until, promise.period) for promise in promises), strict=True
+        )
+        instants = [[None] * len(lasts)] * (len(schema) - len(self.fields) - len(CONTROL))
+        values = [*temporal_columns, *instants, lasts, [PUNCTUATION] * len(promises), ticks, untils, periods]
+        columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
+        file = self.folder / "punctuation.parquet"
+        pq.write_table(pa.Table.from_arrays(columns, schema=schema), paths.draft(file))
+        paths.place(file)
+        self.files.append(str(file))
+        self.punctuation = len(promises)

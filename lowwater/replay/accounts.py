@@ -1,0 +1,253 @@
+"""Accounts of a run (SEMANTICS A1): every record by outcome, for each link, LFTA and query; and their rows in the
+ledger.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.config import Config
+from lowwater.errors import LawError
+from lowwater.instants import format_instant
+from lowwater.lake.layout import HEARTBEATS, OUTCOMES
+from lowwater.lake.ledgers.captures import Capture
+from lowwater.low import LinkResult
+from lowwater.low.runtime.node import merge_work
+from lowwater.reference import SourceCount
+
+# Every engine fills them. They are checked before results are written, and `lowwater run` prints them.
+
+COUNTED = ("sane", *OUTCOMES)
+TOTALS = ("rows_out", "punctuations", "ejections", "collisions", "spared")
+
+
+@dataclass
+class LinkCounts:
+    """Record counts of one link: read = malformed + violating + duplicates + sane."""
+
+    malformed: int = 0
+    violating: int = 0
+    duplicates: int = 0
+    sane: int = 0
+
+    @property
+    def read(self) -> int:
+        return self.malformed + self.violating + self.duplicates + self.sane
+
+
+@dataclass
+class Accounts:
+    """The accounts of one or more intervals.
+
+    Attributes:
+        links: link -> its counts.
+        lftas: (LFTA, link) -> counts named in COUNTED and TOTALS.
+    """
+
+    links: dict[str, LinkCounts] = field(default_factory=dict)
+    lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+
+    def add_link(self, name: str, sane: int, violations: pa.Table, duplicates: int = 0) -> None:
+        """Adds the records of a link in one interval.
+
+        Args:
+            name: name of the link.
+            sane: number of sane records.
+            violations: late records.
+            duplicates: number of copies that are dropped.
+        """
+        link = self.links.setdefault(name, LinkCounts())
+        link.sane += sane
+        link.violating += violations.num_rows
+        link.duplicates += duplicates
+
+    def add_source(self, count: SourceCount) -> None:
+        """Adds the counts of a source of the reference engine."""
+        counts = self.counts(count.source, count.link)
+        for name in COUNTED:
+            counts[name] += getattr(count, name)
+
+    def add(self, result: LinkResult) -> None:
+        """Adds the result of the low stage for a link in one interval."""
+        self.add_link(result.link, result.sane, result.violations, result.duplicates)
+        for statistics in result.statistics:
+            counts = self.counts(statistics.lfta, result.link)
+            for name in TOTALS:
+                counts[name] += getattr(statistics, name)
+        minutes = result.minutes
+        for lfta in minutes.column("lfta").unique().to_pylist():
+            mine = minutes.filter(pc.equal(minutes.column("lfta"), lfta))
+            for name in COUNTED:
+                self.counts(lfta, result.link)[name] += pc.sum(mine.column(name)).as_py()
+
+    def counts(self, lfta: str, link: str) -> dict[str, int]:
+        """The counts of an LFTA on a link, zero at first."""
+        return self.lftas.setdefault((lfta, link), dict.fromkeys((*COUNTED, *TOTALS), 0))
+
+    def keep(self, links: Container[str]) -> None:
+        """Drops the accounts of other links: of a query that failed, not every interval was read."""
+        self.links = {name: counts for name, counts in self.links.items() if name in links}
+
+    def check(self) -> None:
+        """Checks that every LFTA accounts for every sane record of its link.
+
+        Raises:
+            LawError: a record is in no account, or in two.
+        """
+        for (lfta, link), counts in self.lftas.items():
+            named = sum(counts[name] for name in OUTCOMES)
+            if counts["sane"] != named:
+                raise LawError(
+                    f"LFTA {lfta} on {link}: {counts['sane']} sane records, but its outcomes add up to {named}"
+                )
+
+    def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
+        """Checks a run over whole captures against the ledger, and adds the malformed records of the ledger.
+
+        Raises:
+            LawError: the records of a link are not all accounted for.
+        """
+        for name, counts in self.links.items():
+            rows = captures[name]
+            counts.malformed = sum(row.malformed for row in rows)
+            packets = sum(row.packets for row in rows)
+            if packets != counts.sane + counts.violating + counts.duplicates:
+                dropped = f", {counts.duplicates} duplicates" if counts.duplicates else ""
+                raise LawError(
+                    f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating{dropped}"
+                )
+
+
+def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:
+    """Selects the counts of some LFTAs: LFTA -> link -> counts."""
+    selected: dict[str, dict[str, dict[str, int]]] = {}
+    for (lfta, link), counts in sorted(accounts.lftas.items()):
+        if lfta in names:
+            selected.setdefault(lfta, {})[link] = dict(counts)
+    return selected
+
+
+def largest_lateness(batches: Iterable[pa.RecordBatch]) -> int:
+    """The largest lateness of packets, ns: the skew that admits all of them (T2)."""
+    latest = (pc.max(pc.subtract(batch.column("arrival"), batch.column("timestamp"))).as_py() for batch in batches)
+    return max((lateness for lateness in latest if lateness is not None), default=0)
+
+
+def link_summary(
+    config: Config, accounts: Accounts, captures: Sequence[Capture], name: str, latest: int
+) -> dict[str, Any]:
+    """The entry of a link in the summary: captures, ends of cut captures, record counts, largest lateness (ns).
+
+    Args:
+        config: settings of the run.
+        accounts: accounts of the links that queries read.
+        captures: ledger rows of the link.
+        name: name of the link.
+        latest: largest lateness of its records, ns.
+    """
+    skew = config.link(name).skew
+    cut = {row.path: format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
+    shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
+    if name not in accounts.links:  # no query reads the link: its records are only counted
+        malformed = sum(row.malformed for row in captures)
+        packets = sum(row.packets for row in captures)
+        return {**shared, "read": malformed + packets, "malformed": malformed, "queried": False}
+    counts = accounts.links[name]
+    return {
+        **shared,
+        "read": counts.read,
+        "malformed": counts.malformed,
+        "violating": counts.violating,
+        **({} if config.link(name).duplicates == "keep" else {"duplicates": counts.duplicates}),
+        **left_out(captures),
+        "sane": counts.sane,
+        "skew_that_admits_all_ns": latest,
+    }
+
+
+def left_out(captures: Sequence[Capture]) -> dict[str, dict[str, int]]:
+    """The records of other types in the logs of a link, by type; nothing where there are none."""
+    counts: Counter[str] = Counter()
+    for row in captures:
+        counts.update(row.left_out_counts)
+    return {"left_out": dict(sorted(counts.items()))} if counts else {}
+
+
+_LOSSES = {
+    "not_of_protocol": "are not of the protocol",
+    "filtered": "do not meet WHERE",
+    "failed": "have no value where WHERE asks for one",
+    "sampled_out": "are not in the sample",
+    "shed": "are shed",
+    "accepted": "are selected, for its joins, groups and HAVING",
+}
+
+
+def empty_query_notes(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Says for each query without rows where its packets went, by link and LFTA.
+
+    Args:
+        queries: the entries of the queries in the summary of a run.
+
+    Example:
+        >>> counts = {"sane": 5, "not_of_protocol": 3, "filtered": 2, "accepted": 0}
+        >>> empty_query_notes({"syns": {"rows": 0, "lftas": {"syns_low": {"main1": counts}}}})
+        ['query syns has no rows: of 5 packets of main1, 3 are not of the protocol, 2 do not meet WHERE']
+    """
+    notes = []
+    for name, query in queries.items():
+        if query.get("rows") != 0:
+            continue
+        parts = [
+            f"of {counts['sane']:,} packets of {link}, "
+            + ", ".join(f"{counts[key]:,} {words}" for key, words in _LOSSES.items() if counts.get(key))
+            for links in query.get("lftas", {}).values()
+            for link, counts in links.items()
+            if counts["sane"]
+        ]
+        notes.append(f"query {name} has no rows: " + ("; ".join(dict.fromkeys(parts)) or "no packet was read"))
+    return notes
+
+
+# Rows of the ledger `heartbeats` for one link: accounts and statistics of its LFTAs.
+
+MINUTE = 60_000_000_000
+_ROWS = pa.schema([field for field in HEARTBEATS if field.name != "query_set"])
+
+
+def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
+    """Builds the accounts and statistics of one link, by LFTA and minute, within an interval.
+
+    Args:
+        result: result of the low stage for the link.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+
+    Returns:
+        HEARTBEATS without `query_set`. A minute without accounts has zeros, a minute without statistics has NULL.
+    """
+    rows: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in result.minutes.to_pylist():
+        rows[row["lfta"], row["minute"]] = row
+    for row in merge_work([_within(result.work, start, end)]).to_pylist():
+        at = row["lfta"], row["minute"]
+        rows[at] = {**dict.fromkeys(COUNTED, 0), **rows.get(at, {}), **row}
+    ledger_rows = []
+    for (_, minute), row in sorted(rows.items()):
+        bounds = {"start": max(start, minute * MINUTE), "end": min(end, (minute + 1) * MINUTE)}
+        ledger_rows.append({**row, "link": result.link, **bounds})
+    return pa.Table.from_pylist(ledger_rows, schema=_ROWS)
+
+
+def _within(work: pa.Table, start: int, end: int) -> pa.Table:
+    """Moves statistics outside the interval to its first or last minute."""
+    first, last = (pa.scalar(instant // MINUTE, pa.int64()) for instant in (start, end - 1))
+    minutes = pc.min_element_wise(pc.max_element_wise(work.column("minute"), first), last)
+    at = work.schema.get_field_index("minute")
+    return work.set_column(at, work.schema.field(at), minutes)

@@ -1,0 +1,464 @@
+"""Checks before a run: what no engine runs, what costs too much, columns that no link keeps, rows that hide what was
+shed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lowwater.catalog.expr import Call, Column, Expr, Param, StateCall, columns_of, walk
+from lowwater.catalog.logs import LOG_KINDS
+from lowwater.catalog.packets import FRAME, HEAD, KEPT, PAYLOAD, SAMPLING_RATE, UNNAMED, stored
+from lowwater.config import Config, Link, Replay, section_of
+from lowwater.errors import QueryError, UnsupportedError, raise_all, sort_errors
+from lowwater.low import needed_columns
+from lowwater.plan.operators import (
+    ANY_LINK,
+    Aggregate,
+    Aggregation,
+    FilterJoin,
+    Join,
+    Lfta,
+    LftaInput,
+    Map,
+    Node,
+    Place,
+    Source,
+    Union,
+    WatchJoin,
+)
+from lowwater.plan.properties.columns_read import lftas_as_read
+from lowwater.plan.properties.state import copies
+from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.text import Note
+from lowwater.plan.tree import walk as walk_plan
+
+# `run` and `replay` check before they start, so that no run fails midway; `check` and `explain` print the same as
+# notes. What costs too much: windows and groupings that multiply rows too often.
+
+MOST_COPIES = Replay().copies
+
+
+def require_affordable(plan: Plan, most: int) -> None:
+    """Checks that no operator makes more than a number of rows from one row.
+
+    Raises:
+        QueryError: an operator exceeds the limit, with query and place; QueryErrors for several operators.
+    """
+    files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
+    raise_all(
+        sort_errors(
+            [
+                QueryError(f"query {note.query}: {note.text}", hint, files.get(note.query, ""), *note.place)
+                for note, hint in _exceeding(plan, most)
+            ]
+        )
+    )
+
+
+def cost_notes(plan: Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
+    """The findings of `require_affordable` as notes."""
+    return tuple(replace(note, text=f"{note.text}; {hint}") for note, hint in _exceeding(plan, most))
+
+
+def _exceeding(plan: Plan, most: int) -> Iterator[tuple[Note, str]]:
+    """Yields each operator above the limit once: a note about its factor, and a hint."""
+    reported: set[tuple[str, Place]] = set()
+    for query in plan.queries:
+        for node, factor, total in copies(query.logical):
+            if total > most and (node.query, factor.place) not in reported:
+                reported.add((node.query, factor.place))
+                with_windows = f", {total:,} with the windows below" if total > factor.times else ""
+                text = f"each row is in {factor.times:,} {factor.what}{with_windows}; {most:,} are allowed"
+                hint = f"{factor.less}, or allow more: copies = {total} in [replay], --copies {total} of run"
+                yield Note(node.query, text, factor.place), hint
+
+
+# What an engine does not run, with its name and place.
+
+REFERENCE = "reference"
+"""The name of the reference engine; every other name is of the engine whose runners evaluate."""
+
+NOT_RUN = "planned, but not run by the engines yet"
+_NO_PYTHON = "declared without Python: name its file by a line MODULE"
+_NO_VALUE = "no value"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A construct that an engine does not run.
+
+    Attributes:
+        query: the name of its query.
+        what: the construct, as messages name it; `$name` for a parameter.
+        why: the reason, after "is" or "has" in the message.
+        place: its line and column in the text; (0, 0) if unknown.
+        hint: the remedy; empty without one.
+    """
+
+    query: str
+    what: str
+    why: str
+    place: Place
+    hint: str = ""
+
+    @property
+    def valueless(self) -> bool:
+        """Whether the construct is a parameter without a value."""
+        return self.why == _NO_VALUE
+
+    def __str__(self) -> str:
+        return f"{self.what} {'has' if self.valueless else 'is'} {self.why}"
+
+
+def require_lowered(plan: Plan, engine: str = "") -> None:
+    """Checks that an engine runs every operator and expression of a plan.
+
+    Raises:
+        UnsupportedError: the engine does not run a construct; the error has its query and place.
+        QueryError: a parameter has no value.
+        QueryErrors: the plan has several of these mistakes.
+    """
+    raise_all(
+        sort_errors(
+            [
+                UnsupportedError(f"query {missing.query}: {missing}", missing.hint, file, *missing.place)
+                for file, missing in _missing(plan, engine)
+            ]
+        )
+    )
+
+
+def not_run(plan: Plan) -> tuple[Note, ...]:
+    """Returns the unsupported constructs of a plan as notes, without parameters: they may get a value later."""
+    every = [missing for _, missing in _missing(plan) if not missing.valueless]
+    every.sort(key=lambda missing: missing.place)
+    return tuple(
+        Note(missing.query, f"{missing}{f'; {missing.hint}' if missing.hint else ''}", missing.place)
+        for missing in every
+    )
+
+
+def _missing(plan: Plan, engine: str = "") -> list[tuple[str, Missing]]:
+    """Returns (file, missing construct) pairs, without duplicates."""
+    files = {owner.name: owner.file for owner in (*plan.queries, *plan.internal)}
+    first: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
+    for query in plan.queries:
+        for missing in _of_query(query) if engine != REFERENCE else _of_reference(query):
+            file = files.get(missing.query, query.file)
+            first.setdefault((file, missing.what, missing.place), (file, missing))
+    return list(first.values())
+
+
+def _of_reference(query: QueryPlan) -> Iterator[Missing]:
+    """Yields the constructs that no engine runs: functions without Python, parameters without value, other records.
+
+    The reference engine runs every operator.
+    """
+    for node in walk_plan(query.logical):
+        if isinstance(node, Source):
+            yield from _unreadable(node.query, node)
+        for expr in node.exprs():
+            yield from _without_python(node.query, expr)
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
+            yield from _of_aggregate(node.query, aggregate)
+
+
+def _unreadable(query: str, source: Source | Lfta) -> Iterator[Missing]:
+    """Yields the protocol of a source whose records no reader gives."""
+    what = f"protocol {source.protocol} of {source.kind} records"
+    if source.kind not in ("pcap", "csv", *LOG_KINDS):
+        yield Missing(query, what, NOT_RUN, source.place, "packets run, and records of csv, JSON lines and parquet")
+    elif source.layout is not None and source.layout.refused:
+        hint = "declare an increasing field of the record, such as: uint time get_csv_uint_pos1 (increasing);"
+        yield Missing(query, what, f"not read: {source.layout.refused}", source.place, hint)
+
+
+def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
+    for part in walk(expr):
+        if isinstance(part, Call | StateCall) and part.function.value is None:
+            yield Missing(query, f"the function {part.function.name}", _NO_PYTHON, part.place)
+        elif isinstance(part, Param):
+            yield Missing(query, f"${part.name}", _NO_VALUE, part.place, f"give --param {part.name}=VALUE")
+
+
+def _of_query(query: QueryPlan) -> Iterator[Missing]:
+    for node in walk_plan(query.high):
+        if isinstance(node, LftaInput):
+            yield from _in_lfta(node.query, node.lfta)
+        else:
+            yield from _in_node(node)
+
+
+def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
+    yield from _unreadable(query, lfta)
+    for partial in lfta.partials:
+        if partial.udaf is None and partial.native is None:
+            yield Missing(query, f"the aggregate {partial.function}", _NO_PYTHON, partial.place)
+    for expr in (lfta.predicate, *(key.expr for key in lfta.keys), *(p.argument for p in lfta.partials)):
+        yield from _in_expr(query, expr)
+
+
+def _in_node(node: Node) -> Iterator[Missing]:
+    if isinstance(node, Aggregation):
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
+            yield from _of_aggregate(node.query, aggregate)
+    for expr in node.exprs():
+        yield from _in_expr(node.query, expr)
+
+
+def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
+    if aggregate.udaf is not None and aggregate.udaf.make is None:
+        yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
+
+
+def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
+    for node in walk(expr) if expr is not None else ():
+        if isinstance(node, StateCall | Call) and node.function.value is None:
+            yield Missing(query, f"the function {node.function.name}", _NO_PYTHON, node.place)
+        elif isinstance(node, Param):
+            yield Missing(query, f"${node.name}", _NO_VALUE, node.place, f"give --param {node.name}=VALUE")
+
+
+# A row over a link with `shed` is an estimate (SEMANTICS O5), and its sampling rate must be in it.
+
+Rates = Mapping[str, frozenset[Source]]
+"""Column -> sources from whose sampling rate it is computed."""
+
+_NONE: frozenset[Source] = frozenset()
+
+
+def require_marked(plan: Plan, config: Config) -> None:
+    """Checks that published rows carry the sampling rate of every source that sheds load.
+
+    Raises:
+        QueryError: the rows of a query do not carry it, with query and place; QueryErrors for several sources.
+    """
+    files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
+    raise_all(
+        sort_errors(
+            [
+                QueryError(f"query {note.query}: {note.text}", hint, files.get(note.query, ""), *note.place)
+                for note, hint in _unmarked(plan, config, allowed=False)
+            ]
+        )
+    )
+
+
+def estimate_notes(plan: Plan, config: Config) -> tuple[Note, ...]:
+    """The findings of `require_marked` as notes, and those that the settings allow."""
+    refused = [Note(note.query, f"{note.text}; {hint}", note.place) for note, hint in _unmarked(plan, config, False)]
+    return (*refused, *(note for note, _ in _unmarked(plan, config, allowed=True)))
+
+
+def _unmarked(plan: Plan, config: Config, allowed: bool) -> Iterator[tuple[Note, str]]:
+    """Yields each output query with a source whose packets are shed and whose rate no column carries, and a hint."""
+    links = {
+        name for name, link in config.links.items() if link.shed is not None and link.unmarked_estimates == allowed
+    }
+    for query in plan.queries:
+        sources = {source for source in _shown(query.logical) if links.intersection(source.links)}
+        if not sources:
+            continue
+        rates = rates_of(query.logical)
+        carried = _NONE.union(*rates.values())
+        for source in sorted(sources - carried, key=lambda source: (source.query, source.alias)):
+            shedding = sorted(links.intersection(source.links))
+            of = f" ({source.alias} of query {source.query})" if source.query != query.name else f" ({source.alias})"
+            text = f"link {', '.join(shedding)} sheds load{of}, and no column of the rows comes from {SAMPLING_RATE}"
+            yield Note(query.name, text, source.place), _hint(query.logical, source, shedding[0])
+
+
+def _hint(node: Node, source: Source, link: str) -> str:
+    column = SAMPLING_RATE if source.alias == source.protocol else f"{source.alias}.{SAMPLING_RATE}"
+    grouped = any(isinstance(below, Aggregation) and below.query == source.query for below in walk_plan(node))
+    column = f"min({column}) AS rate" if grouped else f"{column} AS rate"
+    handed = "" if source.query == node.query else f" of query {source.query}, and hand it on"
+    accept = f"unmarked_estimates = true in {section_of(link)}"
+    return f"add {column} to SELECT{handed}, or accept rows without a mark: {accept}"
+
+
+def _shown(node: Node) -> Iterator[Source]:
+    """Yields the sources whose packets may be in the rows: not those in which FILTER_JOIN only searches."""
+    stack, seen = [node], set()
+    while stack:
+        at = stack.pop()
+        if id(at) in seen:
+            continue
+        seen.add(id(at))
+        if isinstance(at, Source):
+            yield at
+        stack += [at.left] if isinstance(at, FilterJoin) else at.inputs()
+
+
+def rates_of(node: Node) -> Rates:
+    """Returns the sources from whose sampling rate each column of a plan is computed, inputs before readers."""
+    known: dict[int, Rates] = {}
+    for at in walk_plan(node):
+        known[id(at)] = _rates(at, [known[id(below)] for below in at.inputs()])
+    return known[id(node)]
+
+
+def _rates(node: Node, below: list[Rates]) -> Rates:
+    if isinstance(node, Source):
+        return {SAMPLING_RATE: frozenset([node])}
+    if isinstance(node, Union):
+        columns: dict[str, frozenset[Source]] = {}
+        for branch, rates in zip(node.branches, below, strict=True):
+            for field, own in zip(node.fields, branch.fields, strict=True):
+                columns[field.name] = columns.get(field.name, _NONE) | rates.get(own.name, _NONE)
+        return columns
+    inputs: Rates = below[0] if below else {}
+    if isinstance(node, Join | FilterJoin):
+        sides = zip((node.left_alias, node.right_alias), below, strict=True)
+        inputs = {f"{alias}.{name}": sources for alias, rates in sides for name, sources in rates.items()}
+    if isinstance(node, WatchJoin):
+        inputs = {**inputs, **{f"{node.alias}.{name}": sources for name, sources in inputs.items()}}
+    if isinstance(node, Aggregation):
+        computed = {key.name: _of(inputs, key.expr) for key in node.keys}
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
+            given = [argument for argument in (aggregate.argument, *aggregate.more) if argument is not None]
+            computed[aggregate.name] = _of(inputs, *given)
+        inputs = computed
+    if isinstance(node, Map | Aggregation | Join | FilterJoin | WatchJoin):
+        return {item.name: _of(inputs, item.expr) for item in node.items}
+    return inputs
+
+
+def _of(rates: Rates, *exprs: Expr) -> frozenset[Source]:
+    return _NONE.union(*(rates.get(name, _NONE) for name in columns_of(*exprs)))
+
+
+# Where a link does not keep a column, every value is NULL (`docs/packets.md`), which would otherwise look like a
+# result. `run` keeps what its queries read.
+
+SAMPLED = "sampling"
+"""What the settings call the digests by which packets are sampled."""
+
+
+def optional_columns(lftas: Sequence[Lfta]) -> set[str]:
+    """The columns that LFTAs read and only some links store."""
+    return {name for name in needed_columns(lftas) if name in KEPT.names}
+
+
+def applications_of(columns: Collection[str]) -> list[str]:
+    """The applications, as named in the settings, whose fields are among optional columns."""
+    return sorted({name.partition("_")[0] for name in columns if name not in UNNAMED})
+
+
+def content_of(columns: Collection[str]) -> list[str]:
+    """What of a packet must be kept for some optional columns, as the ledger names it."""
+    named = [PAYLOAD] * (FRAME in columns) + [SAMPLED] * (HEAD in columns)
+    return [*named, *applications_of(columns)]
+
+
+def lacking_content(kept: Collection[str], columns: Collection[str]) -> list[str]:
+    """What of a packet must be kept for some optional columns, and is not.
+
+    Args:
+        kept: what is kept, as the ledger names it: `payload 256`, `dns`, `sampling`.
+        columns: the columns.
+    """
+    return [content for content in content_of(columns) if content not in {part.partition(" ")[0] for part in kept}]
+
+
+def setting_lines(link: Link, columns: Collection[str]) -> list[str]:
+    """The lines of the settings by which a link keeps some optional columns too; empty if it keeps them."""
+    kept = [*link.applications, *([PAYLOAD] if link.payload is not None else []), *([SAMPLED] if link.sampling else [])]
+    lacking = lacking_content(kept, columns)
+    added = [name for name in lacking if name not in (PAYLOAD, SAMPLED)]
+    lines = ['payload = "all"'] * (PAYLOAD in lacking) + ["sampling = true"] * (SAMPLED in lacking)
+    return [*lines, *([f"applications = {json.dumps(sorted({*link.applications, *added}))}"] if added else [])]
+
+
+def lines_to_add(plans: Iterable[Plan], config: Config) -> dict[str, list[str]]:
+    """Link in the settings -> the lines by which it keeps all columns that queries read; without links that do."""
+    read: dict[str, set[str]] = defaultdict(set)
+    for lfta in (lfta for plan in plans for lfta in plan.read_lftas):
+        for link in lfta.links:
+            if config.link(link).kind == "pcap":
+                read[_section(config, link)] |= optional_columns([lfta])
+    lines = {link: setting_lines(config.link(link), columns) for link, columns in sorted(read.items())}
+    return {link: added for link, added in lines.items() if added}
+
+
+def require_kept(plan: Plan, config: Config) -> None:
+    """Checks that every link keeps the columns that queries read of it.
+
+    Raises:
+        QueryError: a link does not keep a column, with query and place; QueryErrors for several.
+    """
+    raise_all(
+        sort_errors(
+            [
+                QueryError(f"query {note.query}: {note.text}", hint, query.file, *note.place)
+                for query in plan.queries
+                for note, hint in _unkept(query, config)
+            ]
+        )
+    )
+
+
+def unkept_notes(plan: Plan, config: Config) -> tuple[Note, ...]:
+    """The findings of `require_kept` as notes."""
+    return tuple(
+        Note(note.query, f"{note.text}; {hint}", note.place)
+        for query in plan.queries
+        for note, hint in _unkept(query, config)
+    )
+
+
+def _unkept(query: QueryPlan, config: Config) -> Iterator[tuple[Note, str]]:
+    """Yields a note, and a hint, for each setting that links of a query lack."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    places: dict[tuple[str, ...], tuple[int, int]] = {}
+    for lfta in lftas_as_read([query.high]):
+        for link in lfta.links:
+            settings = None if link == ANY_LINK else config.link(link)
+            if settings is None or settings.kind != "pcap":
+                continue
+            read = optional_columns([lfta])
+            for line in setting_lines(settings, read):
+                columns = tuple(sorted(_named(lfta, line)))
+                found.setdefault(columns, {})[_section(config, link)] = line
+                places.setdefault(columns, _place(lfta, columns))
+    for columns, lines in found.items():
+        names = ", ".join(lines)
+        keeps = "keeps" if len(lines) == 1 else "keep"
+        text = f"link {names} {keeps} no {', '.join(columns)}, so every value of it would be NULL"
+        hidden = [link for link in lines if config.link(link).anonymise is not None]
+        add = "; ".join(f"{line} in {section_of(link)}" for link, line in lines.items() if link not in hidden)
+        hint = f"write {add}, and run `lowwater ingest`, which reads their captures again; or name other links in FROM"
+        if hidden:
+            again = "take its captures in twice, as two links, or name other links in FROM"
+            hint = f"link {', '.join(hidden)} hides addresses: {again}"
+        yield Note(query.name, text, places[columns]), hint
+
+
+def _section(config: Config, link: str) -> str:
+    """The link in whose section of the settings those of a link stand: that of its file, for an interface."""
+    return link if link in config.links else link.partition("/")[0]
+
+
+def _expressions(lfta: Lfta) -> list[Expr]:
+    items = [item.expr for item in lfta.keys]
+    partials = [partial.argument for partial in lfta.partials]
+    return [expr for expr in (lfta.member, lfta.predicate, *items, *partials) if expr is not None]
+
+
+def _named(lfta: Lfta, line: str) -> set[str]:
+    """The columns of expressions of an LFTA that a setting keeps; the setting itself for sampling."""
+    if line.startswith(SAMPLED):
+        return {"digest for sampling"}
+    kept = [FRAME] if line.startswith(PAYLOAD) else [name for name in KEPT.names if name not in UNNAMED]
+    columns = [node.name for expr in _expressions(lfta) for node in walk(expr) if isinstance(node, Column)]
+    return {name for name in columns if set(stored([name])).intersection(kept)}
+
+
+def _place(lfta: Lfta, columns: Collection[str]) -> tuple[int, int]:
+    """The first place at which one of some columns is read; that of the source if no expression has one."""
+    nodes = (node for expr in _expressions(lfta) for node in walk(expr) if isinstance(node, Column))
+    return next((node.place for node in nodes if node.name in columns and node.place != (0, 0)), lfta.place)

@@ -1,1 +1,0 @@
-"""`lowwater run`: captures in, files of rows out, with a summary and traces."""

@@ -1,0 +1,638 @@
+"""Exports of a lake: packets as a capture, records of other kinds as a table; by time and a WHERE clause."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from pathlib import Path, PurePath
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
+from lowwater.capture.formats.capture_file import LINK_NUMBERS
+from lowwater.capture.formats.write import (
+    PCAP_SECONDS,
+    PCAPNG_LINK_TYPES,
+    SNAPLEN,
+    WrittenInterface,
+    pcap_header,
+    pcap_record,
+    pcapng_header,
+    pcapng_record,
+)
+from lowwater.capture.reader import digest, read
+from lowwater.capture.tables.reader import READER_VERSION, TableOptions
+from lowwater.catalog.packets import FRAME, READABLE
+from lowwater.catalog.records import ISO, RecordField, stored_parts
+from lowwater.catalog.types import Type
+from lowwater.catalog.values import format_ip, ip_from_words
+from lowwater.config import Config, section_of
+from lowwater.errors import ConfigError, LakeError, LowwaterError
+from lowwater.instants import SECOND
+from lowwater.lake.ingestion.record_options import record_options
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, standing_for
+from lowwater.lake.ledgers.files import file_of
+from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files, read_packets
+from lowwater.lake.run_inputs import outdated
+from lowwater.plan.context import Links
+from lowwater.plan.definitions import make_context
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.text import nearest
+from lowwater.replay.packets.predicate import Predicate, read_predicate
+from lowwater.replay.row_files import spreadsheet_rows
+from lowwater.storage.paths import local
+
+# Frames read from the capture files themselves, for packets whose bytes the lake did not keep. A file is found by the
+# path in the ledger, and is used only if its SHA-256 is that of the ingest.
+
+SHOWN = 5
+"""Most files that a message names."""
+
+
+class CaptureFrames:
+    """The frames of chosen packets of one capture, read forward once; about one window of the file is in memory.
+
+    Args:
+        path: the capture file.
+        positions: positions of the chosen packets, in any order.
+        kept: options of its ingest, as the ledger stores them.
+    """
+
+    def __init__(self, path: Path, positions: NDArray[np.int64], kept: str | None) -> None:
+        self._path, self._positions, self._kept = path, np.unique(positions), kept
+        self._batches = self._read()
+        self._ahead: dict[int, bytes] = {}
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        # Which packets have a time depends on these; which time does not matter.
+        untimed = 0 if has_times_of_file(self._kept) else None
+        content = ContentOptions(EVERYTHING, untimed=untimed, resolution=resolution_of(self._kept))
+        yield from read(self._path, END_OF_TIME, sha256="-", content=content, columns=["position", FRAME])
+
+    def frame(self, position: int) -> bytes:
+        """Returns the captured bytes of a packet; positions must be asked for nearly in order.
+
+        Raises:
+            LakeError: the file does not hold the record.
+        """
+        while position not in self._ahead:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise LakeError(
+                    f"{self._path}: has no record {position}, which the lake has",
+                    "ingest the capture again",
+                )
+            found = pc.is_in(batch.column("position"), pa.array(self._positions))
+            chosen = batch.filter(found)
+            numbers, frames = (chosen.column(name).to_pylist() for name in ("position", FRAME))
+            self._ahead.update((number, frame or b"") for number, frame in zip(numbers, frames, strict=True))
+        return self._ahead.pop(position)
+
+
+def frame_sources(
+    link: str,
+    captures: Sequence[Capture],
+    wanted: Mapping[str, Sequence[NDArray[np.int64]]],
+    file_of: Callable[[Capture], Path],
+) -> dict[str, CaptureFrames]:
+    """Opens the files of the captures whose frames are wanted.
+
+    Args:
+        link: name of the link.
+        captures: ledger rows of the link.
+        wanted: identity of a capture -> arrays of positions.
+        file_of: the path of the file of a capture.
+
+    Raises:
+        LakeError: the addresses of a capture were replaced, or files are gone or have changed; the message names them.
+    """
+    chosen = [capture for capture in captures if capture.capture in wanted]
+    if any(capture.key for capture in chosen):
+        raise LakeError(
+            f"link {link!r}: its addresses are anonymised, so the bytes of its capture files are not given out",
+            "leave `anonymise` out and ingest the captures again, if the addresses may be seen",
+        )
+    gone = [text for capture in chosen if (text := _fault(capture, file_of(capture)))]
+    if gone:
+        more = f", and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        raise LakeError(
+            f"link {link!r}: the lake kept no bytes of the frames, and their files cannot be read: "
+            f"{', '.join(gone[:SHOWN])}{more}",
+            "bring the files back to their places, or set `payload` and ingest them again",
+        )
+    return {
+        capture.capture: CaptureFrames(file_of(capture), np.concatenate(wanted[capture.capture]), capture.kept)
+        for capture in chosen
+    }
+
+
+def _fault(capture: Capture, path: Path) -> str:
+    """Returns why the file of a capture cannot be used, with its path; empty if it can."""
+    try:
+        if not path.is_file():
+            return f"{path} (is gone)"
+        return "" if digest(path) == capture.file_digest else f"{path} (has changed)"
+    except (OSError, LowwaterError):
+        return f"{path} (cannot be read)"
+
+
+# Packets as a capture. A first pass surveys them, so that a file is only begun if it can be written whole.
+
+ETHERNET = "EN10MB"
+BATCH_BYTES = 32 << 20
+Admitted = Mapping[tuple[str, str], Sequence[NDArray[np.int64]]]
+"""(link, capture) -> arrays of positions."""
+
+
+@dataclass(frozen=True)
+class _LinkPackets:
+    """The packets of one link that a selection reads.
+
+    Attributes:
+        read: its files; the read range is [start, end) of the selection.
+        link_types: capture -> name of its link type.
+        captures: ledger rows of the link.
+        file_of: the path of the file of a capture.
+    """
+
+    read: LinkRead
+    link_types: dict[str, str]
+    captures: Sequence[Capture]
+    file_of: Callable[[Capture], Path]
+
+
+@dataclass
+class Selection:
+    """The packets that a predicate selects, as surveyed in a first pass.
+
+    Attributes:
+        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
+        packets: number of packets.
+        cut: packets of which less is stored than was captured.
+        kept: largest number of bytes stored of a cut packet.
+        interfaces: (link, link type) of the packets, in order of the links.
+        nanoseconds: whether a timestamp is not a whole microsecond.
+        latest: largest timestamp, ns.
+        snaplen: upper limit of the frame length, bytes.
+        absent: (link, capture) -> positions of packets whose frames are read from the capture file.
+    """
+
+    feeds: tuple[_LinkPackets, ...]
+    predicate: Predicate
+    admitted: Admitted | None = None
+    packets: int = 0
+    cut: int = 0
+    kept: int = 0
+    interfaces: list[tuple[str, str]] = field(default_factory=list)
+    nanoseconds: bool = False
+    latest: int = 0
+    snaplen: int = SNAPLEN
+    absent: dict[tuple[str, str], list[NDArray[np.int64]]] = field(default_factory=dict)
+
+    @property
+    def link_types(self) -> list[str]:
+        """The link types, without duplicates."""
+        return list(dict.fromkeys(link_type for _, link_type in self.interfaces))
+
+
+def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str]:
+    """Resolves names of links, sets and captures with interface links; no name stands for all links of packets.
+
+    A link of other records than packets is alone in the list.
+
+    Raises:
+        LakeError: the lake has no captures.
+        ConfigError: a name stands for no link with captures, or there are several links, and one has other records.
+    """
+    ingested = ingested_links(lake)
+    if not ingested:
+        raise LakeError(f"{lake.root}: the lake has no captures", "take some in with `lowwater ingest`")
+    packets = [link for link in ingested if config.link(link).kind == "pcap"]
+    selected: list[str] = []
+    for link in (link for name in names for link in config.sets.get(name, (name,))):
+        matches = standing_for(link, ingested)
+        if not matches:
+            raise ConfigError(f"--link: link {link!r} has no captures in the lake", nearest(link, ingested))
+        selected += matches
+    chosen = list(dict.fromkeys(selected or packets or ingested))
+    others = [link for link in chosen if link not in packets]
+    if others and len(chosen) > 1:
+        raise ConfigError(
+            f"--link: link {others[0]!r} has {config.link(others[0]).kind} records, and they are exported alone",
+            f"name one of them: --link {others[0]}",
+        )
+    return chosen
+
+
+def select(
+    lake: Lake,
+    config: Config,
+    links: Sequence[str],
+    predicate: Predicate,
+    start: int = 0,
+    end: int = END_OF_TIME,
+    progress: Callable[[int], None] = lambda packets: None,
+    admitted: Admitted | None = None,
+) -> Selection:
+    """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
+
+    Args:
+        lake: the open lake.
+        config: settings of the lake.
+        links: names of links with captures, from `exported_links`.
+        predicate: selects the packets.
+        start: first timestamp, ns since the epoch.
+        end: end of the timestamps, ns, exclusive.
+        progress: called with the number of packets so far.
+        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
+
+    Raises:
+        LakeError: frames of some packets are neither stored nor in their files, a link type is unknown, or the lake
+            cannot be read.
+    """
+    captures, files = read_captures(lake, links), PacketFiles.of(lake)
+    feeds = []
+    for link in links:
+        settings = config.link(link)
+        read = packet_files(files, link, captures[link], settings, start, end, end)
+        types = {capture.capture: capture.link_type for capture in captures[link]}
+        feeds.append(_LinkPackets(read, types, captures[link], partial(file_of, lake, settings)))
+    selection = Selection(tuple(feeds), predicate, admitted)
+    for feed in feeds:
+        for capture, interface, batch in _selected(feed, predicate, admitted):
+            _survey(selection, feed.read.link, capture, interface, batch)
+            progress(selection.packets)
+        _sources(selection, feed)  # refuses files that are gone before anything is written
+    if not selection.interfaces:
+        numbered = [(feed.read.link, kind) for feed in feeds for kind in feed.link_types.values() if _numbered(kind)]
+        selection.interfaces = numbered[:1] or [(links[0], ETHERNET)]
+    return selection
+
+
+def _sources(selection: Selection, feed: _LinkPackets) -> dict[str, CaptureFrames]:
+    """Opens the capture files of a link whose frames are not stored."""
+    link = feed.read.link
+    wanted = {capture: positions for (name, capture), positions in selection.absent.items() if name == link}
+    return frame_sources(link, feed.captures, wanted, feed.file_of)
+
+
+def _absent(batch: pa.RecordBatch) -> pa.Array:
+    """Which packets have captured bytes, and no stored frame."""
+    return pc.and_(batch.column(FRAME).is_null(), pc.greater(batch.column("caplen"), 0))
+
+
+def _survey(selection: Selection, link: str, capture: str, link_type: str, batch: pa.RecordBatch) -> None:
+    absent = _absent(batch)
+    if pc.any(absent).as_py():
+        positions = batch.column("position").filter(absent).to_numpy()
+        selection.absent.setdefault((link, capture), []).append(positions)
+    stored = pc.fill_null(pc.cast(pc.binary_length(batch.column(FRAME)), pa.int64()), 0)
+    lengths = pc.if_else(absent, pc.cast(batch.column("caplen"), pa.int64()), stored)
+    cut = pc.less(lengths, batch.column("caplen"))
+    selection.cut += pc.sum(cut).as_py()
+    selection.kept = max(selection.kept, pc.max(lengths.filter(cut)).as_py() or 0)
+    selection.packets += batch.num_rows
+    stamps = batch.column("timestamp").to_numpy()
+    selection.nanoseconds |= bool(np.any(stamps % 1000))
+    selection.latest = max(selection.latest, int(stamps.max()))
+    selection.snaplen = max(selection.snaplen, pc.max(lengths).as_py())
+    if (link, link_type) not in selection.interfaces:
+        if not _numbered(link_type):
+            raise LakeError(
+                f"link {link!r}: the link type of some of its packets is not known: {link_type}",
+                "make each interface of its captures a link of its own, and ingest them again",
+            )
+        selection.interfaces.append((link, link_type))
+
+
+def require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
+    """Refuses packets whose captured bytes are not stored.
+
+    Raises:
+        LakeError: a packet has captured bytes, and the lake none of them.
+    """
+    if pc.any(_absent(batch)).as_py():
+        raise LakeError(
+            f"link {link!r}: the lake stores no bytes of the frames {packets}",
+            f"set `payload` in {section_of(link.partition('/')[0])} to the bytes of each payload to keep, and ingest "
+            "its captures again",
+        )
+
+
+def _selected(
+    feed: _LinkPackets, predicate: Predicate, admitted: Admitted | None
+) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+    """Yields (capture, link type, selected packets) in the order of the link; no batch is empty."""
+    read = feed.read
+    test = predicate.test(read.link)
+    low, high = max(read.read_from, read.since), min(read.end, read.until)
+    names = list(dict.fromkeys(["arrival", "timestamp", "position", "len", "caplen", FRAME, *predicate.columns]))
+    for capture in read.captures:
+        for path in (file.path for file in capture.files):
+            try:
+                for batch in _batches(path, capture, names, low, high):
+                    if predicate.reads_payload:
+                        require_frames(batch, read.link, "whose payload the condition asks for")
+                    chosen = batch.filter(pa.array(test(batch)))
+                    if admitted is not None:
+                        positions = admitted.get((read.link, capture.capture), [])
+                        inside = pa.chunked_array(positions, pa.int64()).combine_chunks()
+                        chosen = chosen.filter(pc.is_in(chosen.column("position"), inside))
+                    if chosen.num_rows:
+                        yield capture.capture, feed.link_types[capture.capture], chosen
+            except OSError as error:
+                raise LakeError(
+                    f"{path}: packets of link {read.link!r} cannot be read: {error.strerror or error}",
+                    "if the capture was ingested anew meanwhile, export again",
+                ) from error
+
+
+def _batches(path: PurePath, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
+    """Reads the packets of a file within [low, high), ns, with absolute arrivals; a missing column is NULL."""
+    with pq.ParquetFile(local(path)) as file:
+        stored = file.schema_arrow.names
+        for group in range(file.num_row_groups):
+            if not _meets(file.metadata.row_group(group), stored, low, high):
+                continue
+            rows = _rows_at_once(file.metadata.row_group(group), stored)
+            for batch in file.iter_batches(
+                rows, [group], [name for name in names if name in stored], use_threads=False
+            ):
+                columns = [_column(batch, name) for name in names]
+                columns[0] = pc.max_element_wise(columns[0], pa.scalar(capture.clock, pa.int64()))
+                whole = pa.RecordBatch.from_arrays(columns, names)
+                stamps = whole.column("timestamp")
+                inside = whole.filter(pc.and_(pc.greater_equal(stamps, low), pc.less(stamps, high)))
+                if inside.num_rows:
+                    yield inside
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    if name in batch.schema.names:
+        return batch.column(name)
+    return pa.nulls(batch.num_rows, READABLE.field(name).type)
+
+
+def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) -> bool:
+    bounds = group.column(names.index("timestamp")).statistics
+    return bounds is None or not bounds.has_min_max or (bounds.min < high and bounds.max >= low)
+
+
+def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
+    """The number of rows whose frames take about 32 MiB."""
+    size = int(group.column(names.index(FRAME)).total_uncompressed_size) if FRAME in names else 0
+    return max(256, min(65_536, BATCH_BYTES * int(group.num_rows) // max(size, 1)))
+
+
+def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
+    """Writes the selected packets as a capture; several links are merged by (arrival, link).
+
+    Args:
+        selection: result of `select`.
+        form: `pcap` or `pcapng`.
+        write: called with the next bytes.
+
+    Raises:
+        ConfigError: the format cannot hold the packets.
+    """
+    numbers = {link_type: _number(link_type) for link_type in selection.link_types}
+    if form == "pcapng":
+        for kind, number in numbers.items():
+            if number >= PCAPNG_LINK_TYPES:
+                raise ConfigError(f"a pcapng cannot say the link type {kind}", "give --format pcap")
+        interfaces = [WrittenInterface(link, numbers[kind]) for link, kind in selection.interfaces]
+        write(pcapng_header(interfaces, selection.snaplen))
+        for _, _, interface, stamp, wire, frame in _merged(selection):
+            write(pcapng_record(interface, stamp, wire, frame))
+        return
+    _check_pcap(selection)
+    nanoseconds = selection.nanoseconds
+    write(pcap_header(numbers[selection.link_types[0]], nanoseconds, selection.snaplen))
+    for _, _, _, stamp, wire, frame in _merged(selection):
+        write(pcap_record(stamp, wire, frame, nanoseconds))
+
+
+def _check_pcap(selection: Selection) -> None:
+    if len(selection.link_types) > 1:
+        kinds = ", ".join(sorted(f"{link} has {kind}" for link, kind in selection.interfaces))
+        raise ConfigError(f"a pcap has one link type, and {kinds}", "give --format pcapng, or one --link")
+    if selection.latest >= PCAP_SECONDS * SECOND:
+        raise ConfigError("a pcap cannot say the time of packets after 2106", "give --format pcapng")
+
+
+def _numbered(link_type: str) -> bool:
+    """Whether a text is a single link type, by name or number."""
+    return link_type in LINK_NUMBERS or link_type.isdecimal()
+
+
+def _number(link_type: str) -> int:
+    return LINK_NUMBERS[link_type] if link_type in LINK_NUMBERS else int(link_type)
+
+
+Row = tuple[int, int, int, int, int, bytes]
+"""Arrival (ns), number of the link, interface, timestamp (ns), length on the wire, stored part of the frame."""
+
+
+def _merged(selection: Selection) -> Iterator[Row]:
+    feeds = [_rows(selection, place) for place in range(len(selection.feeds))]
+    return feeds[0] if len(feeds) == 1 else heapq.merge(*feeds, key=lambda row: row[:2])
+
+
+def _rows(selection: Selection, place: int) -> Iterator[Row]:
+    feed = selection.feeds[place]
+    sources = _sources(selection, feed)
+    for capture, link_type, batch in _selected(feed, selection.predicate, selection.admitted):
+        interface = selection.interfaces.index((feed.read.link, link_type))
+        columns = [batch.column(name).to_pylist() for name in ("arrival", "timestamp", "len", FRAME)]
+        absent, positions = _absent(batch).to_pylist(), batch.column("position").to_pylist()
+        for at, (arrival, stamp, wire, frame) in enumerate(zip(*columns, strict=True)):
+            whole = sources[capture].frame(positions[at]) if absent[at] else frame or b""
+            yield arrival, place, interface, stamp, wire, whole
+
+
+# Records that are no packets as CSV, JSON lines or parquet. The file has the fields of the protocol under their
+# names. A time in text is written with the digits that the record had where it is the clock, else in whole units.
+
+EXPORT_FORMATS = ("csv", "json", "parquet")
+GROUP_ROWS = 1 << 17
+"""Rows of a row group of an exported parquet file."""
+
+_ISO, _SECONDS = pa.timestamp("ns", "UTC"), pa.decimal128(28, 9)
+_BILLIONTH = Decimal("0.000000001")
+_ARROW = {Type.BOOL: pa.bool_(), Type.INT: pa.int64(), Type.FLOAT: pa.float64(), Type.STRING: pa.string()}
+
+
+@dataclass(frozen=True)
+class RecordSelection:
+    """The records of a link in a range that a predicate selects.
+
+    Attributes:
+        lake: the open lake.
+        config: its settings.
+        link: the link.
+        options: how its records are read.
+        predicate: selects the records.
+        start: first timestamp, ns.
+        end: end of the timestamps, ns, exclusive.
+    """
+
+    lake: Lake
+    config: Config
+    link: str
+    options: TableOptions
+    predicate: Predicate
+    start: int
+    end: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the exported records."""
+        return pa.schema([pa.field(field.name, _exported_type(field)) for field in self.options.layout.fields])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields the selected records in the order of the link; no batch is empty.
+
+        Raises:
+            LakeError: files must be ingested again, or cannot be read.
+        """
+        settings, layout = self.config.link(self.link), self.options.layout
+        captures = read_captures(self.lake, [self.link])[self.link]
+        late = outdated(captures, settings, READER_VERSION, self.start, self.end, self.options)
+        if late:
+            raise LakeError(late[0].removesuffix(": ingest it again"), "ingest it again")
+        parts = [part for field in layout.fields for part in stored_parts(field.stored)]
+        columns = list(dict.fromkeys([*parts, *(name for name in self.predicate.columns if name != "timestamp")]))
+        read = read_packets(self.lake, self.link, captures, settings, self.start, self.start, self.end, columns)
+        test = self.predicate.test(self.link)
+        for batch in read:
+            stamps = batch.column("timestamp")
+            inside = batch.filter(pc.and_(pc.greater_equal(stamps, self.start), pc.less(stamps, self.end)))
+            chosen = inside.filter(pa.array(test(inside))) if inside.num_rows else inside
+            if chosen.num_rows:
+                values = [_exported(chosen, field, field.stored == layout.clock) for field in layout.fields]
+                yield pa.RecordBatch.from_arrays(values, schema=self.schema)
+
+
+def select_records(lake: Lake, config: Config, link: str, where: str | None, start: int, end: int) -> RecordSelection:
+    """Finds how the records of a link are read, and binds the condition.
+
+    Args:
+        lake: the open lake.
+        config: its settings.
+        link: a link of records that are no packets.
+        where: a GSQL condition over the fields of its protocol; None for every record.
+        start: first timestamp, ns since the epoch.
+        end: end of the timestamps, ns, exclusive.
+
+    Raises:
+        ConfigError: the settings do not name the protocol of the link.
+        QueryError: the condition is wrong.
+    """
+    options = record_options(config, link)
+    assert options is not None, "the caller asks for links of records"
+    context = make_context(Links(), [*config.link_schemas])
+    predicate = read_predicate(where, options.layout.protocol, context, options.kind)
+    return RecordSelection(lake, config, link, options, predicate, start, end)
+
+
+def write_records(
+    selection: RecordSelection,
+    form: str,
+    out: IO[bytes],
+    progress: Callable[[int], None] = lambda records: None,
+    spreadsheet: bool = False,
+) -> int:
+    """Writes the selected records. Returns their number.
+
+    Args:
+        selection: result of `select_records`.
+        form: one of FORMATS.
+        out: the file, opened for bytes.
+        progress: called with the number of records so far.
+        spreadsheet: whether texts are changed that a spreadsheet would take for formulas.
+
+    Raises:
+        LakeError: files must be ingested again, or cannot be read.
+        OSError: the file cannot be written.
+    """
+    schema, batches = selection.schema, selection.batches()
+    if spreadsheet:
+        schema = spreadsheet_rows(pa.RecordBatch.from_pylist([], schema)).schema
+        batches = map(spreadsheet_rows, batches)
+    write, close = _writer(schema, form, out)
+    count = 0
+    for batch in batches:
+        write(batch)
+        count += batch.num_rows
+        progress(count)
+    close()
+    return count
+
+
+def _writer(schema: pa.Schema, form: str, out: IO[bytes]) -> tuple[Callable[[pa.RecordBatch], Any], Callable[[], Any]]:
+    if form == "csv":
+        # Quotes around every text: an empty one is not NULL.
+        csv = pcsv.CSVWriter(out, schema)
+        return csv.write_batch, csv.close
+    if form == "parquet":
+        parquet = pq.ParquetWriter(out, schema, compression="zstd")
+        return lambda batch: parquet.write_batch(batch, row_group_size=GROUP_ROWS), parquet.close
+    return lambda batch: out.writelines(_json_lines(batch)), lambda: None
+
+
+def _json_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
+    names = [json.dumps(name) for name in batch.schema.names]
+    columns = [_json_values(column) for column in batch.columns]
+    for row in zip(*columns, strict=True):
+        yield ("{" + ", ".join(f"{name}: {value}" for name, value in zip(names, row, strict=True)) + "}\n").encode()
+
+
+def _json_values(column: pa.Array) -> list[str]:
+    """Returns the values as JSON: times as texts in ISO 8601, or as numbers with all digits."""
+    if column.type == _ISO:
+        return [json.dumps(value) for value in column.cast(pa.string()).to_pylist()]
+    if column.type == _SECONDS:
+        return ["null" if value is None else str(value) for value in column.to_pylist()]
+    return [json.dumps(value) for value in column.to_pylist()]
+
+
+def _exported_type(field: RecordField) -> pa.DataType:
+    if field.form:
+        return _ISO if field.form == ISO else _SECONDS
+    return _ARROW.get(field.type, pa.string())
+
+
+def _exported(batch: pa.RecordBatch, field: RecordField, clock: bool) -> pa.Array:
+    parts = [batch.column(name) for name in stored_parts(field.stored)]
+    if field.type is Type.IP:
+        return _addresses(*parts)
+    if not field.form:
+        return parts[0]
+    instants = batch.column("timestamp") if clock else pc.multiply(parts[0], pa.scalar(field.unit, pa.int64()))
+    if field.form == ISO:
+        return instants.cast(_ISO)
+    return pc.multiply(instants.cast(pa.decimal128(19, 0)), pa.scalar(_BILLIONTH)).cast(_SECONDS)
+
+
+def _addresses(version: pa.Array, high: pa.Array, low: pa.Array) -> pa.Array:
+    texts: dict[tuple[int, int, int], str] = {}
+    values: list[str | None] = []
+    for words in zip(version.to_pylist(), high.to_pylist(), low.to_pylist(), strict=True):
+        if words[0] is None:
+            values.append(None)
+            continue
+        if words not in texts:
+            texts[words] = format_ip(ip_from_words(*words))
+        values.append(texts[words])
+    return pa.array(values, pa.string())

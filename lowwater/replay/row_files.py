@@ -1,0 +1,202 @@
+"""Writes the rows of a query as CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from lowwater.columns.files import instants_of, published_columns
+from lowwater.errors import LowwaterError
+from lowwater.instants import format_instant
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.instant_columns import is_instant
+from lowwater.plan.properties.schemas import published_schema, visible_schema
+from lowwater.terminal import shown
+
+# Integers are plain, floats have 17 significant digits, booleans are true or false, addresses are texts, and NULL is
+# an empty field. Rows are sorted by all columns, NULL last, so that equal results give equal files.
+
+FORMATS = ("csv", "json", "parquet")
+
+
+def published_rows(rows: pa.Table, fields: Sequence[Field], instants: bool = False) -> pa.Table:
+    """Converts rows of a stream to published types: addresses as texts, without control columns.
+
+    Args:
+        rows: at least the columns of `fields`, in stream types.
+        fields: columns of the query, in order.
+        instants: whether to add the instants of temporal columns.
+    """
+    columns = published_columns(rows, fields)
+    if not instants:
+        return pa.table(columns, schema=published_schema(fields))
+    return pa.table([*columns, *instants_of(rows, fields)], schema=visible_schema(fields))
+
+
+def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Converts instants to ISO 8601 with as many digits as they need; other columns stay.
+
+    Example:
+        >>> times = pa.array([1_767_225_600_000_000, 1_500_000, None]).cast(pa.timestamp("us", tz="UTC"))
+        >>> with_texts(pa.record_batch({"tb_start": times})).column(0).to_pylist()
+        ['2026-01-01T00:00:00Z', '1970-01-01T00:00:01.5Z', None]
+    """
+    columns = [_text(column) if is_instant(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _text(column: pa.Array) -> pa.Array:
+    distinct = column.dictionary_encode()
+    numbers = distinct.dictionary.cast(pa.int64()).to_pylist()
+    texts = pa.array([format_instant(number * 1000) for number in numbers], pa.string())
+    return pa.DictionaryArray.from_arrays(distinct.indices, texts).dictionary_decode()
+
+
+def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """Sorts rows by all columns of the query: by value (an address by its bytes), NULL last."""
+    if rows.num_rows == 0 or not fields:
+        return rows
+    keys = [(f.name, "ascending", "at_end") for f in fields]
+    return rows.take(pc.sort_indices(rows, sort_keys=keys))
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""A spreadsheet evaluates texts that begin with these characters."""
+
+
+def spreadsheet_cell(value: object) -> object:
+    r"""A value that a spreadsheet takes as it is: of a text no formula, and control characters as escapes.
+
+    Example:
+        >>> spreadsheet_cell("=1+1"), spreadsheet_cell("a\x1bb"), spreadsheet_cell(-1)
+        ("'=1+1", 'a\\u001bb', -1)
+    """
+    if not isinstance(value, str):
+        return value
+    # Texts from packets may contain line feeds, which would end a row for line-based readers.
+    text = shown(value).replace("\n", "\\n").replace("\t", "\\t")
+    return f"'{text}" if value.startswith(FORMULA) else text
+
+
+def write_rows(
+    rows: pa.Table, fields: Sequence[Field], path: Path, kind: str, spreadsheet: bool = False, instants: bool = False
+) -> None:
+    """Writes one query's rows to a file.
+
+    Args:
+        rows: at least the columns of `fields`, in stream types.
+        fields: columns of the query, in order.
+        path: path of the file, in an existing folder.
+        kind: one of FORMATS.
+        spreadsheet: see `write_csv`; other formats ignore it.
+        instants: whether to add the instants of temporal columns: as timestamps in parquet, else as ISO 8601.
+
+    Raises:
+        LowwaterError: the folder cannot be written, or the format is unknown.
+    """
+    if kind not in FORMATS:
+        raise LowwaterError(f"--format {kind} is not one of {', '.join(FORMATS)}")
+    table = published_rows(sort_rows(rows, fields), fields, instants)
+    try:
+        if kind == "parquet":
+            pyarrow.parquet.write_table(table, path)
+        elif kind == "json":
+            with path.open("w", encoding="utf-8") as out:
+                for batch in map(with_texts, table.to_batches(max_chunksize=65_536)):
+                    out.writelines(json.dumps(row) + "\n" for row in batch.to_pylist())
+        else:
+            write_csv(table, path, spreadsheet)
+    except OSError as error:
+        raise LowwaterError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
+    """Writes a table as CSV: a header row, then rows; the module describes the format of values.
+
+    Args:
+        table: table to write.
+        path: path of the file.
+        spreadsheet: whether texts are made safe for a spreadsheet, which evaluates texts that look like formulas.
+    """
+    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
+    with path.open("wb") as out:
+        out.write(_lines([map(spreadsheet_cell, table.column_names) if spreadsheet else table.column_names]))
+        for batch in map(with_texts, table.to_batches(max_chunksize=65_536)):
+            if not spreadsheet and _plain(batch):
+                pyarrow.csv.write_csv(_with_digits(batch), out, options)
+                continue
+            columns = (csv_values(column) for column in batch.columns)
+            if spreadsheet:
+                columns = (_harmless(column, values) for column, values in zip(batch.columns, columns, strict=True))
+            out.write(_lines(zip(*columns, strict=True)))
+
+
+def spreadsheet_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with texts and names of columns that no spreadsheet takes for formulas."""
+    columns = [
+        pa.array(_harmless(column, column.to_pylist()), pa.string()) if _is_text(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=[str(spreadsheet_cell(name)) for name in batch.schema.names])
+
+
+def _lines(rows: Iterable[Iterable[object]]) -> bytes:
+    """Formats rows as lines of CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8")
+
+
+def _plain(batch: pa.RecordBatch) -> bool:
+    """Whether no value needs quotes, so that Arrow can write the batch, five times as fast as Python.
+
+    A single empty value needs quotes: the row would be an empty line.
+    """
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
+    return batch.num_columns > 1 and all(
+        any(is_kind(column.type) for is_kind in kinds)
+        and not (
+            pa.types.is_string(column.type)
+            and pc.any(pc.match_substring_regex(column, '[",\r\n]'), min_count=0).as_py()
+        )
+        for column in batch.columns
+    )
+
+
+def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Converts floats to their texts in CSV; Arrow would write fewer digits."""
+    columns = [
+        pa.array(csv_values(column), pa.string()) if pa.types.is_floating(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _harmless(column: pa.Array, values: list[object]) -> list[object]:
+    # Numbers are texts here too, and a minus sign before a number is no formula.
+    return [spreadsheet_cell(value) for value in values] if _is_text(column.type) else values
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether values are texts, however a file that another program wrote holds them."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def csv_values(column: pa.Array) -> list[object]:
+    """The values of a column as written to CSV; None for NULL."""
+    if pa.types.is_floating(column.type):
+        return [None if v is None else format(v, ".17g") for v in column.to_pylist()]
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.string())
+    values: list[object] = column.to_pylist()
+    return values

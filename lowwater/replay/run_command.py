@@ -1,0 +1,686 @@
+"""`lowwater run`: reads captures and writes one file for each output query, through a temporary lake."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import count as from_on
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+
+from lowwater.capture.tables.reader import TaskMap
+from lowwater.catalog import reserved_names as reserved
+from lowwater.catalog.packets import FRAME, HEAD
+from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.time import ticks_up_to
+from lowwater.config import Config
+from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_query
+from lowwater.high.process import InProcess
+from lowwater.high.runner import Runner
+from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.lake.ingestion.batch import IngestResult
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.record_options import planned_options, planned_skews
+from lowwater.lake.layout import MALFORMED, VIOLATIONS, Lake, open_lake
+from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
+from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_ranges
+from lowwater.lake.packets import PacketFiles, read_packets
+from lowwater.lake.results.streams import keep_state
+from lowwater.lake.tables import read_rows
+from lowwater.link_names import family_of
+from lowwater.low import LowSettings, Policy
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.schemas import stream_schema, value_schema
+from lowwater.plan.properties.state import reached
+from lowwater.plan.queryset import Plan, QueryPlan, source_links
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary
+from lowwater.replay.checks import REFERENCE, applications_of, optional_columns, unkept_notes
+from lowwater.replay.progress import Progress
+from lowwater.replay.row_files import write_csv, write_rows
+from lowwater.replay.stages.engines import (
+    LowInputs,
+    LowResult,
+    high_stage,
+    last_instant,
+    low_stage,
+    reference_stage,
+    state_folders,
+)
+from lowwater.tempfolders import make_folder, remove_folder
+
+# Malformed records of links that are no packets: file, line, offset and reason.
+
+COLUMNS = pa.schema(
+    [
+        pa.field("link", pa.string()),
+        pa.field("path", pa.string()),
+        pa.field("line", pa.int64()),
+        pa.field("offset", pa.int64()),
+        pa.field("length", pa.int64()),
+        pa.field("reason", pa.string()),
+        pa.field("arrival", pa.int64()),
+    ]
+)
+
+
+def malformed_rows(lake: Lake, links: Sequence[str], captures: Mapping[str, Sequence[Capture]]) -> pa.Table:
+    """Reads the malformed records of some links, ordered by link, path and offset.
+
+    Args:
+        lake: the lake of the run.
+        links: names of the links.
+        captures: link -> its captures.
+    """
+    rows = read_rows(lake.malformed, MALFORMED, pads.field("link").isin(pa.array(links, pa.string())))
+    paths = {(row.link, row.attempt): row.path for link in links for row in captures[link]}
+    named = zip(rows.column("link").to_pylist(), rows.column("attempt").to_pylist(), strict=True)
+    table = rows.append_column("path", pa.array([paths[key] for key in named], pa.string()))
+    order = [("link", "ascending"), ("path", "ascending"), ("offset", "ascending")]
+    return table.select(COLUMNS.names).cast(COLUMNS).sort_by(order)
+
+
+# Traces of heartbeats (`--traces`): the promises of every node, with the newest heartbeat of the sources at that
+# time. Over a lake, the review pages draw the same from `lfta/` and `streams/` (000, section 6.2).
+
+Numbers = npt.NDArray[np.int64]
+NO_TICK = -1
+
+TRACES = pa.schema(
+    [
+        pa.field("trace", pa.int64()),  # newest tick of an LFTA that a query had seen, ns; the own one of an LFTA
+        pa.field("level", pa.string()),  # lfta or query
+        pa.field("producer", pa.string()),
+        pa.field("link", pa.string()),  # of an LFTA
+        pa.field("tick", pa.int64()),  # when the node said it, ns of the replay's clock; `until` the last of a lull
+        pa.field("until", pa.int64()),
+        pa.field("period", pa.int64()),  # between the ticks of a lull
+        pa.field("promise", pa.int64()),  # at `tick`
+        pa.field("lag", pa.int64()),  # of the promise behind the tick, ns; the last promise, of the end, has none
+    ]
+)
+PUNCTUATION_COLUMNS = {"tick": "_tick", "until": "_until", "period": "_period", "promise": "_last"}
+
+
+def traces(
+    lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]]
+) -> pa.Table:
+    """Builds the heartbeats of one interval in order of ticks, LFTAs before their readers.
+
+    Args:
+        lftas: (LFTA, link) -> files of its stream.
+        queries: query -> (LFTAs that it reads, files of its stream).
+    """
+    heartbeats = {key: _punctuation(files) for key, files in lftas.items()}
+    tables = [_trace_rows(rows, rows["tick"], "lfta", name, link) for (name, link), rows in heartbeats.items()]
+    for name, (sources, files) in queries.items():
+        rows, read = _punctuation(files), set(sources)
+        newest_ticks = [_newest(heard, rows["tick"]) for (lfta, _), heard in heartbeats.items() if lfta in read]
+        newest = np.maximum.reduce([np.full(len(rows["tick"]), NO_TICK), *newest_ticks])
+        tables.append(_trace_rows(rows, pa.array(newest, mask=newest == NO_TICK), "query", name, ""))
+    order = [(name, "ascending") for name in ("tick", "level", "producer", "link")]
+    return pa.concat_tables([TRACES.empty_table(), *tables]).sort_by(order)
+
+
+def _newest(heard: Mapping[str, Numbers], at: Numbers) -> Numbers:
+    """The newest tick of some heartbeats at some instants; NONE before the first."""
+    place = np.searchsorted(heard["tick"], at, side="right") - 1
+    if not len(heard["tick"]):
+        return np.full(len(at), NO_TICK)
+    tick, until, period = (heard[name][np.maximum(place, 0)] for name in ("tick", "until", "period"))
+    ticks: Numbers = np.where(place < 0, NO_TICK, ticks_up_to(at, tick, until, period))
+    return ticks
+
+
+def _punctuation(files: Sequence[str]) -> dict[str, Numbers]:
+    filters = [("_kind", "=", PUNCTUATION)]
+    tables = [pq.read_table(Path(file), columns=list(PUNCTUATION_COLUMNS.values()), filters=filters) for file in files]
+    schema = pa.schema([(name, pa.int64()) for name in PUNCTUATION_COLUMNS.values()])
+    rows = pa.concat_tables([schema.empty_table(), *(table.select(schema.names).cast(schema) for table in tables)])
+    return {name: rows.column(column).to_numpy() for name, column in PUNCTUATION_COLUMNS.items()}
+
+
+def _trace_rows(rows: Mapping[str, Numbers], trace: object, level: str, producer: str, link: str) -> pa.Table:
+    size = len(rows["tick"])
+    texts = {"level": level, "producer": producer, "link": link}
+    columns = {"trace": trace, **rows, "lag": np.maximum(rows["tick"] - rows["promise"], 0)}
+    columns |= {name: pa.array([text] * size, pa.string()) for name, text in texts.items()}
+    return pa.table([pa.array(columns[f.name], f.type) for f in TRACES], schema=TRACES)
+
+
+# The stages are the same as in a scheduled run; writing files replaces audit and publishing.
+
+MOST_INTERVALS = 100_000
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The options of `lowwater run`.
+
+    Attributes:
+        plan: plan of the queries.
+        replan: plans the queries again once the interfaces of captures are known: link -> its interfaces; None to keep
+            the plan.
+        config: settings of the links.
+        captures: (link, file) of each capture.
+        out: folder for the results.
+        form: csv, json or parquet.
+        period: heartbeat period, ns.
+        policy: heartbeat policy.
+        engine: `reference` for the reference engine, the oracle of tests and experiments.
+        interval: length of the intervals, ns; None for one interval over everything.
+        order: seed of a random order of intervals, which then pass no state; for tests.
+        low: settings of the low level other than the defaults; for tests.
+        high: settings of the high level other than the defaults; for tests.
+        traces: whether to write heartbeats.csv with the promises of every node.
+        spreadsheet: whether texts in CSV are made safe for a spreadsheet.
+        instants: whether the instants of temporal columns are written behind the columns of the query.
+    """
+
+    plan: Plan
+    config: Config
+    captures: Sequence[tuple[str, Path]]
+    out: Path
+    form: str = "csv"
+    period: int = 1_000_000_000
+    policy: Policy = Policy.PERIODIC
+    engine: str = "process"
+    interval: int | None = None
+    order: int | None = None
+    low: dict[str, Any] = field(default_factory=dict)
+    high: dict[str, Any] = field(default_factory=dict)
+    replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
+    traces: bool = False
+    spreadsheet: bool = False
+    instants: bool = False
+
+
+@dataclass
+class RunResults:
+    """The results of all intervals.
+
+    Attributes:
+        rows: query -> rows of each interval with `_last` and `_tick`.
+        punctuation: query -> number of punctuation rows.
+        violations: late packets of each link.
+        accounts: accounts of all records read.
+        notes: notes for the user, without duplicates.
+        states: query -> state of its last interval.
+        latest: link -> largest lateness of its packets, ns.
+        malformed: malformed records of the links whose records are no packets; None without such links.
+        failures: query -> its error; these queries have no result.
+    """
+
+    rows: dict[str, list[pa.Table]]
+    punctuation: dict[str, int]
+    violations: list[pa.Table] = field(default_factory=list)
+    accounts: Accounts = field(default_factory=Accounts)
+    notes: dict[str, None] = field(default_factory=dict)
+    states: dict[str, str | None] = field(default_factory=dict)
+    traces: list[pa.Table] = field(default_factory=list)
+    latest: dict[str, int] = field(default_factory=dict)
+    malformed: pa.Table | None = None
+    failures: dict[str, LowwaterError] = field(default_factory=dict)
+
+
+def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
+    """Runs the queries and writes the results.
+
+    Args:
+        request: options of the run.
+        progress: reports the stages.
+        runner: does the work; None for this process.
+
+    Returns:
+        The summary, as written to `summary.json`.
+
+    Raises:
+        ConfigError: a link that a query reads has no capture.
+        LowwaterError: a capture or the output folder cannot be used.
+        LawError: a record is in no account.
+        PartialError: some queries fail, whatever the cause; the results of the others are written.
+        LowwaterError: every query fails, so nothing is written.
+    """
+    _require_captures(request)
+    made = not request.out.exists()
+    try:
+        request.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LowwaterError(f"--out {request.out} cannot be made: {error.strerror}") from None
+    folder = make_folder("lowwater-run-")
+    try:
+        lake = open_lake(folder / "lake")
+        runner = None if request.engine == REFERENCE else runner or InProcess(request.config.replay.threads)
+        if runner is not None:
+            runner.begin()
+        captures, notes = _ingest(request, lake, progress)
+        request = _planned_anew(request, captures)
+        run_results = run_intervals(request, lake, captures, folder, progress, runner)
+        run_results.notes.update(dict.fromkeys(notes))
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                request.out.rmdir()
+        raise
+    finally:
+        remove_folder(folder)
+    kept = _keeping_what_is_read(request, request.plan.links)
+    run_results.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
+    for link, rows in captures.items():
+        fields = fields_read(request.plan.lftas, link)
+        run_results.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
+    for note in run_results.notes:
+        progress.say(note)
+    engine = REFERENCE if runner is None else runner.name
+    summary = _write(request, run_results, captures, engine, progress)
+    if run_results.failures:
+        hint = f"the results of the other queries are in {request.out}"
+        raise PartialError(_told(run_results), "; ".join([*_hints(run_results), hint]), summary)
+    return summary
+
+
+def _told(run_results: RunResults) -> str:
+    return "\n".join(error.message for error in run_results.failures.values())
+
+
+def _hints(run_results: RunResults) -> list[str]:
+    return list(dict.fromkeys(error.hint for error in run_results.failures.values() if error.hint))
+
+
+def _require_captures(request: RunRequest) -> None:
+    """Checks that every link of a query has a capture, or is an interface of a link with one."""
+    links_with_captures = {name for name, _ in request.captures}
+    missing = [name for name in request.plan.links if not {name, name.partition("/")[0]} & links_with_captures]
+    if missing:
+        options = " ".join(f"--capture {name}=FILE" for name in missing)
+        message = f"no capture of {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"give {options}, or name other links in FROM")
+
+
+def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[str, Captures], list[str]]:
+    """Ingests the captures. Returns them, and the doubts about their times."""
+    links = sorted({link for link, _ in request.captures})
+    config = _keeping_what_is_read(request, links)
+    tables = {link: planned_options(config, request.plan, link) for link in links}
+    notes: list[str] = []
+    for link in links:
+        planned_skews(config, request.plan, link)  # its errors come before anything starts
+    with progress.stage(
+        "ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"
+    ) as tell:
+        for link in links:
+            if tables[link] is None and config.link(link).kind != "pcap":
+                continue  # no query says what its records are
+            files = [path for name, path in request.captures if name == link]
+            results = ingest(lake, link, files, config, records=tables[link], tell=tell)
+            _refuse_same_content(link, results)
+            notes += [f"{result.path}: {result.doubt}" for result in results if result.doubt]
+    return read_captures(lake, ingested_links(lake)), notes
+
+
+def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
+    """Refuses two files of a link with the same packets: they are one capture (T1)."""
+    paths: dict[str, Path] = {}
+    for ingested_file in ingested:
+        if not any(row.packets for row in ingested_file.captures):
+            continue
+        first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
+        if first != ingested_file.path:
+            message = (
+                f"--capture {link}={ingested_file.path}: has the same records as {first}, "
+                "and a link reads a capture once"
+            )
+            raise ConfigError(message, "leave one of them out, or give it to another link")
+
+
+def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
+    """Extends the settings so that every column that queries read is stored: the lake is temporary.
+
+    A link keeps its own payload setting, and an anonymised link stores no more.
+    """
+    read = optional_columns(request.plan.lftas)
+    sections = dict(request.config.links)
+    for name in links:
+        link = request.config.link(name)
+        if read and link.kind == "pcap" and link.anonymise is None:
+            payload = "all" if link.payload is None and FRAME in read else link.payload
+            applications = tuple(sorted({*link.applications, *applications_of(read)}))
+            retained = {"payload": payload, "applications": applications, "sampling": link.sampling or HEAD in read}
+            sections[name] = link.model_copy(update=retained)
+    return request.config.model_copy(update={"links": sections}) if read else request.config
+
+
+def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]) -> RunRequest:
+    """Replaces links by their interfaces (T1) and plans the queries again."""
+    interfaces = interface_links(captures)
+    if interfaces and request.replan is not None:
+        request = replace(request, plan=request.replan(interfaces))
+    missing = [name for name in request.plan.links if name not in captures]
+    if missing:
+        message = f"no capture has {', '.join(missing)}, which a query reads"
+        raise ConfigError(message, f"there are: {', '.join(captures)}")
+    return request
+
+
+def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -> list[tuple[int, int]]:
+    """The intervals that can own a row (I3); intervals without packets that reach them are left out."""
+    length = request.interval
+    if length is None:
+        return [(0, END_OF_TIME)]
+    files = PacketFiles.of(lake)
+    ranges = [
+        each
+        for name in request.plan.links
+        for each in record_ranges(files, name, captures.get(name, Captures()), request.config.link(name).longest_skew)
+    ]
+    if not ranges:
+        return []
+    spans = _spans(request, ranges)
+    chosen = _numbers(spans, length)
+    if (number := _count(chosen)) > MOST_INTERVALS:
+        first = next(
+            candidate
+            for candidate in _lengths()
+            if candidate > length and _count(_numbers(spans, candidate)) <= MOST_INTERVALS
+        )
+        raise ConfigError(
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {MOST_INTERVALS:,}",
+            f"write --interval {format_duration(first)} or a longer one",
+        )
+    return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]
+
+
+def _numbers(spans: Sequence[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    """The numbers of the intervals of a length (ns) that overlap a span, as disjoint ranges with both ends included."""
+    chosen: list[tuple[int, int]] = []
+    for lo, hi in sorted((lo // length, hi // length) for lo, hi in spans):
+        if chosen and lo <= chosen[-1][1] + 1:
+            chosen[-1] = chosen[-1][0], max(hi, chosen[-1][1])
+        else:
+            chosen.append((lo, hi))
+    return chosen
+
+
+def _count(chosen: Sequence[tuple[int, int]]) -> int:
+    return sum(hi - lo + 1 for lo, hi in chosen)
+
+
+def _lengths() -> Iterator[int]:
+    """Yields usual interval lengths (ns), ascending: 1, 2 and 5 times powers of ten, then minutes, hours, days."""
+    digits = (1, 2, 5)
+    yield from (digit * 10**power for power in range(10) for digit in digits)
+    yield from (10 * SECOND, 20 * SECOND, 30 * SECOND)
+    yield from (minutes * 60 * SECOND for minutes in (1, 2, 5, 10, 15, 30))
+    yield from (hours * HOUR for hours in (1, 2, 3, 6, 12))
+    yield from (days * 24 * HOUR for days in from_on(1))
+
+
+def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans of instants, ends included, in which records count or rows become final; they may overlap.
+
+    Args:
+        request: options of the run.
+        ranges: ranges of time with records, ns, ends included.
+    """
+    spans: set[tuple[int, int]] = set()
+    for query in request.plan.queries:
+        for first, latest in dict.fromkeys(ranges):
+            ranges_reached = None if request.traces else reached(query.logical, first, latest)
+            if ranges_reached is None:
+                earliest, last = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+                return [(earliest, max(last_instant(request.config, query, last) for query in request.plan.queries))]
+            spans.update((lo, min(hi, END_OF_TIME - 1)) for lo, hi in ranges_reached)
+    return list(spans)
+
+
+def _end(link: str, captures: Mapping[str, Captures]) -> int:
+    """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
+    own = (
+        rows.numbers("largest", -1).max(initial=-1)
+        for name, rows in captures.items()
+        if family_of(name) == family_of(link)
+    )
+    return int(max(own, default=-1)) + 1
+
+
+def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
+    """Moves the states of an interval to a folder for the next one, by query (SEMANTICS I4)."""
+    folders = {name: path for name, path in state_folders(plan, stage_folder).items() if path.is_dir()}
+    stored = {name: folder / path.name for name, path in folders.items()}
+    for name, path in folders.items():
+        keep_state(path, stored[name])
+    return stored
+
+
+def run_intervals(
+    request: RunRequest,
+    lake: Lake,
+    captures: dict[str, Captures],
+    folder: Path,
+    progress: Progress,
+    runner: Runner | None = None,
+) -> RunResults:
+    """Runs the queries over a lake, interval by interval, and collects the results in memory.
+
+    Args:
+        request: options of the run.
+        lake: lake with the captures.
+        captures: link -> its captures.
+        folder: folder for the files between the stages.
+        progress: reports the stages.
+        runner: does the work; None for the reference engine.
+
+    Raises:
+        LawError: a record is in no account.
+        LowwaterError: every query fails.
+    """
+    plan = request.plan
+    names = [query.name for query in plan.queries]
+    run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
+    ends = {link: _end(link, captures) for link in request.plan.links}
+    states: dict[str, Path] = {}
+    intervals = _intervals(request, lake, captures)
+    if request.order is not None:
+        Random(request.order).shuffle(intervals)
+    for number, (start, end) in enumerate(intervals):
+        work = folder / f"interval-{number}"
+        handed = runner is not None and request.order is None
+        inputs = LowInputs(lake, plan, request.config, start, end, captures, ends, handed)
+        detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
+        if runner is None:
+            with progress.stage("reference", detail):
+                _add_reference(request, inputs, run_results)
+            _require_a_result(run_results)
+            continue
+        settings = LowSettings(0, request.period, request.policy, **request.low)
+        tasks = runner.low()
+        with progress.stage("low", detail):
+            low = _low_stage(inputs, settings, work / "low", tasks, progress, run_results.failures)
+            plan = plan.without(low.failed)
+            inputs = replace(inputs, plan=plan)
+            _require_a_result(run_results)
+            for outcome in low.result.outcomes:
+                run_results.accounts.add(outcome.result)
+                run_results.violations.append(
+                    _violations(outcome.result.link, outcome.result.violations, request.config)
+                )
+        with progress.stage("high", detail):
+            results = high_stage(
+                runner, inputs, low.result.files, work / "high", request.high, states, run_results.failures
+            )
+            states = _held(plan, work / "high", folder / f"states-{number}")
+            for query in (query for query in plan.queries if query.name in results):
+                result = results[query.name]
+                run_results.rows[query.name].append(rows_of_files(result.files, query.high.fields))
+                run_results.punctuation[query.name] += result.punctuation
+            if request.traces:
+                read = {query.name: [lfta.name for lfta in query.lftas] for query in plan.queries}
+                read_files = {name: (read[name], result.files) for name, result in results.items()}
+                run_results.traces.append(traces(low.result.files, read_files))
+        shutil.rmtree(work, ignore_errors=True)
+        _require_a_result(run_results)
+    run_results.accounts.keep(plan.links)
+    run_results.accounts.check()
+    run_results.accounts.check_captures(captures)
+    tables = [name for name in request.plan.links if request.config.link(name).kind != "pcap"]
+    run_results.malformed = malformed_rows(lake, tables, captures) if tables else None
+    for name in run_results.accounts.links:
+        packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
+        run_results.latest[name] = largest_lateness(packets)
+    return run_results
+
+
+@dataclass(frozen=True)
+class _Low:
+    """The low stage of an interval, and the queries that it cannot run."""
+
+    result: LowResult
+    failed: frozenset[str] = frozenset()
+
+
+def _low_stage(
+    inputs: LowInputs,
+    settings: LowSettings,
+    folder: Path,
+    runner: TaskMap,
+    progress: Progress,
+    failures: dict[str, LowwaterError],
+) -> _Low:
+    """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone."""
+
+    def attempt(plan: Plan, where: Path) -> LowResult:
+        return low_stage(replace(inputs, plan=plan), settings, where, runner, say=progress.say)
+
+    failed: set[str] = set()
+    try:
+        return _Low(attempt(inputs.plan, folder / "all"))
+    except Exception:
+        for number, query in enumerate(inputs.plan.queries):
+            try:
+                attempt(inputs.plan.only(query.name), folder / str(number))
+            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                failures.setdefault(query.name, error_of_query(query.name, error))
+                failed.add(query.name)
+        if not failed:
+            raise
+    rest = inputs.plan.without(failed)
+    return _Low(attempt(rest, folder / "rest") if rest.queries else LowResult(()), frozenset(failed))
+
+
+def _require_a_result(run_results: RunResults) -> None:
+    if run_results.failures.keys() == run_results.rows.keys() and run_results.failures:
+        first, *others = run_results.failures.values()
+        raise LowwaterError(_told(run_results), "; ".join(_hints(run_results))) if others else first
+
+
+def _add_reference(request: RunRequest, inputs: LowInputs, run_results: RunResults) -> None:
+    outcome = reference_stage(inputs, request.period, request.policy, run_results.states, run_results.failures)
+    for name, result in outcome.results.items():
+        if request.order is None:
+            run_results.states[name] = result.state
+        run_results.rows[name].append(outcome.rows[name])
+        run_results.punctuation[name] += len(result.punctuation)
+        for count in result.counts:
+            run_results.accounts.add_source(count)
+    for scan in outcome.scans:
+        run_results.accounts.add_link(scan.link, scan.sane, scan.violations, scan.duplicates)
+        run_results.violations.append(_violations(scan.link, scan.violations, request.config))
+
+
+def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
+    return rows.append_column("link", pa.array([link] * rows.num_rows, pa.string())).append_column(
+        "skew", pa.array([config.link(link).skew] * rows.num_rows, pa.int64())
+    )
+
+
+def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
+    """Reads the data rows of stream files, with `_last` and `_tick`."""
+    names = [f.name for f in fields]
+    schema = stream_schema(fields)
+    tables = [pq.ParquetFile(path).read().select(schema.names).cast(schema) for path in files]
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
+
+
+def _write_query(request: RunRequest, run_results: RunResults, query: QueryPlan, file: Path) -> dict[str, Any]:
+    """Writes the rows of a query. Returns its entry in the summary."""
+    fields = query.high.fields
+    schema = value_schema(fields)
+    parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
+    rows = pa.concat_tables(parts) if parts else schema.empty_table()
+    with _whole(file) as part:
+        write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
+    sources = {lfta.name for lfta in query.lftas} | set(source_links(query.logical))
+    return {
+        "file": file.name,
+        "rows": rows.num_rows,
+        "punctuation": run_results.punctuation[query.name],
+        "lftas": lfta_counts(run_results.accounts, sources),
+    }
+
+
+def _write(
+    request: RunRequest, run_results: RunResults, captures: dict[str, Captures], engine: str, progress: Progress
+) -> dict[str, Any]:
+    queries: dict[str, dict[str, Any]] = {}
+    with progress.stage("write"):
+        for query in request.plan.queries:
+            file = request.out / f"{query.name}.{request.form}"
+            if query.name not in run_results.failures:
+                try:
+                    queries[query.name] = _write_query(request, run_results, query, file)
+                except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                    run_results.failures[query.name] = error_of_query(query.name, error)
+            if query.name in run_results.failures:
+                file.unlink(missing_ok=True)  # of an earlier run
+                queries[query.name] = {"error": run_results.failures[query.name].message}
+        violations = pa.concat_tables(run_results.violations) if run_results.violations else VIOLATIONS.empty_table()
+        chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
+        tables = {reserved.VIOLATIONS: chosen}
+        if run_results.malformed is not None:
+            tables[reserved.MALFORMED] = run_results.malformed
+        if request.traces:
+            tables[reserved.HEARTBEATS] = pa.concat_tables([TRACES.empty_table(), *run_results.traces])
+        for name, rows in tables.items():
+            with _whole(request.out / f"{name}.csv") as file:
+                write_csv(rows, file, request.spreadsheet)
+    links = {
+        name: link_summary(request.config, run_results.accounts, captures[name], name, run_results.latest.get(name, 0))
+        for name in sorted(captures)
+    }
+    summary = {
+        "engine": engine,
+        "heartbeat": {"policy": str(request.policy), "period_ns": request.period},
+        "interval_ns": request.interval,
+        "links": links,
+        "queries": queries,
+        "notes": list(run_results.notes),
+        "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
+    }
+    with _whole(request.out / f"{reserved.SUMMARY}.json") as file:
+        file.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return summary
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[Path]:
+    """Yields another name to write a file under, so that it is there whole or not at all."""
+    part = file.with_name(f".{file.name}.part")
+    try:
+        yield part
+        part.replace(file)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise

@@ -1,1 +1,0 @@
-"""Work done once at set-up: compiling kernels."""

@@ -1,0 +1,572 @@
+"""Metrics of a lake for Prometheus, from its ledgers: as text, a file, or a small web server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+
+import pyarrow.compute as pc
+
+from lowwater.documents import stored_object
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.hosts import is_known, known_names
+from lowwater.instants import SECOND
+from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
+from lowwater.lake.ledgers.files import told_files
+from lowwater.lake.ledgers.intervals import DAMAGED
+from lowwater.lake.ledgers.runs import (
+    FAILED,
+    HIGH,
+    LOW,
+    PUBLISH,
+    ReplayRow,
+    read_heartbeats,
+    read_metrics,
+    read_quality,
+    read_replays,
+)
+from lowwater.lake.results.table_state import all_damages
+from lowwater.replay.job import Job
+from lowwater.replay.registry import StreamInfo, list_streams
+from lowwater.replay.schedule.links import jobs
+from lowwater.storage import paths
+from lowwater.terminal import say
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import GaugeMetricFamily
+
+
+# Name, unit, labels and meaning of each metric; docs/metrics.md lists them.
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric; all are gauges, because each is what the ledgers say now.
+
+    Attributes:
+        name: name in Prometheus; ends with the unit if it has one.
+        unit: unit of the value.
+        labels: names of the labels.
+        help: what the value is.
+    """
+
+    name: str
+    unit: str
+    labels: tuple[str, ...]
+    help: str
+
+
+STREAM = ("query_set", "stream")
+
+METRICS = (
+    Metric("lowwater_up", "0 or 1", (), "Whether the lake could be read; without it there are no other values."),
+    Metric("lowwater_link_packets", "records", ("link",), "Records of the captures that the lake has."),
+    Metric("lowwater_link_captured_bytes", "bytes", ("link",), "Size of the capture files that the lake has."),
+    Metric("lowwater_link_malformed", "records", ("link",), "Damaged records in these captures."),
+    Metric("lowwater_link_unread_files", "files", ("link",), "Files in the folders of the link that nobody reads."),
+    Metric("lowwater_link_captured_until_seconds", "s since the epoch", ("link",), "End of the coverage of the link."),
+    Metric("lowwater_link_ingested_seconds", "s since the epoch", ("link",), "Time of the last ingest of the link."),
+    Metric(
+        "lowwater_link_violating_ratio",
+        "share, 0 to 1",
+        ("query_set", "link"),
+        "Share of records later than the skew, in the last audited interval.",
+    ),
+    Metric(
+        "lowwater_link_lateness_seconds",
+        "s",
+        ("query_set", "link"),
+        "Lateness that 99.9 % of the records do not exceed, in the last audited interval.",
+    ),
+    Metric(
+        "lowwater_lfta_records",
+        "records",
+        ("query_set", "lfta", "link", "outcome"),
+        "Sane records of the interval whose low stage ran last, by outcome: `accepted`, `filtered`, `shed` and others.",
+    ),
+    Metric("lowwater_stream_rows", "rows", STREAM, "Rows of the interval that was published last."),
+    Metric("lowwater_stream_published_seconds", "s since the epoch", STREAM, "Time of the last publication."),
+    Metric("lowwater_stream_until_seconds", "s since the epoch", STREAM, "End of what is published."),
+    Metric("lowwater_stream_lag_seconds", "s", STREAM, "Captured time of its links that is not published yet."),
+    Metric("lowwater_stream_holes", "ranges", STREAM, "Ranges between published intervals that are not published."),
+    Metric("lowwater_stream_version", "commits", STREAM, "Version of the table."),
+    Metric(
+        "lowwater_subscriber_behind_versions",
+        "commits",
+        ("stream", "subscriber"),
+        "Versions of the table that a named subscriber has not read.",
+    ),
+    Metric(
+        "lowwater_subscriber_seen_seconds",
+        "s since the epoch",
+        ("stream", "subscriber"),
+        "Time at which a named subscriber was done with a change.",
+    ),
+    Metric(
+        "lowwater_intervals",
+        "intervals",
+        ("query_set", "state"),
+        "Intervals by the state of their last run: done, provisional, incomplete, rolled back, damaged, failed, or "
+        "unpublished; a stretch is one.",
+    ),
+    Metric(
+        "lowwater_audit_failed",
+        "expectations",
+        ("query_set", "severity"),
+        "Expectations that failed in the newest audits of all intervals.",
+    ),
+    Metric(
+        "lowwater_last_audit_failed",
+        "expectations",
+        ("query_set", "severity"),
+        "Expectations that failed in the newest audit of the last audited interval.",
+    ),
+    Metric("lowwater_run_finished_seconds", "s since the epoch", ("query_set",), "Time of the last ledger entry."),
+    Metric("lowwater_stage_seconds", "s", ("query_set", "stage"), "Duration of the stage when it ran last."),
+    Metric(
+        "lowwater_executors_lost",
+        "executors",
+        ("query_set", "stage"),
+        "Executors that Spark gave up while the stage ran last, by earlier versions; 0 of runs of this one.",
+    ),
+    Metric(
+        "lowwater_tasks_again",
+        "tasks",
+        ("query_set",),
+        "Tasks of the low stage that ran last on a cluster which were tried more than once.",
+    ),
+    Metric(
+        "lowwater_query_set_broken",
+        "0 or 1",
+        ("query_set",),
+        "Whether the query set cannot be planned with its present text and settings.",
+    ),
+    Metric("lowwater_collected_seconds", "s since the epoch", (), "Time at which these metrics were read."),
+    Metric("lowwater_collection_seconds", "s", (), "Time that reading the lake took."),
+)
+"""Every metric, in the order of the output."""
+
+
+# The web server has few connections, each with an end, whatever is sent. Prometheus' own server has a thread for
+# everybody who connects, for as long as they like.
+
+PATIENCE = 10.0
+"""Seconds for which a request, and then its answer, may be under way."""
+MOST = 16
+"""Most connections. A further one ends the one whose request has been under way longest."""
+PLAIN = [("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")]
+
+App = Callable[[Mapping[str, Any], Callable[..., Any]], Any]
+
+
+class _Answer(ServerHandler):
+    def log_exception(self, exc_info: Any) -> None:
+        if not isinstance(exc_info[1], OSError):  # else the client is gone
+            say(f"error: {type(exc_info[1]).__name__}: {exc_info[1]}", err=True)
+
+
+class _Request(WSGIRequestHandler):
+    server: Endpoint
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.settimeout(PATIENCE)
+
+    def handle(self) -> None:
+        self.raw_requestline = self.rfile.readline(65537)
+        if len(self.raw_requestline) > 65536:
+            self.requestline, self.command = "", ""
+            self.send_error(414)
+        elif not self.parse_request():
+            return
+        elif self.request_version == "HTTP/0.9":
+            self.send_error(505)
+        else:
+            self.server.heard(self.connection)
+            reader: Any = self.rfile
+            writer: Any = self.wfile
+            app: Any = self.server.get_app()
+            answer: Any = _Answer(reader, writer, self.get_stderr(), self.get_environ(), multithread=True)
+            answer.request_handler = self
+            answer.run(app)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuses a request, and says nothing of what it holds."""
+        self.request_version = "HTTP/1.0"  # the one before has no headers
+        self.send_response(code)
+        for header in PLAIN:
+            self.send_header(*header)
+        self.end_headers()
+        self.wfile.write(b"Only GET is of use here.\n")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: a line for each request is of no use to anybody."""
+
+
+class Endpoint(ThreadingMixIn, WSGIServer):
+    """The server.
+
+    Args:
+        host: name or address to listen at.
+        port: port; 0 for a free one.
+        app: gives the page.
+        names: permitted names in the header `Host`; None for every name.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+
+    daemon_threads, request_queue_size = True, 128
+
+    def __init__(self, host: str, port: int, app: App, names: frozenset[str] | None) -> None:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, _, _, _, address = found[0]
+        # Connection -> since when its request is under way; None once it is here.
+        self._open: dict[socket.socket, float | None] = {}
+        self._lock = threading.Lock()
+        super().__init__(address[:2], _Request)  # type: ignore[arg-type]
+        self.set_app(_guarded(app, names))
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Takes a connection, in place of one that makes the server wait if there are many."""
+        with self._lock:
+            waiting = [(since, line) for line, since in self._open.items() if since is not None]
+            full = len(self._open) >= MOST
+            if full and waiting:
+                _end(min(waiting, key=lambda each: each[0])[1])
+            if not full or waiting:
+                self._open[request] = time.monotonic()
+        if request in self._open:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def heard(self, request: socket.socket) -> None:
+        """Notes that a request is here."""
+        with self._lock:
+            self._open[request] = None
+
+    def service_actions(self) -> None:
+        """Ends the connections whose requests do not come; called twice a second."""
+        with self._lock:
+            now = time.monotonic()
+            for line, since in self._open.items():
+                if since is not None and now - since > PATIENCE:
+                    _end(line)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forgets a connection."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: a client that ends early is no news."""
+
+
+def _end(line: socket.socket) -> None:
+    try:
+        line.shutdown(socket.SHUT_RDWR)  # its thread sees the end, and closes it
+    except OSError:
+        return
+
+
+def _guarded(app: App, names: frozenset[str] | None) -> App:
+    """Returns an application that answers to its own names only, and reads the lake for one request at a time."""
+    turn = threading.Lock()
+
+    def answer(environ: Mapping[str, Any], start_response: Callable[..., Any]) -> Any:
+        if not is_known(environ.get("HTTP_HOST", ""), names):
+            start_response("421 Misdirected Request", PLAIN)
+            return [b"This server has another name.\n"]
+        if environ["REQUEST_METHOD"] != "GET":
+            start_response("405 Method Not Allowed", [*PLAIN, ("Allow", "GET")])
+            return [b"Only GET is of use here.\n"]
+        with turn:
+            return app(environ, start_response)
+
+    return answer
+
+
+# By the official client, of the extra `metrics`. Reading the lake changes nothing in it.
+
+Sample = tuple[str, tuple[str, ...], float]
+"""Name of a metric, values of its labels, value."""
+
+MEASURES = {"violating": "lowwater_link_violating_ratio", "lateness": "lowwater_link_lateness_seconds"}
+"""Measure of the ledger `metrics` -> metric; lateness is ns there."""
+
+
+class LakeCollector:
+    """Reads a lake when Prometheus asks.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        lenient: whether a lake that cannot be read gives `lowwater_up` 0, and no error.
+    """
+
+    def __init__(self, root: PurePath, queries: Path, lenient: bool = False) -> None:
+        self._root, self._queries, self._lenient = paths.lake_path(root), queries, lenient
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yields every metric with the samples that there are now.
+
+        Raises:
+            LakeError: there is no such lake, or it cannot be read.
+        """
+        from prometheus_client.core import GaugeMetricFamily
+
+        families = {
+            metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS
+        }
+        try:
+            samples = [*self.samples(), ("lowwater_up", (), 1.0)]
+        except LowwaterError as error:
+            if not self._lenient:
+                raise
+            say(f"error: {error}", err=True)
+            samples = [("lowwater_up", (), 0.0)]
+        for name, labels, value in samples:
+            families[name].add_metric(labels, value)
+        yield from families.values()
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yields the metrics without samples, so that registering reads nothing."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        yield from (GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS)
+
+    def samples(self) -> Iterator[Sample]:
+        """Yields the samples of all metrics."""
+        begin = time.monotonic()
+        lake = lake_to_read(self._root)
+        problems: dict[str, str] = {}
+
+        def tell(name: str, error: LowwaterError) -> None:
+            problems[name] = error.message
+
+        planned = jobs(self._root, self._queries, tell)
+        yield from _links(lake)
+        yield from _measures(lake)
+        for info in list_streams(lake, planned, problems):
+            yield from _stream(info)
+        replays = read_replays(lake)
+        yield from _lftas(lake, replays)
+        yield from _runs(replays, all_damages(lake, replays))
+        yield from _audits(lake)
+        yield from _sets(planned, problems)
+        yield "lowwater_collected_seconds", (), time.time()
+        yield "lowwater_collection_seconds", (), time.monotonic() - begin
+
+
+def _links(lake: Lake) -> Iterator[Sample]:
+    unread = Counter(link for row in told_files(lake).values() if row.unread for link in row.links)
+    for link in {*ingested_links(lake), *unread}:
+        yield "lowwater_link_unread_files", (link,), unread[link]
+    for link, captures in read_captures(lake, ingested_links(lake)).items():
+        if captures:
+            yield "lowwater_link_packets", (link,), int(captures.numbers("packets").sum())
+            yield "lowwater_link_captured_bytes", (link,), int(captures.numbers("bytes").sum())
+            yield "lowwater_link_malformed", (link,), int(captures.numbers("malformed").sum())
+            yield "lowwater_link_captured_until_seconds", (link,), (captures.end or 0) / SECOND
+            yield "lowwater_link_ingested_seconds", (link,), int(captures.numbers("ingested_at").max()) / SECOND
+
+
+def _measures(lake: Lake) -> Iterator[Sample]:
+    rows = read_metrics(lake)
+    rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), pc.is_in(rows["measure"], _names(MEASURES))))
+    newest = {
+        (row["measure"], row["query_set"], row["subject"]): row["value"]
+        for row in rows.sort_by([("interval_end", "ascending"), ("measured_at", "ascending")]).to_pylist()
+    }
+    for (measure, query_set, link), value in sorted(newest.items()):
+        if value is not None:
+            yield MEASURES[measure], (query_set, link), value / SECOND if measure == "lateness" else value
+
+
+def _lftas(lake: Lake, replays: list[ReplayRow]) -> Iterator[Sample]:
+    """Yields the accounts of the LFTAs of each query set over the interval whose low stage ran last."""
+    newest = {row.query_set: row for row in replays if row.stage == LOW and row.state != FAILED}
+    for query_set, row in sorted(newest.items()):
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for beat in read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
+            for outcome in OUTCOMES:
+                counts[beat["lfta"], beat["link"], outcome] += beat[outcome]
+        yield from (("lowwater_lfta_records", (query_set, *labels), count) for labels, count in sorted(counts.items()))
+
+
+def _names(names: Iterable[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(sorted(names), pa.string())
+
+
+def _stream(info: StreamInfo) -> Iterator[Sample]:
+    labels = (info.owner, info.name)
+    values = {
+        "lowwater_stream_rows": info.rows,
+        "lowwater_stream_published_seconds": _seconds(info.published_at),
+        "lowwater_stream_until_seconds": _seconds(info.until),
+        "lowwater_stream_lag_seconds": _seconds(info.lag),
+        "lowwater_stream_holes": max(0, len(info.published) - 1) if info.published else None,
+        "lowwater_stream_version": info.version,
+    }
+    yield from ((name, labels, value) for name, value in values.items() if value is not None)
+    for reader in info.readers:
+        if reader.behind is not None and reader.seen is not None:
+            yield "lowwater_subscriber_behind_versions", (info.name, reader.name), reader.behind
+            yield "lowwater_subscriber_seen_seconds", (info.name, reader.name), reader.seen / SECOND
+
+
+def _seconds(instant: int | None) -> float | None:
+    return None if instant is None else instant / SECOND
+
+
+def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
+    """Yields what the ledger `replays` says, oldest rows first, and which of its intervals the tables do not have."""
+    harmed = {(query_set, start, end) for query_set, _, start, end in damaged}
+    newest: dict[tuple[str, int, int], ReplayRow] = {}
+    stages: dict[tuple[str, str], tuple[int, float]] = {}
+    finished: dict[str, int] = {}
+    lost: dict[tuple[str, str], int] = {}
+    spread: dict[str, int] = {}
+    for row in replays:
+        newest[row.query_set, row.interval_start, row.interval_end] = row
+        finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
+        seconds = stored_object(row.timings).get(row.stage)
+        if seconds is not None:
+            stages[row.query_set, row.stage] = row.finished_at, seconds
+        if row.stage in (LOW, HIGH) and row.state != FAILED:
+            account = stored_object(row.accounting)
+            lost[row.query_set, row.stage] = len(account.get("lost", ()))
+            if "tasks" in account:
+                spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
+    counts = Counter((key[0], _state(row, key in harmed)) for key, row in newest.items())
+    for query_set in sorted(finished):
+        for state in ("done", "provisional", "incomplete", "rolled back", "damaged", "failed", "unpublished"):
+            yield "lowwater_intervals", (query_set, state), counts[query_set, state]
+        yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
+    for labels, (_, seconds) in sorted(stages.items()):
+        yield "lowwater_stage_seconds", labels, seconds
+    yield from (("lowwater_executors_lost", labels, count) for labels, count in sorted(lost.items()))
+    yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
+
+
+def _state(row: ReplayRow, damaged: bool) -> str:
+    if row.state == FAILED or row.stage != PUBLISH:
+        return row.state if row.state == FAILED else "unpublished"
+    return DAMAGED if damaged else row.state
+
+
+def _audits(lake: Lake) -> Iterator[Sample]:
+    rows = read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
+    failed = Counter((row["query_set"], row["severity"]) for row in rows if not row["success"])
+    last = {row["query_set"]: 0 for row in rows}
+    for row in rows:
+        last[row["query_set"]] = max(last[row["query_set"]], row["interval_end"])
+    newest = Counter(
+        (row["query_set"], row["severity"])
+        for row in rows
+        if not row["success"] and row["interval_end"] == last[row["query_set"]]
+    )
+    for query_set in sorted(last):
+        for severity in ("critical", "warning"):
+            yield "lowwater_audit_failed", (query_set, severity), failed[query_set, severity]
+            yield "lowwater_last_audit_failed", (query_set, severity), newest[query_set, severity]
+
+
+def _sets(planned: list[Job], problems: dict[str, str]) -> Iterator[Sample]:
+    for name in sorted({job.query_set for job in planned} | set(problems)):
+        yield "lowwater_query_set_broken", (name,), float(name in problems)
+
+
+def registry_of(root: PurePath, queries: Path, lenient: bool = False) -> CollectorRegistry:
+    """Returns a registry of the official client with the metrics of a lake.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        lenient: as for `LakeCollector`.
+    """
+    from prometheus_client import CollectorRegistry
+
+    registry = CollectorRegistry()
+    registry.register(LakeCollector(root, queries, lenient))
+    return registry
+
+
+def metrics_text(root: PurePath, queries: Path) -> str:
+    """Returns the metrics of a lake in the text format of Prometheus.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+
+    Raises:
+        LakeError: there is no such lake, or it cannot be read.
+    """
+    from prometheus_client import generate_latest
+
+    return generate_latest(registry_of(root, queries)).decode()
+
+
+def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
+    """Writes the metrics to a file for the node exporter, which sees the old or the new one.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        path: the file; its name ends with `.prom`.
+
+    Raises:
+        LakeError: the lake cannot be read, or the file cannot be written.
+    """
+    text = metrics_text(root, queries)
+    try:
+        paths.write(path.absolute(), text.encode())
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be written: {error.strerror}", "name a folder that you may write") from None
+
+
+@contextmanager
+def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
+    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        host: address to listen at.
+        port: port; 0 for a free one.
+
+    Raises:
+        LakeError: the address cannot be had.
+    """
+    from prometheus_client import make_wsgi_app
+
+    app = make_wsgi_app(registry_of(root, queries, lenient=True))
+    try:
+        server = Endpoint(host, port, app, known_names(host))
+    except OSError as error:
+        raise LakeError(
+            f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
+        ) from None
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,427 @@
+"""Versions of published tables: when and why each was made, which one a person means, and how an earlier one becomes
+visible again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from lowwater.documents import json_value, stored_object
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.instants import format_instant, parse_instant
+from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake.ledgers.captures import Captures, read_captures
+from lowwater.lake.ledgers.runs import (
+    FAILED,
+    PUBLISH,
+    ROLLED_BACK,
+    ReplayRow,
+    last_published,
+    read_replays,
+    record_replays,
+)
+from lowwater.lake.locks import run_attempt
+from lowwater.lake.maintain import UpkeepStep
+from lowwater.lake.results.comparing import TableDiff, compare
+from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.pins import publishing
+from lowwater.lake.results.publish import ROLLED_BACK_NOTE, fill_instants, mark, restore
+from lowwater.lake.results.published_log import Act, LogEntry, read_entry
+from lowwater.lake.results.table_state import damage_of
+from lowwater.lake.run_inputs import Parts, changes
+from lowwater.lake.tables import OWNER, check_owner, fence_off
+from lowwater.plan.properties.state import hands_over
+from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.queryset import QueryPlan
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.links import jobs
+
+# The log of the table says what was published when; the ledger `replays` says why.
+
+PREVIOUS = "previous"
+PUBLISHED, FOREIGN = "published", "changed by another program"
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class PublishedVersion:
+    """A version of a published table in which rows differ from those of the version before.
+
+    Attributes:
+        version: number of the version.
+        at: when it was made, by the clock of its writer, ns since the epoch.
+        what: `published`, `rolled back`, or `changed by another program`.
+        start: first instant of its interval, ns since the epoch; None if it is of no interval.
+        end: end of its interval, ns since the epoch, exclusive; None if it is of no interval.
+        state: state of the interval then; empty if the ledger does not know.
+        rows: rows of the interval then; None if the ledger does not know.
+        why: how its inputs differ from those of the version of the interval before, or who rolled it back and why.
+    """
+
+    version: int
+    at: int
+    what: str
+    start: int | None = None
+    end: int | None = None
+    state: str = ""
+    rows: int | None = None
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class VersionChoice:
+    """A version as a person names it.
+
+    Attributes:
+        text: as it was given.
+        number: its number; None if it is named otherwise.
+        instant: the version that was the newest at this instant, ns since the epoch; None if it is named otherwise.
+    """
+
+    text: str
+    number: int | None = None
+    instant: int | None = None
+
+    @staticmethod
+    def parse(text: str) -> VersionChoice:
+        """Reads a number, an ISO 8601 instant, or `previous`.
+
+        Raises:
+            ValueError: it is none of them.
+
+        Example:
+            >>> VersionChoice.parse("4").number, VersionChoice.parse("previous").number
+            (4, None)
+        """
+        if text == PREVIOUS:
+            return VersionChoice(text)
+        if text.isascii() and text.isdigit():
+            return VersionChoice(text, number=int(text[:20]))
+        try:
+            return VersionChoice(text, instant=parse_instant(text))
+        except ValueError:
+            raise ValueError(f"{text!r} is no version: write its number, an ISO 8601 instant, or {PREVIOUS}") from None
+
+    def find(self, lake: Lake, query: str, span: Range | None = None) -> int:
+        """Returns the number of the version.
+
+        Args:
+            lake: the lake.
+            query: an output query.
+            span: the interval whose versions count, [start, end), ns; None for all.
+
+        Raises:
+            LakeError: there is no such version.
+        """
+        hint = f"`lowwater history {query}` lists the versions"
+        if self.number is not None:
+            return self.number
+        entries = _entries(lake, query)
+        if self.instant is not None:
+            found = next((entry.version for entry in entries if entry.at <= self.instant), None)
+            if found is None:
+                raise LakeError(f"table {query} has no version of {format_instant(self.instant)} or before", hint)
+            return found
+        made = [entry.version for entry, _ in zip(_meeting(entries, span), range(2), strict=False)]
+        if len(made) < 2:
+            of = f" of the interval of {format_instant(span[0])}" if span else ""
+            raise LakeError(f"table {query} has no version{of} before the newest one", hint)
+        return made[1]
+
+
+def published_versions(
+    lake: Lake, query: str, span: Range | None = None, most: int | None = None
+) -> list[PublishedVersion]:
+    """Lists the versions of a published table whose rows differ, newest first.
+
+    Args:
+        lake: the lake.
+        query: an output query.
+        span: only versions of intervals that meet [start, end), ns; None for all.
+        most: most versions; None for all that the log has.
+
+    Raises:
+        LakeError: there is no such table, or its log cannot be read.
+    """
+    rows = [row for row in read_replays(lake, span=span, stage=PUBLISH) if row.query == query and row.state != FAILED]
+    links = {name for row in rows for name in _inputs(row).get("links", {})}
+    captures = read_captures(lake, sorted(links))
+    entries = _meeting(_entries(lake, query), span)
+    chosen = list(entries) if most is None else [entry for entry, _ in zip(entries, range(most), strict=False)]
+    return [_described(entry, rows, captures) for entry in chosen]
+
+
+def _entries(lake: Lake, query: str) -> Iterator[LogEntry]:
+    """Yields the commits that changed rows, newest first, as far back as the log goes."""
+    path: PurePath = lake.table(query)
+    version = result_table(lake, query).newest
+    while version >= 0 and (entry := read_entry(path, version)) is not None:
+        if entry.changes or entry.publication is not None:
+            yield entry
+        version -= 1
+
+
+def _meeting(entries: Iterator[LogEntry], span: Range | None) -> Iterator[LogEntry]:
+    """Yields the commits that published an interval which meets a range; without a range all."""
+    for entry in entries:
+        of = entry.publication
+        if span is None or (of is not None and of.start < span[1] and span[0] < of.end):
+            yield entry
+
+
+def _described(entry: LogEntry, rows: Sequence[ReplayRow], captures: dict[str, Captures]) -> PublishedVersion:
+    of = entry.publication
+    if of is None:
+        operation = str(entry.told.get("operation", "")).lower()
+        by = str(entry.told.get("engineInfo") or entry.told.get("clientVersion") or "")
+        return PublishedVersion(entry.version, entry.at, FOREIGN, why=(" by ".join(filter(None, (operation, by))),))
+    same = [row for row in rows if (row.interval_start, row.interval_end) == (of.start, of.end)]
+    # The row is written behind the commit by the same process, so by one clock; that of a killed run is missing.
+    now = next((row for row in same if row.finished_at >= entry.at), None)
+    before = next((row for row in reversed(same) if now is not None and row.finished_at < now.finished_at), None)
+    state, count = (now.state, now.rows) if now is not None else ("", None)
+    if ROLLED_BACK_NOTE in entry.told:
+        told = json_value(entry.told[ROLLED_BACK_NOTE])
+        why: tuple[str, ...] = (f"to version {told['version']} by {told['by']}: {told['why']}",)
+        return PublishedVersion(entry.version, entry.at, ROLLED_BACK, of.start, of.end, state, count, why)
+    why = ()
+    if now is not None and before is not None and _inputs(now):
+        why = tuple(changes(_inputs(before), _inputs(now), captures))
+    elif now is not None and before is None:
+        why = ("first publication",)
+    return PublishedVersion(entry.version, entry.at, PUBLISHED, of.start, of.end, state, count, why)
+
+
+def _inputs(row: ReplayRow) -> Parts:
+    """The parts of the inputs of a publication; empty in rows of an older version."""
+    found: Parts = stored_object(row.accounting).get("inputs", {})
+    return found
+
+
+# Bounds of a published interval, and the unique key of a query.
+
+
+def interval_of(lake: Lake, query: str, at: int) -> tuple[int, int]:
+    """Returns the newest published interval of a query that begins at an instant, [start, end), ns.
+
+    Raises:
+        LakeError: no interval of the query that begins there was published.
+    """
+    rows = [row for row in read_replays(lake) if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    bounds = [(row.interval_start, row.interval_end) for row in rows if row.interval_start == at]
+    if not bounds:
+        starts = sorted({row.interval_start for row in rows})
+        nearest = min(starts, key=lambda start: abs(start - at), default=None)
+        raise LakeError(
+            f"--at {format_instant(at)}: no interval of {query} that begins there is published",
+            f"the nearest begins at {format_instant(nearest)}" if nearest is not None else "`lowwater status` says why",
+        )
+    return bounds[-1]
+
+
+def key_of(root: PurePath, queries: Path, query: str) -> tuple[str, ...]:
+    """Returns the unique key of a query by the plan of its set; empty if no plan of today has the query or its key."""
+
+    def ignore(name: str, error: LowwaterError) -> None:
+        """A set that cannot be planned has no key; whole rows are compared then."""
+
+    for job in jobs(root, queries, ignore):
+        for plan in job.plan.queries:
+            if plan.name == query:
+                return unique_key(plan.logical) or ()
+    return ()
+
+
+# An earlier version becomes visible, or that is lifted: acts of a person. The row of the ledger has the digest of the
+# present inputs, whose rows the person refused. So nothing runs until they change or the roll back is lifted
+# (SEMANTICS S7).
+
+
+@dataclass(frozen=True)
+class RollbackTarget:
+    """A published interval of a query.
+
+    Attributes:
+        job: its query set.
+        query: the query.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+    """
+
+    job: Job
+    query: QueryPlan
+    start: int
+    end: int
+
+    @staticmethod
+    def find(root: PurePath, queries: Path, query: str, at: int) -> RollbackTarget:
+        """Finds the newest published interval of a query that begins at an instant.
+
+        Args:
+            root: the lake.
+            queries: folder of query sets.
+            query: an output query.
+            at: first instant of the interval, ns since the epoch.
+
+        Raises:
+            LakeError: there is no such query or interval, or its rows are the state of later intervals.
+        """
+        lake = lake_to_read(root)
+        table = result_table(lake, query).opened()
+        start, end = interval_of(lake, query, at)
+        job = Job.open(root, table.metadata().configuration.get(OWNER) or "", queries)
+        chosen = next((each for each in job.plan.queries if each.name == query), None)
+        if chosen is None:
+            raise LakeError(f"query set {job.query_set} has no query {query!r} any more", "add the query again")
+        if hands_over(chosen.high):
+            raise LakeError(
+                f"query {query}: its intervals continue one another, so one alone cannot be rolled back",
+                "change the query or its settings, and run `lowwater backfill`",
+            )
+        return RollbackTarget(job, chosen, start, end)
+
+    def compared(self, version: int) -> TableDiff:
+        """Returns what a roll back to a version changes: rows added, gone and changed."""
+        lake, name = self.job.lake, self.query.name
+        key = unique_key(self.query.logical) or ()
+        return compare(result_table(lake, name), result_table(lake, name, version), key, self.start, self.end)
+
+    def roll_back(self, version: int, by: str, why: str) -> int:
+        """Makes the rows of an earlier version visible again, and records who did it and why.
+
+        Args:
+            version: version of the table.
+            by: the person.
+            why: the reason.
+
+        Returns:
+            Number of rows that are visible now.
+
+        Raises:
+            BusyError: a run is at work on the interval.
+            LakeError: the version does not have the interval, or the table cannot be written.
+        """
+
+        def act(target: RollbackTarget, last: ReplayRow) -> ReplayRow:
+            job, query = target.job, target.query
+            names = [each.name for each in job.plan.queries]
+            inputs = job.inputs(target.start, target.end, job.captures())
+            before = result_table(job.lake, query.name).version
+            told = {"by": by, "why": why}
+            with publishing(job.lake, job.query_set, names) as act:
+                made = restore(
+                    *(job.lake, job.query_set, query.name, query.high.fields, target.start, target.end, version, told),
+                    act,
+                )
+                target.mark_others(act)
+            accounting = {
+                "rolled_back": {"from": before, "to": version, **told},
+                "inputs": inputs.parts(query),
+            }
+            reason = f"to version {version} by {by}: {why}"
+            return replace(
+                last,
+                reason=reason,
+                digest=inputs.digest(query),
+                rows=made.rows,
+                accounting=json.dumps(accounting),
+                publication=made.number,
+            )
+
+        return self._record(act).rows or 0
+
+    def mark_others(self, act: Act) -> None:
+        """Says in the other tables of the set that their rows of the interval belong to an act too."""
+        lake, query_set = self.job.lake, self.job.query_set
+        for query in self.job.plan.queries:
+            if query.name != self.query.name:
+                last = last_published(lake, query_set, query.name, self.start, self.end)
+                if last is not None and not damage_of(lake, query_set, query.name, self.start, self.end):
+                    number = mark(lake, query.name, self.start, self.end, act)
+                    record_replays(lake, [replace(last, finished_at=_after(lake, query_set, self), publication=number)])
+
+    def lift(self, by: str, why: str) -> None:
+        """Lifts a roll back: the interval is stale, and the next backfill runs it again.
+
+        Args:
+            by: the person.
+            why: the reason.
+
+        Raises:
+            BusyError: a run is at work on the interval.
+            LakeError: the interval is not rolled back.
+        """
+
+        def act(target: RollbackTarget, last: ReplayRow) -> ReplayRow:
+            if last.state != ROLLED_BACK or not last.digest:
+                raise LakeError(
+                    f"query {target.query.name}: the interval of {format_instant(target.start)} is not rolled back",
+                    "`lowwater status` shows the intervals that are",
+                )
+            accounting = {**stored_object(last.accounting), "lifted": {"by": by, "why": why}}
+            return replace(
+                last, reason=f"rolled back, lifted by {by}: {why}", digest="", accounting=json.dumps(accounting)
+            )
+
+        self._record(act)
+
+    def _record(self, act: Callable[[RollbackTarget, ReplayRow], ReplayRow]) -> ReplayRow:
+        """Acts under the lock of the interval, and appends the row that says so."""
+        query_set, name = self.job.query_set, self.query.name
+        with run_attempt(self.job.lake, query_set, self.start, self.end) as (_, fence):
+            lake = replace(self.job.lake, fence=fence)
+            # The other tables of the set are marked, as what the former holder left them.
+            fence_off([*(lake.table(query.name) for query in self.job.plan.queries), lake.replays], fence)
+            check_owner(lake.table(name), query_set)
+            last = last_published(lake, query_set, name, self.start, self.end)
+            if last is None:
+                raise LakeError(
+                    f"query {name}: the interval of {format_instant(self.start)} was replaced by intervals of another "
+                    "length",
+                    "roll those back: `lowwater status` lists them",
+                )
+            row = act(replace(self, job=replace(self.job, lake=lake)), last)
+            row = replace(
+                row, stage=PUBLISH, state=ROLLED_BACK, finished_at=_after(lake, query_set, self), timings="{}"
+            )
+            record_replays(lake, [row])
+            return row
+
+
+def _after(lake: Lake, query_set: str, target: RollbackTarget) -> int:
+    """The time of a new row of the ledger, ns: later than all rows of the interval."""
+    rows = read_replays(lake, query_set, (target.start, target.end))
+    return max(time.time_ns(), max((each.finished_at for each in rows), default=0) + 1)
+
+
+# What an older version of Lowwater published; maintenance and Airflow ask for it.
+
+
+def take_over(
+    root: PurePath, queries: Path, dry_run: bool = False, tell: Callable[[str, LowwaterError], None] | None = None
+) -> list[UpkeepStep]:
+    """Gives published tables of older versions the columns of instants that new tables have.
+
+    Args:
+        root: the lake.
+        queries: folder of query sets.
+        dry_run: whether to report what is due, and change nothing.
+        tell: called with each query set that cannot be planned and the error; its tables stay as they are.
+
+    Raises:
+        LakeError: the lake cannot be read or written.
+    """
+    steps = []
+    for job in jobs(root, queries, tell or (lambda name, error: None)):
+        for query in job.plan.queries:
+            path = job.lake.table(query.name)
+            check_owner(path, job.query_set)
+            files, size = fill_instants(job.lake, query.name, query.high.fields, dry_run)
+            if files:
+                steps.append(UpkeepStep("filled instants", path.relative_to(job.lake.root).as_posix(), files, size))
+    return steps
