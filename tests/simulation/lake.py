@@ -516,7 +516,7 @@ class Sim:
             (open_tables, "mirror_of", lambda path: _Mirror(table, path)),
             (snapshots, "lately", lambda what, place, look: look()),
             (tables, "apply", lambda path, opened_table, work: work()),
-            (locks, "PAUSE", 2.0),
+            (locks, "LEASE_PAUSE", 2.0),
             *[(module, "files_of", lambda table: Files(table.current)) for module in (tables, table_states)],
             (open_tables, "_VALUES", _Values(world)),
             (open_tables, "_open", lambda path, version=None, mirror=None: table(str(path), version)),
