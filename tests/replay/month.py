@@ -313,7 +313,7 @@ def main() -> None:
     parser.add_argument("--unlucky", type=float, default=0.04, help="share of looks with a kill or a full disk")
     parser.add_argument("--folder", type=Path, default=Path("var/month"))
     chosen = parser.parse_args()
-    folder = chosen.folder / f"{chosen.days}-{chosen.hours}-{chosen.seed}"
+    folder = chosen.folder.resolve() / f"{chosen.days}-{chosen.hours}-{chosen.seed}"
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.monotonic()
     month = Month(folder, chosen.days, chosen.hours * HOUR, seed=chosen.seed, unlucky=chosen.unlucky)
