@@ -159,7 +159,7 @@ def follow(airflow: OwnAirflow, begun: float) -> list[str]:
     time.sleep(5)  # the runs are there, and are of before
     runs = airflow.ended("replay_flows", 3)
     assert {run["state"] for run in runs} == {"success"}, [run["note"] for run in runs]
-    assert "stale" not in airflow.run("lowwater status --lake lake --from 2026-01-01 --to 2026-01-01T03:00Z")
+    assert "stale" not in airflow.run("lowwater plan --lake lake --from 2026-01-01 --to 2026-01-01T03:00Z")
     return told
 
 
