@@ -30,10 +30,7 @@ HDLC, CHANNEL_HDLC, IPV4, IPV6, INFINIBAND, ATM, PROVENANCE, PADDING = 1, 5, 22,
 
 
 def cut_to_words(packet: bytes, before: int, dice: random.Random) -> bytes:
-    """The beginning of a packet that fills a record to 8 bytes, since only the length of the record says where it ends.
-
-    `before` is the bytes of its type between the header and the packet.
-    """
+    """The beginning of a packet that fills a record to 8 bytes."""
     lengths = range(24 - before, len(packet), 8)
     return packet[: dice.choice(lengths)] if lengths else packet
 

@@ -1,7 +1,4 @@
-"""docs/logs.md: its examples run and give the rows of the page, which are what the tools did not see.
-
-`python -m tests.docs.test_logs` rewrites the rows and the table of columns.
-"""
+"""docs/logs.md: its examples run and give the rows of the page, which are what the tools did not see."""
 
 from __future__ import annotations
 

@@ -60,8 +60,7 @@ def block(kind: int, body: bytes) -> bytes:
 def pcapng(
     path: Path, names: Sequence[str | bytes], packets: Iterable[tuple[float, int]], cut: int = 0, kinds: str = ""
 ) -> Path:
-    """A pcapng with nanosecond interfaces of these names, and packets (second, interface). `kinds` has a letter for
-    each interface: e for Ethernet, r for a raw IP header."""
+    """A pcapng with nanosecond interfaces of these names, and packets (second, interface)."""
     blocks = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
     for at_name, name in enumerate(names):
         options = struct.pack("<HHB3x", 9, 1, 9)

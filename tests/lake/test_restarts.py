@@ -1,5 +1,4 @@
-"""What files cover whose recorder was stopped and started again, and files of one recorder whose clock was put back
-(SEMANTICS T1, T5)."""
+"""What files cover whose recorder was stopped and started again."""
 
 from __future__ import annotations
 

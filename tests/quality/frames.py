@@ -377,12 +377,7 @@ OTHER: dict[str, dict[str, Any]] = {
 
 
 def frames(suite: str = "", **broken: Any) -> dict[str, pa.Table]:
-    """Frames of two rows each that keep every rule, but for the first row of one suite.
-
-    Args:
-        suite: the suite to break.
-        broken: what differs in its first row.
-    """
+    """Frames of two rows each that keep every rule, but for the first row of one suite."""
     rows = {name: [dict(row), row | OTHER[name]] for name, row in GOOD.items()}
     if suite:
         rows[suite][0] |= broken

@@ -1,7 +1,4 @@
-"""Great Expectations by hand, by its engine for Spark; `python -m tests.quality.gx_on_spark RULES FILE ...`.
-
-RULES is a JSON list of type and arguments; prints whether each holds.
-"""
+"""Great Expectations by hand, by its engine for Spark; `python -m tests.quality.gx_on_spark RULES FILE ...`."""
 
 from __future__ import annotations
 
