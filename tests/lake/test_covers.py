@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lowwater.config import load_config
-from lowwater.errors import ConfigError, OverlapError
+from lowwater.errors import OverlapError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
@@ -155,16 +155,6 @@ def test_a_line_for_a_file_that_is_in_the_lake_and_no_more_on_disk_is_told_of_by
     other = capture(tmp_path / "three.pcap", [HOUR, HOUR + 5])
     path.unlink()
     assert "note:" not in lowwater("ingest", "--lake", root, "--link", "a", other).err
-
-
-def test_covers_for_several_files_names_the_section(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {})
-    files = [capture(tmp_path / f"{n}.pcap", [n]) for n in range(2)]
-    said = lowwater("ingest", "--lake", root, "--link", "a", "--covers", span(0, HOUR), *files)
-    assert said.code == 2 and "a line for each in [links.a.covers]" in said.err
-    with pytest.raises(ConfigError, match=r"\[links\.a\.covers\]"):
-        ingest(open_lake(root), "a", files, load_config(root), (at(0), at(HOUR)))
 
 
 def test_run_reads_no_coverage(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import joins, tables
+from lowwater.lake import tables
 from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema, table_schema
 from lowwater.lake.ledgers import runs as records
@@ -285,16 +285,6 @@ def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
     records.record_heartbeats(lake, "s", at(60), at(120), counts(60, 2))
     records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 3))
     assert sorted(records.read_heartbeats(lake, "s", at(0), at(120))["sane"].to_pylist()) == [2, 3]
-
-
-def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joins, "MOST_FRAGMENTS", 5)
-    for when in range(12):
-        record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
-        joins.tidy_ledgers(lake.root, lake.run_ledgers())
-    found = tables.open_table(lake.replays)
-    assert found is not None and len(found.file_uris()) < 8
-    assert [row.finished_at for row in records.read_replays(lake)] == list(range(12))
 
 
 def test_a_table_says_what_it_holds(lake: Lake) -> None:

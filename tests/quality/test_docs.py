@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from jinja2 import Undefined
-from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites
+from lowwater_expectations import Report, Validation, assets, index, render, render_suites
 from lowwater_expectations.entries import read_suite
 from lowwater_expectations.pages import rendering
 from lowwater_expectations.pages.offline import offline
@@ -21,7 +21,6 @@ HOSTILE = (
     "<script>alert('x')</script><img src=\"https://x.example/\" onerror=alert(1)> "
     '&lt;b> "$value" ${x} $$ {{ 7 * 7 }} `é`'
 )
-ROW = ("demo", "2026-01-01T00:00:00Z", "passed", "done", (), {"links": "demo/2026-01-01T00/links.html"})
 
 
 class Reader(HTMLParser):
@@ -135,33 +134,12 @@ def test_the_other_suites_escape_too(suite: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_name_of_several_lines_is_shown() -> None:
-    made, page = links_page(**broken() | {"captures": "a\n \n<b>\n"})
-    assert "captures: a\n&lt;b&gt;" in page
-    assert made.findings[0].messages[0].endswith("a\n \n<b>\n")
-
-
-@pytest.mark.slow
 def test_a_page_that_lacks_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     made, _ = links_page(**broken())
     monkeypatch.setattr(rendering, "_outcome", lambda *_: {"finding": made.findings[1], "headings": [], "measures": []})
     monkeypatch.setattr(rendering._templates(), "undefined", Undefined)
     with pytest.raises(LawError, match=r"page of the suite links lacks 'id=.* of link_to_be_covered"):
         render(made)
-
-
-@pytest.mark.slow
-def test_the_pages_of_the_suites_name_every_expectation_and_what_to_do() -> None:
-    pages = render_suites()
-    assert set(pages) == {f"{suite}.html" for suite in SUITES}
-    for suite in SUITES:
-        read = Reader(pages[f"{suite}.html"])
-        for entry in read_suite(suite).expectations:
-            assert read.ids.count(entry.id) == 1
-            assert any(text.startswith(entry.type) and text.endswith(f" · {entry.id}") for text in read.texts)
-            assert entry.description in read.texts
-        assert read.text.count("What to do.") == len(read_suite(suite).expectations)
-        assert not re.search(r"[*`]|\]\(", read.text), "notes have more markdown than the pages read"
 
 
 @pytest.mark.slow
@@ -191,32 +169,7 @@ def test_every_address_leads_to_a_file_of_the_report(tmp_path: Path) -> None:
     assert reached == {reports / name for name in files}
 
 
-def test_the_styles_fetch_nothing() -> None:
-    for name, data in assets().items():
-        assert not re.search(rb"@import|url\(|<script|\bhref", data), name
-
-
 # The index
-
-
-def test_the_index_has_the_newest_interval_first_and_a_table_a_query_set() -> None:
-    days = [Report("demo", f"2026-01-0{day}T00:00:00Z", "passed", "done", (), {}) for day in (2, 3, 1)]
-    text = Reader(index([*days, Report("busy", "2026-01-09T00:00:00Z", "warned", "incomplete", ("gap",), {})])).text
-    order = [
-        text.index(part) for part in ("busy 1 warned", "9 Jan 2026", "gap", "demo 3 passed", "3 Jan", "2 Jan", "1 Jan")
-    ]
-    assert order == sorted(order)
-
-
-def test_the_index_shows_verdict_state_pages_and_messages_of_a_plain_row() -> None:
-    page = index([(*ROW[:2], "failed", "held", ("first", "second", "third"), ROW[5])])
-    read = Reader(page)
-    assert "failed held links first (and 2 more) first second third" in read.text
-    assert "demo/2026-01-01T00/links.html" in read.addresses
-
-
-def test_an_index_of_nothing_says_so() -> None:
-    assert "No interval has been audited yet." in Reader(index([])).text
 
 
 def test_the_index_escapes() -> None:
@@ -225,17 +178,6 @@ def test_the_index_escapes() -> None:
     assert read.texts.count(HOSTILE) == 5
     assert "a%20b/%3Cscript%3E.html" in read.addresses
     assert "script" not in read.tags
-
-
-@pytest.mark.parametrize("path", ["/etc/passwd", "//host/page.html", ""])
-def test_the_index_refuses_an_address_that_is_not_relative(path: str) -> None:
-    with pytest.raises(LawError, match="which is not relative"):
-        index([Report("demo", "i", "passed", "done", (), {"links": path})])
-
-
-def test_an_address_with_a_scheme_is_a_file_name() -> None:
-    page = index([Report("demo", "i", "passed", "done", (), {"links": "javascript:alert(1)"})])
-    assert "javascript%3Aalert%281%29" in Reader(page).addresses
 
 
 # The check

@@ -39,9 +39,7 @@ from lowwater.quality.limit_proposals import limit_proposals, propose
 from lowwater.quality.links import profile
 from lowwater.quality.links.profile import LinkProfile
 from lowwater.quality.links.senders import SenderCounts
-from lowwater.replay.stages.audit import SUBJECTS
 from lowwater.sections import History
-from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
 from tests.replay.support import lowwater
 
 BASE = 500_000 * HOUR
@@ -161,17 +159,6 @@ def test_how_far_a_link_is_from_usual(now: Any, drift: dict[str, float]) -> None
     assert row["past"] == 3
     assert judged(now, []) == judged(now, []) | {"past": 0, "new_link_types": "", "changed_talkers": ""}
     assert drifts(judged(now, [])) == {}
-
-
-def test_rows_have_the_columns_that_the_suites_are_tested_with() -> None:
-    row = judged(items(talkers={"10.0.0.9": 1.0}), [items()] * 3)
-    about = {"query": "q", "interval": "i", "links": "a", "captures": "c"}
-    other = query_row(about, query_items({"rows": 5}), [query_items({"rows": 20})], SETTINGS)
-    assert (other["usual_volume"], other["volume_drift"]) == (20, 0.75)
-    for found, expected, suite in ((row, LINK_HISTORY, "link_history"), (other, QUERY_HISTORY, "query_history")):
-        assert {name: type(value) for name, value in found.items()} == {k: type(v) for k, v in expected.items()}
-        assert set(SUBJECTS[suite]) <= set(found)
-    assert row["changed_talkers"] == "10.0.0.9 0.0% -> 100.0%, 10.0.0.1 60.0% -> 0.0%, 10.0.0.2 40.0% -> 0.0%"
 
 
 @pytest.fixture

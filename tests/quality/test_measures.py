@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import tempfile
@@ -42,10 +41,8 @@ from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
 from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
 from lowwater.quality.outputs.stream_checks import BrokenRows, StreamCheck, check_stream
 from lowwater.quality.outputs.unique_keys import distinct_keys
-from lowwater.replay.stages.audit import EVIDENCE, SUBJECTS
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
-from tests.quality.frames import LFTA, LINK, QUERY, ROWS
 
 FIELDS = (Field("addr", Type.IP), Field("n", Type.INT))
 PLAIN = (Field("n", Type.INT),)
@@ -547,34 +544,6 @@ def test_queries(lake: Lake) -> None:
         "example": "tb=7, srcIP=NULL, _last=70",
     }
     assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")
-
-
-@pytest.mark.slow
-def test_long_lists_are_cut(lake: Lake, tmp_path: Path) -> None:
-    frame = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
-    for number in range(7):
-        path = tmp_path / f"b{number}.pcap"
-        path.write_bytes(pcap_bytes([(at(60 * number), frame)], nanoseconds=True))
-        ingest(lake, "b", [path], load_config(lake.root))
-    (b,) = measured(lake, [("q", "b")], [])["links"]
-    assert b["captures"] == "b0.pcap, b1.pcap, b2.pcap, b3.pcap, b4.pcap and 2 more"
-
-
-def test_the_frames_have_the_columns_that_the_suites_are_tested_with(lake: Lake) -> None:
-    empty = StreamCheck(0, "", 0, BrokenRows(), BrokenRows())
-    query = QueryMeasures("q", ("a",), None, WrittenStream(0, ""), "", empty, BrokenRows(), 0)
-    found = measured(lake, [("q", "a")], [query])
-    for name, expected in (("links", LINK), ("lftas", LFTA), ("queries", QUERY), ("rows", ROWS)):
-        (row,) = found[name]
-        assert {key: type(value) for key, value in row.items()} == {key: type(v) for key, v in expected.items()}
-        assert set(SUBJECTS[name]) <= set(row)
-
-
-def test_evidence_is_of_expectations_that_exist() -> None:
-    suite = json.loads((Path(__file__).parents[2] / "expectations" / "suites" / "queries.json").read_text())
-    kinds = {each["meta"]["rule"] for each in suite["expectations"]}
-    assert set(EVIDENCE) <= kinds
-    assert set(EVIDENCE.values()) <= set(QUERY)
 
 
 def test_the_scan_counts_by_the_definition(lake: Lake) -> None:

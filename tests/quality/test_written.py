@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -292,18 +291,6 @@ def test_the_suite_to_begin_with_is_one(tmp_path: Path) -> None:
     theirs = gx.ExpectationSuite(**json.loads(text))
     assert [each.type for each in theirs.expectation_configurations] == [each.type for each in found]
     assert {each.broken.total > each.allowed for each in judged(stream(tmp_path), found)} == {True, False}
-
-
-def test_the_page_on_reviews_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
-    told = page.partition("| expectation |")[2].partition("\n* ")[0]
-    assert set(re.findall(r"`(\w*expect\w+)`", told)) == {kind for kind, _, _ in gallery.GALLERY}
-    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    path = suite_file(tmp_path, "set", "flows")
-    path.parent.mkdir(parents=True)
-    path.write_text(example, encoding="utf-8")
-    (suite,) = read_suites(tmp_path, "set", {"flows": row_schema((Field("protocol", Type.INT),))}).values()
-    assert [each.severity for each in suite] == ["warning", "critical"]
 
 
 @pytest.mark.slow
