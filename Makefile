@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image store-check help setup docs demo up down test simulate test-fast test-packages lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image store-check help setup docs demo up down test simulate month days test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
@@ -37,6 +37,8 @@ help:
 	@echo 'types      mypy, strict'
 	@echo 'fuzz       more cases of the law, behind those of var/fuzz/ledger.jsonl; the randomised tests with many examples'
 	@echo 'simulate   SCHEDULES=100000 schedules of processes on a simulated store, from SEED=0 on: pauses, kills, lost and late requests'
+	@echo 'month      DAYS=30 HOURS=6 days of a lake that takes care of itself, from SEED=0: late files, outages, kills, a full disk, changes; beside a quiet backfill'
+	@echo 'days       DAYS=2 HOURS=6 a part of such a month in a real Airflow whose tasks have a driven clock: late files, the machine goes down, changes'
 	@echo 'goldens    rewrite plans, rows, errors and the examples of the documents that tests compare with'
 	@echo 'bench      packets/s, rows/s and fixed costs of every stage'
 	@echo 'bench-high   rows/s and peak state of the high level beside PySpark and DuckDB'
@@ -175,6 +177,10 @@ test: setup $(VENV)/.s3 $(VENV)/.chart
 test-fast: $(VENV)/.package $(VENV)/.s3
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick
 
+test-airflow-docs: setup
+	$(BIN)/python -m tests.packaging.own_airflow
+	$(BIN)/python -m tests.packaging.own_airflow --database postgres
+
 test-packages: setup
 	.ci/matrix
 
@@ -190,6 +196,12 @@ SCHEDULES ?= 100000
 
 simulate: $(VENV)/.package
 	nice -n 19 $(BIN)/python -m tests.simulation $(SEED) $(SCHEDULES)
+
+month: setup
+	$(BIN)/python -m tests.replay.month --days $(or $(DAYS),30) --hours $(or $(HOURS),6) --seed $(or $(SEED),0)
+
+days: setup
+	$(BIN)/python -m tests.airflow.days --days $(or $(DAYS),2) --hours $(or $(HOURS),6) --seed $(or $(SEED),1)
 
 fuzz: setup
 	$(BIN)/python -m tests.law.fuzz --reference $(CASES) --spark $(SPARK_CASES)

@@ -1,20 +1,23 @@
-"""DAG `capture_ingest`: every interval, the dumps of every link into the lake, one mapped task a capture.
+"""DAG `capture_ingest`: the captures of an interval into the lake, in one task, for backfills of a range.
 
 Settings come from LOWWATER_LAKE and the `lowwater.toml` in it.
 """
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG
 
-from lowwater_airflow.operators import PACKETS, FindCaptures, IngestCapture
+from lowwater_airflow.checks import about
+from lowwater_airflow.keeping import RefusedFile
+from lowwater_airflow.operators import IngestCaptures
 from lowwater_airflow.retries import RETRYING
-from lowwater_airflow.settings import Settings, cron
+from lowwater_airflow.settings import POOL, Settings
 
 ABOUT = """\
 Finds the captures of the interval by each link's pattern in `lowwater.toml` and ingests them: one atomic commit a
-capture, and the same file again adds nothing. A link without a file is named in the log of `find`; the runs that need
-it wait for it. Backfill: `airflow backfill create --dag-id capture_ingest --from-date ... --to-date ...`
+capture, and the same file again adds nothing. A file that is refused is a red task of `refused`. A link without a file
+is named in the log of `ingest`; the runs that need it wait for it. Backfill: `airflow backfill create --dag-id
+capture_ingest --from-date ... --to-date ...`
 """
 
 settings = Settings.load()
@@ -22,8 +25,8 @@ settings = Settings.load()
 with DAG(
     "capture_ingest",
     description="Hourly captures into packets/",
-    doc_md=ABOUT,
-    schedule=CronDataIntervalTimetable(cron(settings.length()), timezone="UTC"),
+    doc_md=about(ABOUT),
+    schedule=settings.intervals(),
     start_date=settings.start,
     end_date=settings.end(),
     catchup=False,
@@ -31,7 +34,5 @@ with DAG(
     default_args=RETRYING,
     tags=["lowwater"],
 ) as dag:
-    find = FindCaptures(task_id="find", lake=settings.lake, queries=settings.queries, query_sets=settings.query_sets())
-    IngestCapture.partial(
-        task_id="ingest", lake=settings.lake, outlets=[PACKETS], map_index_template="{{ map_index_label }}"
-    ).expand_kwargs(find.output)
+    refused = IngestCaptures(task_id="ingest", pool=POOL, lake=settings.lake).output  # it takes a core
+    RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)

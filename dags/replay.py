@@ -1,4 +1,4 @@
-"""DAGs `replay_<query set>`, one for each query set: wait, evaluate and publish each interval.
+"""DAGs `replay_<query set>`, one for each query set: one task for an interval, or several where something holds it.
 
 Settings come from LOWWATER_LAKE, LOWWATER_QUERIES and the `lowwater.toml` in the lake.
 """
@@ -10,7 +10,6 @@ from typing import Any
 from airflow.sdk import (
     DAG,
     AsyncCallback,
-    CronDataIntervalTimetable,
     DeadlineAlert,
     DeadlineReference,
     Param,
@@ -18,16 +17,16 @@ from airflow.sdk import (
     get_parsing_context,
 )
 
+from lowwater.lake.kinds import KINDS
 from lowwater_airflow.alerts import failed, late
+from lowwater_airflow.checks import about
 from lowwater_airflow.operators import PublishInterval, ReplayStages
 from lowwater_airflow.retries import RETRYING
-from lowwater_airflow.sensor import LinksReported
-from lowwater_airflow.settings import POOL, Settings, cron
+from lowwater_airflow.sensor import LinksReported, RunInterval
+from lowwater_airflow.settings import POOL, Settings
 
 ABOUT = """\
-**wait** until the links of the query set have reported to the end of the interval; a link that has not is named, with
-since when. **evaluate**: low level, high level on Spark, audit, in one process; a critical audit stops the interval
-here, and its rows stay in `streams/`. **publish**: the interval's rows, and only those, become visible in `tables/`.
+{tasks}
 The note of a run says which interval it is of, and what became of it: done, incomplete, provisional, held, skipped.
 
 Backfill: `airflow backfill create --dag-id replay_{query_set} --from-date ... --to-date ...`, in any order, or "Run
@@ -36,17 +35,27 @@ out an interval that had a run before, unless it is told otherwise: after a chan
 --dag-run-conf '{{"only": ["stale"]}}'`; in the form choose *All Runs*, and tick *Override parameters on existing runs*
 if *Only* is to hold for them.
 """
+ONE = """\
+**interval**: low level, high level, audit and publication, in one process; a critical audit stops the interval before
+its rows become visible in `tables/`. The task waits, without a slot, until the links of the query set have reported to
+the end of the interval; a link that has not is named, with since when.
+"""
+SEVERAL = """\
+**wait** until the links of the query set have reported to the end of the interval; a link that has not is named, with
+since when. Then the stages, in one process (**evaluate**) or one each (**low**, **high**, **audit**); a critical audit
+stops the interval here, and its rows stay in `streams/`. **approve**, where the settings ask for it, waits for a person
+if the audit warns. **publish**: the interval's rows, and only those, become visible in `tables/`.
+"""
 IN_ORDER = """
-This query set hands state over: its intervals run in order, each after the publication of the one before. Airflow
-refuses backfills of it without `--reprocess-behavior completed` or `failed`; in the form choose *All Runs* or *Missing
-and Errored Runs*.
+This query set hands state over: its intervals run in order. Each waits for the run of the one before, where that is at
+work, and fails where that is not published. So a backfill of it begins with the oldest interval.
 """
 PARAMS = {
     "only": Param(
         None,
         type=["array", "null"],
-        items={"type": "string", "enum": ["missing", "failed", "stale", "damaged"]},
-        examples=["missing", "failed", "stale", "damaged"],
+        items={"type": "string", "enum": list(KINDS)},
+        examples=list(KINDS),
         title="Only",
         description="Skip an interval unless it is in one of these states; none chosen: run every interval. "
         "No runs matching? They had a run before: choose All Runs and Override parameters on existing runs.",
@@ -66,16 +75,18 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
     common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries, "query_set": query_set}
     chained = settings.chained(query_set)
     deadline = settings.deadline(query_set)
+    stages, approval = settings.stages(query_set), settings.approval(query_set)
+    one = stages == (None,) and not approval
     with DAG(
         f"replay_{query_set}",
         description=f"Query set {query_set}: packets/ to tables/",
-        doc_md=ABOUT.format(query_set=query_set) + (IN_ORDER if chained else ""),
-        schedule=CronDataIntervalTimetable(cron(settings.length(query_set)), timezone="UTC"),
+        doc_md=about(ABOUT.format(query_set=query_set, tasks=ONE if one else SEVERAL) + (IN_ORDER if chained else "")),
+        schedule=settings.intervals(query_set),
         start_date=settings.start,
         end_date=settings.end(query_set),
         catchup=False,
         max_active_runs=1 if chained else 16,
-        default_args={**RETRYING, "depends_on_past": chained},
+        default_args=RETRYING,
         params=PARAMS,
         deadline=DeadlineAlert(
             name=f"replay_{query_set}",
@@ -89,26 +100,20 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         tags=["lowwater"],
     ) as dag:
         patience = settings.patience.total_seconds()
-        wait = LinksReported(task_id="wait", patience=patience, wait_for_downstream=chained, **common)
-        stages = settings.stages(query_set)
+        if one:
+            RunInterval(task_id="interval", patience=patience, chained=chained, pool=POOL, **common)
+            return dag
+        wait = LinksReported(task_id="wait", patience=patience, **common)
         work: list[Any] = [
             ReplayStages(task_id=stage or "evaluate", stage=stage, pool=POOL, **common) for stage in stages
         ]
-        if settings.approval(query_set):
+        if approval:
             # Imported only here: every parse of the file pays for its imports.
             from lowwater_airflow.approval import ApproveWarnings
 
             work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
-        # One at a time: when two first publications end together, Airflow 3.3 creates the asset of a table twice and
-        # fails the
-        # second task.
-        publish = PublishInterval(task_id="publish", max_active_tis_per_dag=1, **common)
+        publish = PublishInterval(task_id="publish", **common)
         chain(wait, *work, publish)
-        if chained:
-            # A backfill of Airflow ignores `max_active_runs`: `wait` waits for the tasks directly downstream of it in
-            # the run
-            # before, so `publish` must be one of them.
-            chain(wait, publish)
     return dag
 
 

@@ -397,14 +397,22 @@ class Spark(Section):
 
 
 class Schedule(Section):
-    """`[schedule]`: settings of Airflow beside the runs; they do not change rows.
+    """`[schedule]`: how the lake takes care of itself, and Airflow beside the runs; it changes no rows.
 
     Attributes:
+        runs: whether Airflow's clock says when to look at all intervals, or gives each interval a run of its own.
+        every: time between two looks, ns.
+        look_back: how long after its end an interval is kept right by looks, ns; older ones are for a backfill.
+        longest_pause: longest pause before what failed is tried again on the same inputs, ns; pauses grow up to it.
         deadline: longest time from the queueing of a run to its end; later runs are reported.
         approval: whether a person must approve the publication of an interval whose audit warns.
         maintain: period of the maintenance DAG.
     """
 
+    runs: Literal["looks", "intervals"] = "looks"
+    every: Annotated[int, BeforeValidator(parse_duration), Setting(ge=SECOND)] = 600 * SECOND
+    look_back: Positive = 7 * 24 * HOUR
+    longest_pause: Positive = HOUR
     deadline: Positive | None = None
     approval: bool = False
     maintain: Literal["never", "hourly", "daily", "weekly"] = "daily"

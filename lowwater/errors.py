@@ -19,7 +19,12 @@ class LowwaterError(Exception):
     Args:
         message: the problem, with the file, link, interval or option.
         hint: what to do about it, or an empty string.
+
+    Attributes:
+        repeats: whether the same inputs fail again, so that only a person, or another input, can end it.
     """
+
+    repeats = False
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -41,6 +46,8 @@ class QueryError(LowwaterError):
         column: column number from 1; 0 if unknown.
         source: text of the file; the message shows the line with a mark.
     """
+
+    repeats = True
 
     def __init__(
         self,
@@ -127,6 +134,8 @@ class UnsupportedError(QueryError):
 class CaptureError(LowwaterError):
     """A file cannot be read as a capture."""
 
+    repeats = True
+
 
 class OverlapError(LowwaterError):
     """Two captures of one link overlap by more than its skew (SEMANTICS T1).
@@ -140,6 +149,8 @@ class OverlapError(LowwaterError):
         beside: whether they overlap for at least half of the shorter one, so were taken at the same time.
         overlap: the skew that would read both, ns.
     """
+
+    repeats = True
 
     def __init__(
         self,
@@ -163,9 +174,13 @@ class OverlapError(LowwaterError):
 class ConfigError(LowwaterError):
     """`lowwater.toml` or an option is wrong."""
 
+    repeats = True
+
 
 class AbsentExtraError(LowwaterError, ModuleNotFoundError):
     """A package of an extra (`lowwater[spark]`) is not installed. Callers may also catch it as ModuleNotFoundError."""
+
+    repeats = True
 
 
 class LakeError(LowwaterError):
@@ -174,6 +189,8 @@ class LakeError(LowwaterError):
 
 class OwnerError(LakeError):
     """A table belongs to another query set (SEMANTICS S3)."""
+
+    repeats = True
 
 
 class GapError(LakeError):
@@ -186,6 +203,8 @@ class GapError(LakeError):
         since: end of its coverage before the gap, ns since the epoch.
         until: begin of its coverage after the gap, or end of the interval, ns.
     """
+
+    repeats = True
 
     def __init__(self, message: str, hint: str = "", link: str = "", since: int = 0, until: int = 0) -> None:
         super().__init__(message, hint)
@@ -202,9 +221,13 @@ class BusyError(LakeError):
 class BehindError(LakeError):
     """The log of a stream no longer has what comes after the position of a subscriber."""
 
+    repeats = True
+
 
 class ValueOverflowError(LowwaterError):
     """An exact integer sum does not fit 64 bits (SEMANTICS O3)."""
+
+    repeats = True
 
 
 class PartialError(LowwaterError):
@@ -224,6 +247,8 @@ class PartialError(LowwaterError):
 
 class LawError(LowwaterError):
     """An internal check failed: results would be wrong, so nothing is published."""
+
+    repeats = True
 
 
 class AuditError(LawError):

@@ -47,6 +47,15 @@ Permission = Callable[[str], bool]
 """Predicate: whether the user may see the query set of this name."""
 
 
+Notices = Callable[[Permission], Sequence[str]]
+"""What the server lacks for its work, for a user with a permission: a sentence each."""
+
+
+def nothing(sees: Permission) -> Sequence[str]:
+    """Returns no notice."""
+    return ()
+
+
 def see_all() -> Permission:
     """Returns the permission to see all query sets."""
     return lambda name: True
@@ -58,6 +67,7 @@ def create(
     routes: APIRouter | None = None,
     permissions: Callable[..., Permission] = see_all,
     host: Callable[..., Host] = only_commands,
+    notices: Notices = nothing,
 ) -> FastAPI:
     """Creates the app that serves the pages of a lake.
 
@@ -67,6 +77,7 @@ def create(
         routes: further routes, which are matched first.
         permissions: FastAPI dependency that returns the query sets that the user may see.
         host: FastAPI dependency that returns what does the acts for the user.
+        notices: returns what the server lacks, for the top of the pages.
     """
     app = FastAPI(
         title="Lowwater review",
@@ -107,7 +118,7 @@ def create(
 
     @app.api_route("/{address:path}", methods=METHODS)
     def page(address: str, sees: Any = permission) -> Response:
-        return page_response(board, address, sees)
+        return page_response(board, address, sees, notices)
 
     return app
 
@@ -125,13 +136,13 @@ def _documented(board: Board, reports: Path, name: str, sees: Permission) -> boo
     return all(sees(name) for name in names) if names else folder in SHARED or sees(folder)
 
 
-def page_response(board: Board, address: str, sees: Permission) -> Response:
+def page_response(board: Board, address: str, sees: Permission, notices: Notices = nothing) -> Response:
     """Returns the page of an address: 404 for an unknown address, 503 if the lake cannot be read.
 
     A page that the user may not see is also 404, so that its existence stays hidden.
     """
     try:
-        html = render(board.now().only(sees), address, served=True)
+        html = render(board.now().only(sees), address, served=True, notices=notices(sees))
     except LowwaterError as error:
         return HTMLResponse(_plain(str(error)), 503, HEADERS)
     return HTMLResponse(

@@ -25,6 +25,7 @@ from lowwater.lake.ledgers.interval_states import (
     BLOCKED,
     DAMAGED,
     HALF,
+    HELD,
     MISSING,
     RUNNING,
     STALE,
@@ -34,6 +35,7 @@ from lowwater.lake.ledgers.interval_states import (
 )
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
+from lowwater.lake.looks import FOLDER
 from lowwater.lake.opened import identity
 from lowwater.lake.results.table_state import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
@@ -41,11 +43,11 @@ from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs
-from lowwater.storage.paths import folders, lake_path, state
+from lowwater.storage.paths import children, folders, lake_path, state
 
 P = ParamSpec("P")
 T = TypeVar("T")
-HELD, WARNED = "held", "warned"
+WARNED = "warned"
 """States beyond `lowwater status`: audited but not published, published with warnings."""
 
 
@@ -246,8 +248,6 @@ def _interval(key: Key, rows: Sequence[StatusRow], audit: IntervalAudit | None) 
     if audit is not None and audit.messages and (state == FAILED or (audit.verdict == WARNED and state == "done")):
         state = FAILED if state == FAILED else WARNED
         reason = "; ".join(message.replace(f", {audit.interval}", "") for _, message in audit.brief)
-    if audit is not None and state == MISSING and audit.verdict != FAILED:
-        state, reason = HELD, "audited and not published"
     visible = [row.rows for row in rows if row.rows is not None]
     return Interval(*key, state, reason, sum(visible) if visible else None, first.intervals)
 
@@ -293,7 +293,8 @@ class Board:
         tables += [table_version(path) for path in folders(lake.root / "tables")]
         files = sorted(self.queries.rglob("*"))
         times = [(str(path), path.stat().st_mtime_ns) for path in files if path.is_file()]
-        return tables, state(self.root / FILE_NAME), times
+        looks = [(path.name, state(path)) for path in children(self.root / FOLDER)]
+        return tables, state(self.root / FILE_NAME), times, looks
 
     def _read(self) -> Snapshot:
         lake = lake_to_read(self.root)

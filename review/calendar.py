@@ -13,7 +13,10 @@ from datetime import UTC, datetime, timedelta
 
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.interval_states import HELD, MISSING
+from lowwater.lake.ledgers.runs import AUDIT, FAILED, PUBLISH
 from lowwater.lake.tables import interval_label, safe_name
+from lowwater.quality.verdicts import Key
 from lowwater.replay.interval import times_of
 
 from .board import Interval, Snapshot, kept_by_snapshot
@@ -249,10 +252,17 @@ def tally(snapshot: Snapshot) -> dict[tuple[str, str], Counter[str]]:
     counts: dict[tuple[str, str], Counter[str]] = {}
     parts = months(snapshot)
     starts = [part.start for part in parts]
-    newest = {(record.query_set, record.interval_start, record.interval_end): record for record in snapshot.records}
+    newest: dict[Key, str] = {}
+    for record in snapshot.records:
+        key = record.query_set, record.interval_start, record.interval_end
+        if record.stage == PUBLISH or record.state == FAILED:
+            newest[key] = record.state
+        elif record.stage == AUDIT:
+            newest[key] = HELD
+        else:  # a run that has ended before its audit leaves what there was
+            newest.setdefault(key, MISSING)
     for key, last in newest.items():
-        part = parts[bisect_right(starts, key[1]) - 1]
-        state = last.state if last.stage == "publish" or last.state == "failed" else "held"
+        part, state = parts[bisect_right(starts, key[1]) - 1], last
         state = "warned" if state == "done" and key in snapshot.warned else state
         counts.setdefault((part.name, key[0]), Counter())[state] += 1
     return counts

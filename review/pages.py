@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,13 +98,14 @@ def page(
     return register
 
 
-def render(snapshot: Snapshot, address: str, served: bool = False) -> str | None:
+def render(snapshot: Snapshot, address: str, served: bool = False, notices: Sequence[str] = ()) -> str | None:
     """Renders the page of an address such as `index.html` or `interval/demo/<interval>.html`; None if unknown.
 
     Args:
         snapshot: ledgers of the lake.
         address: address of the page, relative to the start.
         served: as for `fill_template`.
+        notices: what the server lacks for its work, shown on top.
 
     Raises:
         LakeError: a ledger cannot be read.
@@ -116,7 +117,7 @@ def render(snapshot: Snapshot, address: str, served: bool = False) -> str | None
             values, root = kind.fill(snapshot, *parts), "../" * address.count("/")
             if values is None:
                 return None
-            return fill_template(snapshot, kind.template, kind.section, root, values, served)
+            return fill_template(snapshot, kind.template, kind.section, root, values | {"notices": notices}, served)
     return None
 
 

@@ -25,7 +25,7 @@ import psutil
 from compare import differences, published
 from demo import LINK
 from home import ROOT, Home, HomeError
-from kills import Killer
+from kills import WHOLE, Killer
 
 from lowwater.capture.generate import generate
 from lowwater.errors import LowwaterError
@@ -201,7 +201,7 @@ def airflow(plan: Plan, lake: Path, share: float) -> tuple[int, int, float]:
         home.start()
         home.ready(dag, slots=2)
         begin = time.monotonic()
-        with Killer(lake, chance, share) as killer:
+        with Killer(lake, chance, share, WHOLE) as killer:
             ran = _shuffled(home, dag, remaining)
         return ran, len(killer.killed), time.monotonic() - begin
     finally:

@@ -32,6 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--to", dest="end", type=parse_instant, required=True)
     parser.add_argument("--stage", choices=["low", "high", "audit", "publish"])
     parser.add_argument("--hold", action="store_true", help="all but publishing")
+    parser.add_argument("--ask", action="store_true", help="all stages; not publishing where a person must approve")
+    parser.add_argument("--reported", type=float, help="only if links have reported, or may not after this instant, s")
+    parser.add_argument("--only", default="", help="with --reported: only if in one of these states")
+    parser.add_argument("--looked", action="store_true", help="with --reported: whoever asks knows the order of runs")
     parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
     parser.add_argument("--deployed", action="store_true", help="a worker of the cluster runs this driver")
     chosen = parser.parse_args(arguments)
@@ -43,11 +47,20 @@ def main(arguments: list[str] | None = None) -> int:
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
+    from lowwater.replay.schedule.asked import left_alone
+    from lowwater.replay.schedule.looks import waits_for
 
     report: dict[str, Any]
     try:
         job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
-        outcomes = replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold)
+        if chosen.reported is None:
+            left = waits_for(job, chosen.start, chosen.end) if chosen.ask else None
+        else:
+            only = tuple(filter(None, chosen.only.split(",")))
+            left = left_alone(job, chosen.start, chosen.end, chosen.reported, only, chosen.looked)
+        outcomes = [] if left is None else [left]
+        hold, ask = chosen.hold, chosen.ask
+        outcomes = outcomes or replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=hold, ask=ask)
         report = {"outcome": [asdict(outcome) for outcome in outcomes]}
     except LowwaterError as error:
         report = {"error": type(error).__name__, "message": str(error)}

@@ -340,7 +340,7 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
         at_work: dict[tuple[str, int], str] = {}
 
         def begins(interval: Due) -> None:
-            at_work[interval.query_set, interval.start] = _name(interval)
+            at_work[interval.query_set, interval.start] = interval_name(interval)
             bar.update(task, description=", ".join(list(at_work.values())))
 
         def ends(result: IntervalResult) -> None:
@@ -397,11 +397,12 @@ class _Clock:
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
         rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
         details = result.reason if not result.published else rows
-        text = f"{_name(result.due)}: {result.state}, {result.seconds:.1f} s ({done})"
+        text = f"{interval_name(result.due)}: {result.state}, {result.seconds:.1f} s ({done})"
         return f"{text}: {details}" if details else text
 
 
-def _name(interval: Due) -> str:
+def interval_name(interval: Due) -> str:
+    """Names an interval, or a stretch of them, with its query set."""
     return f"{interval.query_set} {range_words(interval.start, interval.end, interval.intervals)}"
 
 

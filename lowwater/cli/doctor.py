@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -81,6 +82,7 @@ def checks() -> list[Check]:
         check_disk(Path.cwd()),
         check_port(),
         check_writable(Path.cwd()),
+        *check_airflow(),
     ]
 
 
@@ -251,6 +253,24 @@ def check_writable(folder: Path) -> Check:
     except OSError as error:
         return Check("working directory", State.MISSING, f"{folder}: {error.strerror}", f"chmod u+w {folder}")
     return Check("working directory", State.OK, f"{folder} is writable")
+
+
+def check_airflow() -> list[Check]:
+    """Asks the Airflow of this environment what it lacks: pool, connections, database, executor, version, DAGs that are
+    switched off; nothing without one."""
+    home = Path(os.environ.get("AIRFLOW_HOME", Path.home() / "airflow"))
+    if absent("airflow") or not (home / "airflow.cfg").exists():
+        return []
+    # Airflow reads its settings as it is imported, and only the plugin may import it.
+    command = [sys.executable, "-m", "lowwater_airflow.checks"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        cause = (done.stderr.strip() or "no word").splitlines()[-1]
+        return [Check("Airflow", State.WARNING, f"{home}: {cause}", "airflow db migrate")]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    if not found:
+        return [Check("Airflow", State.OK, f"{version_of('apache-airflow')} in {home}, nothing is missing")]
+    return [Check(f"Airflow: {each['about']}", State.WARNING, each["what"], each["mend"]) for each in found]
 
 
 def prepare(console: Terminal) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from lowwater.instants import parse_duration, parse_instant, parse_span
+from lowwater.lake.kinds import KINDS
 from lowwater.places import shared
 from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
@@ -223,7 +224,7 @@ def INTERVALS(command: Callable[..., Any]) -> Callable[..., Any]:
             "--only",
             "kinds",
             multiple=True,
-            type=click.Choice(["missing", "failed", "stale", "damaged"]),
+            type=click.Choice(KINDS),
             help="Only intervals in this state; repeats.",
         ),
         click.option(

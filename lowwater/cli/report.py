@@ -14,7 +14,7 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
-from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, MISSING, STALE, StatusRow, gravest
+from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.outside import outside_lines
 from lowwater.lake.ledgers.runs import (
     DONE,
@@ -28,7 +28,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.shared import shared_lines
 from lowwater.lake.results.table_state import stray_lines
-from lowwater.quality.report_pages import HELD, INDEX
+from lowwater.quality.report_pages import INDEX
 from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
 from lowwater.terminal import open_console, say, styled
@@ -98,7 +98,7 @@ def summary(rows: Sequence[StatusRow]) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[row.shown] += row.intervals
-    due = sum(counts[state] for state in (MISSING, HALF, STALE, DAMAGED))
+    due = sum(counts[state] for state in (MISSING, HALF, HELD, STALE, DAMAGED))
     shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
     rare = (INCOMPLETE, ROLLED_BACK)
@@ -143,8 +143,7 @@ def _say_marked(before: str, state_text: str, behind: str = "") -> None:
 def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
     if state is not None and state.shown not in (DONE, audit.verdict):
-        unpublished = state.shown == MISSING and audit.verdict != FAILED
-        state_text, why = (HELD, "audited and not published") if unpublished else _state_and_reason(state)
+        state_text, why = _state_and_reason(state)
         _say_marked("  ", state_text, f": {why}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
     for severity, message in messages if detailed else audit.brief:

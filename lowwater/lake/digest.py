@@ -29,16 +29,22 @@ from lowwater.lake.ledgers.coverage import gaps
 POLICIES = {"publish": "exclude"}
 """Policies with another name in digests: publications made under the old name stay valid."""
 
+NO_GAP = "fail"
+"""What counts as the policy of a link where no gap asks for one."""
+
 SEMANTICS_VERSION = 2
 """Raised whenever the same inputs give other rows."""
 
 
-def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int) -> dict[str, Any]:
+def link_inputs(
+    link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int, always: bool = False
+) -> dict[str, Any]:
     """Collects the inputs of one link for a run that reads [read_from, end), ns.
 
     A capture counts if its records meet the read range: its file, decoder and records, and the clock at its first
     record. So a capture added before it counts only if it moves that clock. Coverage counts by its gaps: over covered
-    time, it does not matter how captures declare it. max_jump counts by the records that it flags.
+    time, it does not matter how captures declare it, nor what the policy says of gaps. max_jump counts by the records
+    that it flags.
 
     Args:
         link: name of the link.
@@ -46,8 +52,10 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
         settings: settings of the link.
         read_from: begin of the read range, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
+        always: whether the policy counts without a gap too, as it did in older versions.
     """
     ordered, dropped = Captures.of(captures), dropped_copies(settings)
+    missing = gaps(link, captures, settings, read_from, end)
     used = [
         {
             "capture": (capture := ordered[index]).capture,
@@ -63,10 +71,10 @@ def link_inputs(link: str, captures: Sequence[Capture], settings: Link, read_fro
     return {
         "link": link,
         "captures": used,
-        "gaps": [[gap.since, gap.until] for gap in gaps(link, captures, settings, read_from, end)],
+        "gaps": [[gap.since, gap.until] for gap in missing],
         "skew": settings.skew,
         "life": [settings.since, settings.until],
-        "policy": POLICIES.get(settings.policy, settings.policy),
+        "policy": POLICIES.get(settings.policy, settings.policy) if missing or always else NO_GAP,
         **({} if dropped is None else {"duplicates": dropped}),
         **({} if settings.shed is None else {"shed": settings.shed}),
         **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),

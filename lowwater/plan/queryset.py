@@ -19,7 +19,8 @@ from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
 from lowwater.link_names import family_of
-from lowwater.plan.bind.queries import Bound, Statements, bind_texts
+from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden
+from lowwater.plan.bind.texts import read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Key, Lfta, Node, Source
 from lowwater.plan.prefilter import Prefilter, choose_prefilters
@@ -137,6 +138,21 @@ def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, co
     texts = [(str(path), read_query(path)) for path in paths]
     folders = tuple(dict.fromkeys(path.parent for path in paths))
     return plan_texts(texts, links, slots, context, folders)
+
+
+def table_names(paths: Sequence[Path]) -> list[str]:
+    """The queries of some files that have a table: what the files say, without planning them.
+
+    Raises:
+        LowwaterError: a file cannot be read.
+        QueryError: a file is no GSQL.
+    """
+    read = read_texts([(str(path), read_query(path)) for path in paths], [path.parent for path in paths])
+    return [
+        name
+        for name, (statement, _) in read.statements.items()
+        if not isinstance(statement, syntax.Watchlist) and not is_hidden(name, read)
+    ]
 
 
 def read_query(path: Path) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lowwater.errors import BusyError
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.interval_states import DAMAGED
+from lowwater.lake.ledgers.interval_states import DAMAGED, HELD
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.locks import hold
 from lowwater.lake.results.table_state import all_damages
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from lowwater_expectations import Validation
 
 INDEX = "index.html"
-HELD = "held"
-"""State of an interval whose audit has run and which is not published."""
 _WRITTEN: dict[PurePath, float] = {}
 """Folder of reports in a store -> when this process last wrote its index, or began to, s of the monotonic clock."""
 LOCK_WAIT = 10.0

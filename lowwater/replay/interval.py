@@ -26,7 +26,7 @@ from lowwater.lake.joins import tidy_ledgers
 from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
-from lowwater.lake.ledgers.interval_states import RUNNING, StatusInputs, StatusRow, status
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING, StatusInputs, StatusRow, status
 from lowwater.lake.ledgers.missing import missing_texts
 from lowwater.lake.ledgers.outside import occupied_intervals
 from lowwater.lake.ledgers.runs import (
@@ -38,6 +38,7 @@ from lowwater.lake.ledgers.runs import (
     PROVISIONAL,
     PUBLISH,
     ROLLED_BACK,
+    Publications,
     ReplayRow,
     last_published,
     read_replays,
@@ -75,6 +76,9 @@ from lowwater.replay.stages.runners import lost_lines, runner_of, task_account
 from lowwater.storage import paths
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
+
+WARNED = "warned"
+"""Verdict of an audit after which a person may have to approve the publication."""
 
 AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
 
@@ -117,6 +121,7 @@ def replay(
     progress: Progress,
     runner: Runner | None = None,
     hold: bool = False,
+    ask: bool = False,
 ) -> list[Outcome]:
     """Runs the intervals of [start, end), ns, one after another.
 
@@ -131,6 +136,8 @@ def replay(
         progress: reports the stages.
         runner: does the work; None for the one that the settings name.
         hold: stop before publishing; an interval that is already published is still skipped.
+        ask: the interval of a look, or a stretch of them, which runs as one; it is not published where the audit warned
+            and the settings ask for approval.
 
     Raises:
         GapError: a link has not reported.
@@ -138,10 +145,11 @@ def replay(
     """
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
-    return [_Run(job, at, until, progress, runner).run(stage, hold) for at, until in job.intervals(start, end)]
+    intervals = [(start, end)] if ask else job.intervals(start, end)
+    return [_Run(job, at, until, progress, runner, ask=ask).run(stage, hold) for at, until in intervals]
 
 
-def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner) -> Outcome:
+def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner, ask: bool = False) -> Outcome:
     """Runs one interval through all stages; may be called from several threads.
 
     The caller rewrites the index of the reports at the end, since it lists every interval.
@@ -152,11 +160,12 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Run
         end: end of the interval, ns since the epoch, exclusive.
         progress: reports the stages.
         runner: does the work.
+        ask: stop before publishing where the audit warned and the settings ask for approval.
 
     Raises:
         LowwaterError: the interval cannot be published; the error is recorded.
     """
-    return _Run(job, start, end, progress, runner, INDEX_PERIOD).run(None, False)
+    return _Run(job, start, end, progress, runner, INDEX_PERIOD, ask=ask).run(None, False)
 
 
 @dataclass
@@ -178,9 +187,10 @@ class _Run:
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
+    ask: bool = False  # whether a person approves warnings, if the settings say so
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
-        stages = (stage,) if stage else STAGES[:-1] if hold else STAGES
+        stages: tuple[str, ...] = (stage,) if stage else STAGES[:-1] if hold else STAGES
         current = stages[0]
         lake, query_set = self.job.lake, self.job.query_set
         with (
@@ -190,6 +200,7 @@ class _Run:
         ):
             self.shared = shared
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
+            digests: dict[str, str] = {}
             try:
                 # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
                 fence_off(self._written(), fence)
@@ -203,6 +214,9 @@ class _Run:
                 # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
                 excluded = inputs.gaps() if confirms else inputs.require()
                 state, reason = inputs.state(excluded)
+                if stage is not None and not confirms and (outrun := self._outrun(stage, digests)):
+                    self.progress.say(f"  its inputs have changed since stage {outrun}: it begins again")
+                    stages, self.ask = STAGES[: STAGES.index(stage) + 1], True  # consent was for another audit
                 if confirms:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
@@ -212,6 +226,9 @@ class _Run:
                 if AUDIT in stages:
                     judging.begin()
                 for next_stage in stages:
+                    if next_stage == PUBLISH and self.ask and self.job.approval and self.verdict == WARNED:
+                        outcome = replace(outcome, state=HELD, reason=self._consent())
+                        break
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         # The first query of a session waits for a second or two, on one core.
@@ -223,8 +240,9 @@ class _Run:
                 raise  # says nothing about this interval: another run, or another query set, is at it
             except LowwaterError as error:
                 account = error.accounting if isinstance(error, AuditError) else {}
-                self._record(current, FAILED, "", "", None, account, error.message)
-                with suppress(LowwaterError):  # what went wrong first is what is said
+                account = {**account, "tried": self.job.attempted(digests), "repeats": error.repeats}
+                with suppress(LowwaterError):  # what went wrong first is what is said, also where the disk is full
+                    self._record(current, FAILED, "", "", None, account, error.message)
                     self._end(current, folder)
                 raise
 
@@ -254,12 +272,31 @@ class _Run:
             elif stage == AUDIT:
                 rows = self._audit(inputs, digests, folder / "audit")
             else:
-                return self._publish(digests, outcome)
+                return self._publish(inputs, digests, outcome)
         self.seconds[stage] = round(time.monotonic() - begin, 3)
         if stage == LOW:
             account = {"promises": self.promises, "stored": self.stored, **self.cluster}
             self._record(LOW, "done", "", _joined(digests), sum(rows.values()), account)
         return Outcome(self.start, self.end, stage, outcome.reason, rows, False) if stage != PUBLISH else outcome
+
+    def _consent(self) -> str:
+        """Says what waits, and how a person approves it."""
+        where, start, end = self.job.lake.root, format_instant(self.start), format_instant(self.end)
+        return (
+            "its audit warned, and a person must approve it: "
+            f"`lowwater replay {self.job.query_set} --lake {where} --from {start} --to {end} --stage publish`"
+        )
+
+    def _outrun(self, stage: str, digests: dict[str, str]) -> str:
+        """The first stage before one that ran on other inputs: settings, queries or captures have changed since; empty
+        if none did."""
+        newest = {(row.stage, row.query): row for row in self._rows() if row.state != FAILED}
+        for earlier in STAGES[: STAGES.index(stage)]:
+            present = {"": _joined(digests)} if earlier == LOW else digests
+            ran = [newest.get((earlier, query)) for query in present]
+            if any(row is not None and row.digest != present[row.query] for row in ran):
+                return earlier
+        return ""
 
     def _published(self, digests: dict[str, str]) -> bool:
         """Whether every query is published from these inputs, its table has the rows, and nothing has failed since.
@@ -395,14 +432,14 @@ class _Run:
         record_replays(self.job.lake, rows)
         return verdict.rows
 
-    def _publish(self, digests: dict[str, str], outcome: Outcome) -> Outcome:
+    def _publish(self, inputs: IntervalInputs, digests: dict[str, str], outcome: Outcome) -> Outcome:
         job, begin = self.job, time.monotonic()
         prints = {name: self._recall(self._require(AUDIT, name, digest)) for name, digest in digests.items()}
         for name, audited in prints.items():  # all of them first, so that one that changed holds back the others
             last = self._last(name)
             if last is None or last.digest != digests[name] or self._damage(name):
                 check_unchanged(job.lake, name, self.start, self.end, audited)
-        inputs = job.inputs(self.start, self.end, job.captures())
+        # Captures that have come since the run began are for the next one: these rows are made without them.
         state, reason = inputs.state(inputs.require())
         rows, committed, names = {}, False, [query.name for query in job.plan.queries]
         made: list[ReplayRow] = []
@@ -463,11 +500,11 @@ class _Run:
         return str(accounting.get("fingerprint", ""))
 
     def _require(self, stage: str, query: str, digest: str) -> ReplayRow:
-        """Returns the newest row of an earlier stage, which must have run on the present inputs."""
+        """Returns the newest row of an earlier stage, which ran on these inputs."""
         # A failure is recorded for the whole query set.
         rows = [row for row in self._rows() if row.stage == stage and row.query in (query, "")]
         if not rows or rows[-1].state == FAILED or rows[-1].digest != digest:
-            cause = "has not run" if not rows else "failed" if rows[-1].state == FAILED else "ran on other inputs"
+            cause = "failed" if rows and rows[-1].state == FAILED else "has not run"
             interval = format_instant(self.start)
             raise LakeError(
                 f"interval {interval}: stage {stage} {cause}", f"run `lowwater replay` with --stage {stage}"
@@ -567,34 +604,34 @@ def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
     """Collects what `status` needs to know of a query set, given the captures of its links."""
     queries = {query.name: query for query in job.plan.queries}
-    known = job.known_missing(captures)
+    known, past = job.known_missing(captures), Publications(job.lake, job.query_set)
 
     def digest(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures, known).digest(queries[query])
+        return job.inputs(start, end, captures, known, past).digest(queries[query])
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = stored_object(accounting).get("inputs", {})
-        return "; ".join(changes(before, job.inputs(start, end, captures, known).parts(queries[query]), captures))
+        return "; ".join(changes(before, job.inputs(start, end, captures, known, past).parts(queries[query]), captures))
 
     def outdated(start: int, end: int) -> str:
-        return "; ".join(job.inputs(start, end, captures, known).outdated())
+        return "; ".join(job.inputs(start, end, captures, known, past).outdated())
 
     def lacking(start: int, end: int) -> list[str]:
-        return job.inputs(start, end, captures, known).lacking()
+        return job.inputs(start, end, captures, known, past).lacking()
 
     def lost(query: str, start: int, end: int) -> str:
-        return job.inputs(start, end, captures, known).lost(queries[query])
+        return job.inputs(start, end, captures, known, past).lost(queries[query])
 
     def missing(start: int, end: int) -> list[str]:
-        return missing_texts(job.inputs(start, end, captures, known).missing())
+        return missing_texts(job.inputs(start, end, captures, known, past).missing())
 
     def gaps(start: int, end: int) -> list[str]:
-        inputs = job.inputs(start, end, captures, known)
+        inputs = job.inputs(start, end, captures, known, past)
         return gap_texts(inputs.gaps(), captures, inputs.why_needed)
 
     def unsettled(start: int, end: int) -> str:
         # Of a year of intervals few end where coverage does.
-        return job.inputs(start, end, captures, known).open() if times.in_gap(end, end + longest) else ""
+        return job.inputs(start, end, captures, known, past).open() if times.in_gap(end, end + longest) else ""
 
     times, longest = (
         times_of(job, captures),
@@ -628,6 +665,7 @@ def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
         occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
         end_of_rows(job, captures),
         at - min(starts.values(), default=at),
+        job.passed,
     )
 
 

@@ -5,12 +5,15 @@ The command line and the tasks of Airflow open it; `interval` runs it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
+from lowwater import __version__
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.skews import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
@@ -30,10 +33,12 @@ from lowwater.lake.ledgers.runs import (
     DONE,
     INCOMPLETE,
     PROVISIONAL,
+    Publications,
     ReplayRow,
     last_published,
     published_until,
 )
+from lowwater.lake.looks import last_look
 from lowwater.lake.parts import Parts, inputs_parts
 from lowwater.lake.results.states import FORM, state_folder
 from lowwater.link_names import family_of
@@ -43,9 +48,10 @@ from lowwater.plan.definitions import make_context
 from lowwater.plan.operators import WatchJoin
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
-from lowwater.quality.custom.suites import Suites, read_suites
+from lowwater.quality.custom.suites import Suites, read_suites, suite_digest
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked
@@ -71,6 +77,7 @@ class Job:
         through_end: whether an interval runs that captures cover only from the first or to the last record of a link
             (T6).
         files: its query files.
+        passed: instant, ns, up to which the schedule has seen time pass; intervals until then are expected.
     """
 
     lake: Lake
@@ -81,6 +88,7 @@ class Job:
     suites: Suites = field(default_factory=dict)
     through_end: bool = False
     files: tuple[Path, ...] = ()
+    passed: int = 0
 
     @staticmethod
     def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
@@ -116,7 +124,9 @@ class Job:
         length = section.interval if section and section.interval else config.interval.length
         schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
         suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
-        return Job(lake, config, query_set, plan, length, suites, files=tuple(files))
+        # Within the patience its links may still report: nobody is told that it cannot start.
+        passed = max(0, last_look(root, query_set).at - config.replay.patience)
+        return Job(lake, config, query_set, plan, length, suites, files=tuple(files), passed=passed)
 
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
@@ -161,6 +171,13 @@ class Job:
         configured = section is not None and section.chain_start is not None
         return configured or any(hands_over(query.high) for query in self.plan.queries)
 
+    @property
+    def approval(self) -> bool:
+        """Whether a person must approve what the schedule publishes, where the audit warns."""
+        section = self.config.query_sets.get(self.query_set)
+        own = section.approval if section is not None else None
+        return self.config.schedule.approval if own is None else own
+
     def tunings(self) -> dict[str, Tuning]:
         """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""
         return recommended(self.lake, self.plan, self.config)[1] if self.config.replay.tuned else {}
@@ -182,6 +199,14 @@ class Job:
             return replace(settings, policy=Policy(beat))
         return replace(settings, period=shortest_period(tunings) or beat)
 
+    def attempted(self, digests: Mapping[str, str]) -> str:
+        """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs.
+
+        Suites and versions of Lowwater are no inputs, but another one may not fail.
+        """
+        suites = {query: suite_digest(suites) for query, suites in self.suites.items()}
+        return sha256(json.dumps([dict(digests), suites, __version__], sort_keys=True).encode()).hexdigest()
+
     def captures(self) -> dict[str, Captures]:
         """The captures of the links that the set reads."""
         return read_captures(self.lake, self.plan.links)
@@ -191,7 +216,12 @@ class Job:
         return KnownMissing(self.lake, self.config, captures)
 
     def inputs(
-        self, start: int, end: int, captures: Mapping[str, Sequence[Capture]], known: KnownMissing | None = None
+        self,
+        start: int,
+        end: int,
+        captures: Mapping[str, Sequence[Capture]],
+        known: KnownMissing | None = None,
+        past: Publications | None = None,
     ) -> IntervalInputs:
         """The inputs of an interval as they are now.
 
@@ -200,6 +230,7 @@ class Job:
             end: end of the interval, ns since the epoch, exclusive.
             captures: link -> its captures, in the order of T1.
             known: what `known_missing` has said for many intervals; None to ask it for this one.
+            past: what was published, for many intervals; None to read what this one needs.
         """
         return IntervalInputs(
             self.lake,
@@ -214,6 +245,7 @@ class Job:
             length=self.length,
             through_end=self.through_end,
             known=known or self.known_missing(captures),
+            past=past,
         )
 
     def _ends(self, end: int, captures: Mapping[str, Sequence[Capture]]) -> dict[str, int]:
@@ -331,12 +363,14 @@ class IntervalInputs(LowInputs):
         length: length of the intervals of the set, ns; a stretch without records is a multiple of it.
         through_end: whether a gap before the first capture of a link, or after its last, is accepted.
         known: what the ledgers know to be missing; no row and no digest depends on it.
+        past: what is published; None to read the ledger.
     """
 
     query_set: str = ""
     length: int = 0
     through_end: bool = False
     known: KnownMissing | None = field(default=None, compare=False, repr=False)
+    past: Publications | None = field(default=None, compare=False, repr=False)
 
     def takes_up(self, query: QueryPlan) -> bool:
         """Whether a query continues the state of the interval before (I4)."""
@@ -352,6 +386,8 @@ class IntervalInputs(LowInputs):
 
     def _last(self, query: QueryPlan) -> ReplayRow | None:
         """The publication up to the begin of the interval; None if there is none."""
+        if self.past is not None:
+            return self.past.until(query.name, self.start)
         return published_until(self.lake, self.query_set, query.name, self.start)
 
     def chain_start(self, query: QueryPlan) -> int:
@@ -375,14 +411,28 @@ class IntervalInputs(LowInputs):
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
-        links = self._links(query)
+        now, before = (self._digest(query, always) for always in (False, True))
+        if now == before:
+            return now
+        # What an older version published from the same inputs is not stale.
+        last = self.publication(query)
+        return before if last is not None and last.digest == before else now
+
+    def _digest(self, query: QueryPlan, always: bool) -> str:
+        links = self._links(query, always)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return inputs_digest(query.text, {**sources, **self._named(query)}, links)
 
+    def publication(self, query: QueryPlan) -> ReplayRow | None:
+        """The publication of the visible rows of a query; None if there is none, or several made them."""
+        if self.past is not None:
+            return self.past.last(query.name, self.start, self.end)
+        return last_published(self.lake, self.query_set, query.name, self.start, self.end)
+
     def published(self, query: QueryPlan) -> bool:
         """Whether the newest publication of a query has these inputs."""
-        last = last_published(self.lake, self.query_set, query.name, self.start, self.end)
+        last = self.publication(query)
         return last is not None and last.digest == self.digest(query)
 
     def lost(self, query: QueryPlan) -> str:
@@ -396,13 +446,13 @@ class IntervalInputs(LowInputs):
         """The parts of the digest of a query's inputs."""
         return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
 
-    def _links(self, query: QueryPlan) -> list[dict[str, Any]]:
+    def _links(self, query: QueryPlan, always: bool = False) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing.
 
         So an interface that some capture declares later leaves the intervals before as they are.
         """
         inputs = [
-            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end)
+            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, always)
             for link, start in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
@@ -420,8 +470,17 @@ class IntervalInputs(LowInputs):
         inputs = {f"watch list {node.watchlist}": watchlist_digest(node.file) for node in lists}
         if hands_over(query.high):  # of another form no state is read, so the intervals that left it are stale
             inputs["the form of states"] = str(FORM)
+            if over := self._coverage_over(query):
+                inputs["the end of the life of its links"] = over
         before = self.before(query)
         return inputs if before == "" else {**inputs, "the state of the interval before": before or "missing"}
+
+    def _coverage_over(self, query: QueryPlan) -> str:
+        """The end of the life of the last link of a query, where coverage has ended it before the interval's end (T5);
+        empty where a link goes on, or the settings say when it ends."""
+        over = max((self.ends.get(link, END_OF_TIME) for link in query.links), default=END_OF_TIME)
+        declared = {self.config.link(link).until for link in query.links}
+        return "" if over >= self.end or over in declared else format_instant(over)
 
     def gaps(self) -> list[Gap]:
         """The gaps in the coverage of the links over the read range (T5)."""
@@ -469,12 +528,17 @@ class IntervalInputs(LowInputs):
         for gap in gaps:
             if not self.passes(gap):
                 raise gap_error(gap, self.start, self.end, self.captures.get(gap.link, ()), self.why_needed(gap))
-        self._require_states()
+        self.require_states()
         for reason in self.outdated():
             raise LakeError(reason, "run `lowwater ingest` on the file: it replaces its packets")
         return gaps
 
-    def _require_states(self) -> None:
+    def require_states(self) -> None:
+        """Checks that the states are there which the interval continues from.
+
+        Raises:
+            LakeError: the interval before is not published, or its state is gone.
+        """
         states = self.held()
         for query in self.plan.queries:
             folder = states.get(query.name)
@@ -485,7 +549,7 @@ class IntervalInputs(LowInputs):
                     f"query {query.name}: the interval of {format_instant(self.start)} continues from the state of the "
                     f"interval of {format_instant(before)}, which is not published",
                     f"replay in order, from {format_instant(self.chain_start(query))}: `lowwater backfill` does so, "
-                    "and Airflow once it has read its DAG files again; `chain_start` of "
+                    "and a backfill of Airflow that begins with the oldest; `chain_start` of "
                     f"{section_of(self.query_set, of='query_sets')} sets where the chain begins",
                 )
 

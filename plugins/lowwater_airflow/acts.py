@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.replay.schedule.due import KINDS, Due
+from lowwater.lake.kinds import KINDS
+from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_setting import write_skew
+from lowwater_airflow.database import paused
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -80,7 +82,8 @@ class AirflowHost:
             )
         if act.kind == APPROVAL:
             waits = run is not None and run.waits
-            return "" if waits else f"No run of {dag} waits for approval of this interval."
+            asks = f"No run of {dag} waits for approval of this interval: run it again, and that run asks."
+            return "" if waits else asks
         if run is not None and run.active:
             return f"The run {run.run_id} is at work on it, or queued."
         if (act.kind == "backfill" or (run is not None and run.orphan)) and (going := _backfill_going_on(dag)):
@@ -130,7 +133,8 @@ class AirflowHost:
             if act.kind == "run" and run is not None and run.stuck:
                 # A backfill leaves out what is in the queue, and Airflow never takes this run out of it.
                 self._ask("PATCH", f"dags/{dag}/dagRuns/{run.run_id}", {"state": "failed"})
-            made = self._ask("POST", "backfills", _backfill_body(act))
+            with paused(dag):
+                made = self._ask("POST", "backfills", _backfill_body(act))
             return f"Airflow made backfill {made['id']} of {dag}."
         if act.kind == APPROVAL:
             assert run is not None

@@ -1,4 +1,5 @@
-"""Writes the note of every run: its interval and what was published, since a green run may still be incomplete.
+"""Writes the note of every run: its interval and what was published, since a green run may still be incomplete; of a
+look, what it did for which intervals.
 
 It listens to Airflow's scheduler and reads only Airflow's database, where tasks store their results.
 """
@@ -6,12 +7,17 @@ It listens to Airflow's scheduler and reads only Airflow's database, where tasks
 from __future__ import annotations
 
 import logging
+import re
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 from sqlalchemy.orm import object_session
 
 from lowwater.terminal import shown
+from lowwater_airflow import assets, pools
+from lowwater_airflow.checks import of_settings
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -21,38 +27,129 @@ DAGS = ("replay_", "capture_ingest")
 """Prefixes of the names of DAGs whose runs have an interval."""
 MARK = "Interval "
 """Prefix of our line in a note; lines of users stay."""
+LOOKS = ("keep_", "lowwater_ingest")
+"""Prefixes of the names of DAGs whose runs are looks."""
+LOOK = "Look: "
+"""Our line in the note of a look."""
+FOUND = "found"
+"""Key under which a look stores what it leaves, and how much."""
+NAMED = 3
+"""Most intervals that a note names."""
+ONE = "interval"
+"""Task that runs an interval as a whole."""
 WHY = "why"
 """Key under which a task stores why its interval is not published."""
+LACKS = "This Airflow: "
+"""Prefix of our line about what Airflow lacks."""
+LONGEST_LACKS = 400
 LONGEST = 900
 """Largest length of a note, characters; Airflow stores 1,000."""
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Writes the bounds of the interval when the run begins."""
-    _write(dag_run, "")
+    """Writes the bounds of the interval when the run begins, and what Airflow lacks; what is known of it stays."""
+    _write_lacking(dag_run)
+    _write(dag_run, "", keep=True)
+    _make_assets(dag_run)
 
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
-    """Writes the published state of the interval."""
-    _write(dag_run, _published(dag_run))
+    """Writes the published state of the interval, or what the look did."""
+    _write_look(dag_run)
+    text, ran = _published(dag_run)
+    _write(dag_run, text, keep=not ran)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
     """Writes the failed task and the reason."""
+    _write_look(dag_run)
     _write(dag_run, _failed(dag_run))
 
 
-def _write(dag_run: DagRun, text: str) -> None:
+def _write(dag_run: DagRun, text: str, keep: bool = False) -> None:
+    """Writes what became of the interval; with `keep` only if nothing is known of it yet."""
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
-    if not dag_run.dag_id.startswith(DAGS) or start is None or end is None:
+    if not dag_run.dag_id.startswith(DAGS) or start is None or end is None or not _writable(dag_run):
+        return
+    if keep and any(re.match(rf"{MARK}.*Z: ", line) for line in (dag_run.note or "").splitlines()):
         return
     bounds = f"{MARK}{start:%Y-%m-%dT%H:%M:%SZ} to {end:%Y-%m-%dT%H:%M:%SZ}"
-    line = one_line(f"{bounds}: {text}") if text else bounds
-    others = [line for line in (dag_run.note or "").splitlines() if not line.startswith(MARK)]
+    _put(dag_run, MARK, one_line(f"{bounds}: {text}") if text else bounds)
+
+
+def _make_assets(dag_run: DagRun) -> None:
+    """Makes the assets of the tables that the run publishes."""
+    session = object_session(dag_run)
+    prefix, mark, query_set = dag_run.dag_id.partition("_")
+    if session is not None and prefix + mark in (DAGS[0], LOOKS[0]):
+        assets.make(session, query_set)
+
+
+def _write_lacking(dag_run: DagRun) -> None:
+    """Makes the pool of the tasks if somebody has removed it, and writes what else Airflow lacks for these runs."""
+    session = object_session(dag_run)
+    if not dag_run.dag_id.startswith((*DAGS, *LOOKS)) or session is None:
+        return
+    told = [made] if (made := pools.make(session)) else []
+    told += [each.text for each in of_settings() if each.told]
+    if told:
+        _put(dag_run, LACKS, one_line(LACKS + "; ".join(told))[:LONGEST_LACKS])
+
+
+def _put(dag_run: DagRun, mark: str, line: str) -> None:
+    """Puts a line with our mark on top of the note, in the place of the one before."""
+    others = [line for line in (dag_run.note or "").splitlines() if not line.startswith(mark)]
     dag_run.note = "\n".join([line[: LONGEST - len("\n".join(others))], *others])
+
+
+def _writable(dag_run: DagRun) -> bool:
+    """Whether the run is one of a scheduler: `airflow dags test` has none, and no notes."""
+    return object_session(dag_run) is not None
+
+
+def _write_look(dag_run: DagRun) -> None:
+    if dag_run.dag_id.startswith(LOOKS) and _writable(dag_run):
+        _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), _all_left(dag_run))))
+
+
+def look_text(
+    tasks: Mapping[tuple[str, int], tuple[str | None, str | None]], left: Mapping[tuple[str, int, str], Any]
+) -> str:
+    """Says what a look did.
+
+    Args:
+        tasks: (task, map index) -> state and label.
+        left: (task, map index, key) -> the value that it stored.
+    """
+    counts: Counter[str] = Counter()
+    named = []
+    for (task, index), (state, label) in sorted(tasks.items()):
+        why = left.get((task, index, WHY))
+        if task in ("interval", "refused") and index >= 0:
+            outcome = left.get((task, index, "return_value"))
+            done = outcome.get("state") if isinstance(outcome, dict) and state == "success" else None
+            blocked = str(why).startswith("cannot start") or task == "refused"
+            word = done or (str(state) if not blocked else "refused" if task == "refused" else "cannot start")
+            counts[word] += 1
+            if word not in ("done", "provisional"):
+                reason = why or (outcome or {}).get("reason") or word
+                named.append(f"{label or index}: {str(reason).removeprefix('cannot start: ')}")
+        elif state == "failed":
+            named.append(f"failed in {task}" + (f": {why}" if why else ""))
+    found = left.get(("look", -1, FOUND))
+    found = found if isinstance(found, dict) else {}
+    parts = [f"{count:,} {state}" for state, count in counts.items()]
+    if found.get("stuck"):
+        parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
+    parts += [
+        f"{found[key]:,} {words}" for key, words in (("waits", "wait"), ("more", "more are due")) if found.get(key)
+    ]
+    text = ", ".join(parts) or "nothing to do" + (f" in the last {found['days']}" if "days" in found else "")
+    more = len(named) - NAMED
+    return text + "".join(f"; {each}" for each in named[:NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def one_line(text: str) -> str:
@@ -66,15 +163,19 @@ def one_line(text: str) -> str:
     return plain.replace("](", "] (").replace("![", "! [")
 
 
-def _published(dag_run: DagRun) -> str:
+def _published(dag_run: DagRun) -> tuple[str, bool]:
+    """What became of the interval, and whether the run did it: one that was skipped leaves what was known."""
     if not dag_run.dag_id.startswith(DAGS[0]):
-        return ""
+        return "", True
     # A skipped task still has its result of an earlier run.
-    ran = _states(dag_run).get("publish") != "skipped"
-    outcome = _left(dag_run, "publish", "return_value") if ran else None
+    states = _states(dag_run)
+    last = ONE if ONE in states else "publish"
+    ran = states.get(last) != "skipped"
+    outcome = _left(dag_run, last, "return_value") if ran else None
     if isinstance(outcome, dict) and "state" in outcome:
-        return f"{outcome['state']}: {outcome['reason']}" if outcome.get("reason") else str(outcome["state"])
-    return str(_left(dag_run, "wait", WHY) or "skipped")
+        reason = outcome.get("reason")
+        return f"{outcome['state']}: {reason}" if reason else str(outcome["state"]), True
+    return str(_left(dag_run, ONE if last == ONE else "wait", WHY) or "skipped"), False
 
 
 def _failed(dag_run: DagRun) -> str:
@@ -93,6 +194,28 @@ def _states(dag_run: DagRun) -> dict[str, str | None]:
         return {}
     # Without this session, the call would open its own and end the scheduler's, and the note would be lost.
     return {instance.task_id: instance.state for instance in dag_run.get_task_instances(session=session)}
+
+
+def _tasks(dag_run: DagRun) -> dict[tuple[str, int], tuple[str | None, str | None]]:
+    """(task, map index) -> state and label."""
+    session = object_session(dag_run)
+    if session is None:
+        return {}
+    return {
+        (each.task_id, each.map_index): (each.state, each.rendered_map_index)
+        for each in dag_run.get_task_instances(session=session)
+    }
+
+
+def _all_left(dag_run: DagRun) -> dict[tuple[str, int, str], Any]:
+    """(task, map index, key) -> the value that a task of a run stored."""
+    from airflow.models.xcom import XComModel
+
+    session = object_session(dag_run)
+    if session is None:
+        return {}
+    values: Any = session.scalars(XComModel.get_many(run_id=dag_run.run_id, dag_ids=dag_run.dag_id))
+    return {(each.task_id, each.map_index, each.key): XComModel.deserialize_value(each) for each in values}
 
 
 def _left(dag_run: DagRun, task: str, key: str) -> Any:

@@ -1,4 +1,4 @@
-"""The operators of Lowwater's DAGs: find and ingest captures, replay an interval, publish it.
+"""The operators of Lowwater's DAGs: ingest captures, replay an interval, publish it.
 
 They call the same functions as the command line. Work that needs Spark runs in a child process, or as a driver
 on the cluster.
@@ -6,6 +6,7 @@ on the cluster.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -16,11 +17,12 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from lowwater.config import load_config
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError, LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
+from lowwater_airflow.assets import table_asset, tables_of
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
@@ -29,6 +31,12 @@ from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
+WAITING = "waiting"
+"""State of an interval that does not run, since an earlier one of its chain is not published."""
+SKIPPED, UNREPORTED = "skipped", "unreported"
+"""States of an interval that does not run: it is in no state that was asked for, or its links may still report."""
+MOST_NAMED = 20
+"""Most files that an event of new packets names."""
 DRIVERS = "_drivers"
 """Folder of the lake with notes about drivers on the cluster, and their outcomes."""
 
@@ -61,100 +69,87 @@ def telling(context: Context) -> Iterator[None]:
         raise
 
 
-class FindCaptures(BaseOperator):
-    """Lists the capture files of the run's interval for every link with a file pattern; `IngestCapture` is mapped over
-    them.
+class IngestCaptures(Lineage, BaseOperator):
+    """Ingests the captures of the run's interval, of every link with a file pattern, in one process.
 
-    It also plans the query sets, so that their DAGs know which must run in order before the first of them runs.
+    What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
 
     Args:
         lake: folder of the lake.
-        queries: folder of the query sets.
-        query_sets: their names.
     """
 
-    def __init__(self, *, lake: PurePath, queries: Path, query_sets: Sequence[str], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
+        super().__init__(outlets=[PACKETS], **kwargs)
         self.lake = str(lake)
-        self.queries = str(queries)
-        self.query_sets = list(query_sets)
 
+    @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
-        """Returns link and path of each file."""
+        """Returns link, name and reason of each file that was refused."""
         from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
+        from lowwater.lake.ingestion.ingest import IngestResult, ingest
         from lowwater.lake.ingestion.looking import look
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
-        from lowwater.replay.job import Job
 
         start, end = interval_of(context)
-        config = load_config(lake_path(self.lake))
-        lake = open_lake(lake_path(self.lake), make=False)
-        for name in self.query_sets:
-            try:
-                Job.open(lake_path(self.lake), name, Path(self.queries)).prepare()
-            except LowwaterError as error:  # its own runs say so, too
-                self.log.warning("query set %s cannot be planned: %s", name, error)
-        look(lake, config)
-        for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
-            self.log.warning("%s", line)
+        root = lake_path(self.lake)
+        config, lake = load_config(root), open_lake(root, make=False)
         found = pattern_files(config, None, start, end)
         files = {name: without_aside(lake, config.link(name), paths) for name, paths in found.items()}
+        results: list[IngestResult] = []
+        refusals: list[dict[str, str]] = []
         for name, link in sorted(config.links.items()):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
             elif not files[name]:
-                self.log.warning(
-                    "link %s: no file of %s for %s", name, ", ".join(link.captures or ()), format_instant(start)
-                )
-        return [{"link": name, "path": str(path)} for name, paths in files.items() for path in paths]
+                patterns = ", ".join(link.captures or ())
+                self.log.warning("link %s: no file of %s for %s", name, patterns, format_instant(start))
+            else:
+                refused: dict[Path, LowwaterError] = {}
+                try:
+                    results += ingest(lake, name, files[name], config, refusals=refused)
+                except LakeError:
+                    raise
+                except LowwaterError as fault:  # of the link
+                    refused[files[name][0]] = fault
+                refusals += [{"link": name, "file": path.name, "why": str(why)} for path, why in refused.items()]
+        look(lake, config)
+        for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
+            self.log.warning("%s", line)
+        tell_ingested(self, context, results)
+        return refusals
 
 
-class IngestCapture(Lineage, BaseOperator):
-    """Ingests one capture, and adds an event with the counts to its outlet, the asset `packets`."""
+def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> None:
+    """Logs what was ingested, and makes one event of the asset `packets` of what is new, and none if nothing is.
 
-    def __init__(self, *, lake: PurePath, link: str, path: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.lake = str(lake)
-        self.link = link
-        self.path = path
+    Args:
+        operator: the operator of the task, whose lineage it sets.
+        context: context of the task.
+        results: `IngestResult` of each file.
+    """
+    from lowwater.capture.tables.reader import RECORD_KINDS
+    from lowwater.lake.layout import open_lake
 
-    @private()
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Returns the result of the ingest, which is also the metadata of the event."""
-        from lowwater.capture.tables.reader import RECORD_KINDS
-        from lowwater.lake.ingestion.ingest import ingest
-        from lowwater.lake.layout import open_lake
-
-        context["map_index_label"] = f"{self.link} {Path(self.path).name}"  # type: ignore[typeddict-unknown-key]
-        config = load_config(lake_path(self.lake))
-        lake = open_lake(lake_path(self.lake), make=False)
-        (result,) = ingest(lake, self.link, [capture_path(self.path)], config)
-        row = result.capture
-        report: dict[str, Any] = {
-            "link": self.link,
-            "capture": Path(self.path).name,
-            "state": result.state,
-            "packets": sum(capture.packets for capture in result.captures),
-            "malformed": sum(capture.malformed for capture in result.captures),
-            "from": format_instant(row.covers_from),
-            "to": format_instant(row.covers_to),
-            "sha256": row.file_digest,
-        }
-        self.log.info(
-            "%s: %s, %s packets, %s malformed. %s",
-            self.path,
-            result.state,
-            report["packets"],
-            report["malformed"],
-            result.note,
-        )
-        self.datasets = (
-            [str(capture_path(self.path).absolute())],
-            [str(lake.table_of(self.link, row.format in RECORD_KINDS))],
-        )
-        context["outlet_events"][PACKETS].extra = report
-        return report
+    lake = open_lake(lake_path(operator.lake), make=False)
+    rows = [row for result in results for row in result.captures]
+    for result in results:
+        packets, malformed = (sum(getattr(row, name) for row in result.captures) for name in ("packets", "malformed"))
+        said = result.path, result.state, packets, malformed, result.note
+        operator.log.info("%s: %s, %s packets, %s malformed. %s", *said)
+    operator.datasets = (
+        [str(capture_path(result.path).absolute()) for result in results],
+        sorted({str(lake.table_of(row.link, row.format in RECORD_KINDS)) for row in rows}),
+    )
+    new = [result for result in results if result.state != "known"]
+    if not new:  # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then
+        context["ti"].task.outlets = []
+        return
+    counts = Counter[str]()
+    for row in (row for result in new for row in result.captures):
+        counts[row.link] += row.packets
+    extra: dict[str, Any] = {"captures": [result.path.name for result in new][:MOST_NAMED], "packets": dict(counts)}
+    context["outlet_events"][PACKETS].extra = extra
 
 
 class ReplayStages(Lineage, BaseOperator):
@@ -179,9 +174,9 @@ class ReplayStages(Lineage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
-        start, end = (format_instant(bound) for bound in interval_of(context))
+        start, end = (format_instant(bound) for bound in self._bounds(context))
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
-        arguments += ["--stage", self.stage] if self.stage else ["--hold"]
+        arguments += self._mode()
         self._child = self._worker(arguments, context)
         with telling(context):
             (outcome,) = self._child.run()
@@ -189,6 +184,14 @@ class ReplayStages(Lineage, BaseOperator):
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
         self.datasets = [str(lake_path(self.lake) / "packets")], tables(self.lake, "streams", report["rows"])
         return report
+
+    def _bounds(self, context: Context) -> tuple[int, int]:
+        """The interval, ns."""
+        return interval_of(context)
+
+    def _mode(self) -> list[str]:
+        """Arguments that say which stages run."""
+        return ["--stage", self.stage] if self.stage else ["--hold"]
 
     def _worker(self, arguments: list[str], context: Context) -> Child | Driver:
         """The process of the stages: a child of the task, or a driver on the cluster that the connection asks for."""
@@ -205,32 +208,46 @@ class ReplayStages(Lineage, BaseOperator):
             self._child.stop()
 
 
+def published(query_set: str) -> tuple[AssetAlias, Asset]:
+    """What a publication has events of: the tables of a query set, and its whole intervals."""
+    return tables_of(query_set), whole(query_set)
+
+
 class PublishInterval(ReplayStages):
     """Publishes the audited interval, and adds an event for each table with rows, digest and verdict.
 
     An interval that is `done` is also an event of the asset `whole(query_set)`, with its begin as partition key.
     """
 
+    all_stages = False
+    """Whether its process runs the stages before publishing too."""
+
     def __init__(self, *, query_set: str, **kwargs: Any) -> None:
-        self.tables = AssetAlias(f"tables of {query_set}", group="lowwater")
-        self.whole = whole(query_set)
-        super().__init__(query_set=query_set, stage="publish", outlets=[self.tables, self.whole], **kwargs)
+        self.tables, self.whole = published(query_set)
+        kwargs["outlets"] = [self.tables, self.whole]  # a mapped task has those of its `partial`, or an empty list
+        super().__init__(query_set=query_set, stage="publish", **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
-        from lowwater.lake.ledgers.runs import DONE  # Arrow, which no DAG file needs
+        from lowwater.lake.ledgers.interval_states import HELD  # Arrow, which no DAG file needs
+        from lowwater.lake.ledgers.runs import DONE
 
+        context["ti"].task.outlets = [self.tables, self.whole]  # a process before this one may have changed no table
         outcome = super().execute(context)
-        start, end = (format_instant(bound) for bound in interval_of(context))
-        self.datasets = tables(self.lake, "streams", outcome["rows"]), tables(self.lake, "tables", outcome["rows"])
+        if outcome["state"] in (HELD, WAITING, SKIPPED, UNREPORTED):
+            context["ti"].task.outlets = []  # no table has changed
+            return outcome
+        start, end = (format_instant(bound) for bound in self._bounds(context))
+        streams, published = (tables(self.lake, folder, outcome["rows"]) for folder in ("streams", "tables"))
+        packets = [str(lake_path(self.lake) / "packets")]
+        self.datasets = (packets, [*streams, *published]) if self.all_stages else (streams, published)
         summary = {key: outcome[key] for key in ("state", "reason", "verdict", "report")}
         for table, rows in outcome["rows"].items():
             extra = {"rows": rows, "digest": outcome["digests"][table], "from": start, "to": end, **summary}
-            asset = Asset(name=table, uri=f"lowwater://tables/{table}", group="lowwater")
-            context["outlet_events"][self.tables].add(asset, extra=extra)
+            context["outlet_events"][self.tables].add(table_asset(table), extra=extra)
         if outcome["state"] == DONE:
             event = context["outlet_events"][self.whole]
-            event.add_partitions(partition_key(interval_of(context)[0]))
+            event.add_partitions(partition_key(self._bounds(context)[0]))
             event.extra = {"from": start, "to": end, "rows": outcome["rows"], "verdict": outcome["verdict"]}
         else:
             # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.

@@ -7,21 +7,18 @@ from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
+from lowwater import errors
+
+REPEATING: list[str | type[BaseException]] = [
+    f"{kind.__module__}.{kind.__name__}"
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.LowwaterError) and kind.repeats
+]
+
 POLICY = ExceptionRetryPolicy(
     rules=[
         RetryRule(
-            exception=[
-                "lowwater.errors.AbsentExtraError",
-                "lowwater.errors.BehindError",
-                "lowwater.errors.GapError",
-                "lowwater.errors.OwnerError",
-                "lowwater.errors.QueryError",
-                "lowwater.errors.CaptureError",
-                "lowwater.errors.OverlapError",
-                "lowwater.errors.ConfigError",
-                "lowwater.errors.ValueOverflowError",
-                "lowwater.errors.LawError",
-            ],
+            exception=REPEATING,
             action=RetryAction.FAIL,
             reason="the same inputs would fail again: mend what the message names, then clear the task",
         ),

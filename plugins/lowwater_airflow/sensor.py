@@ -1,6 +1,6 @@
-"""The deferrable sensor of a run: waits until the links of the interval have reported (SEMANTICS T5, T6).
+"""Waits until the links of an interval have reported (SEMANTICS T5, T6): a task of its own, or that of the interval.
 
-First task of every `replay_*` DAG. It waits in the triggerer, where hundreds of runs take no worker slot.
+Both wait in the triggerer, where hundreds of runs take no worker slot.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
 
 from lowwater.errors import GapError, LakeError
 from lowwater.instants import SECOND, format_instant, parse_duration
 from lowwater.storage.paths import lake_path
-from lowwater_airflow.operators import interval_of, telling
+from lowwater_airflow.operators import SKIPPED, UNREPORTED, PublishInterval, interval_of, telling
+from lowwater_airflow.settings import moment
 
 POLL = 5.0
 """Seconds between two reads of the ledger."""
@@ -32,6 +34,9 @@ class LinksReported(BaseOperator):
     cut, otherwise after `patience` seconds. A link with policy `publish` is waited for as long, then passed over. A
     link with policy `wait` is waited for without limit. The parameters `patience` and `only` of a run override the
     arguments.
+
+    An interval that continues from the state of the one before first waits for the end of its run, where one is at
+    work.
     """
 
     ui_color = "#e6f1f2"
@@ -44,48 +49,114 @@ class LinksReported(BaseOperator):
         self.patience = patience
 
     def execute(self, context: Context) -> None:
-        """Checks the links once; defers to the triggerer if one has not reported."""
+        """Looks once; defers to the triggerer if there is something to wait for."""
         start, end = interval_of(context)
-        params = context["params"]
-        if only := tuple(params.get("only") or ()):
-            with telling(context):
-                self._skip_unless(only, start, end)
-        patience = params.get("patience")
-        deadline = time.time() + (parse_duration(patience) / SECOND if patience else self.patience)
-        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline)
+        deadline = _deadline(context, self.patience)
+        only = list(context["params"].get("only") or ())
+        dag = context["ti"].dag_id
+        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline, only, dag)
         readiness = trigger.look()
         if readiness["status"] == "waiting":
             for line in readiness["missing"]:
-                self.log.info("waiting until %s at most: %s", format_instant(int(deadline) * 10**9), line)
+                self.log.info("waiting, for links until %s: %s", format_instant(int(deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume")
         self.resume(context, readiness)
-
-    def _skip_unless(self, only: tuple[str, ...], start: int, end: int) -> None:
-        """Skips the run unless its interval is in one of some states.
-
-        Raises:
-            AirflowSkipException: the interval is in another state.
-        """
-        from lowwater.replay.job import Job
-        from lowwater.replay.schedule.due import DueSelection, due
-
-        job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
-        due_intervals = due(job, DueSelection(start, end, only))
-        if not due_intervals:
-            raise AirflowSkipException(f"skipped: the interval is not {' or '.join(only)}")
-        self.log.info("%s: %s", due_intervals[0].state, "; ".join(due_intervals[0].reasons))
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Continues when the trigger has an event."""
         with telling(context):
-            self._conclude(event)
-
-    def _conclude(self, readiness: dict[str, Any]) -> None:
-        if readiness["status"] == "gap":
-            raise GapError(readiness["message"])
-        if readiness["status"] == "error":
-            raise LakeError(readiness["message"])
+            _conclude(event)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
+
+
+def _deadline(context: Context, patience: float) -> float:
+    """Until when links are waited for, wall clock time, s: the parameter of the run decides, else the settings."""
+    own = context["params"].get("patience")
+    return time.time() + (parse_duration(own) / SECOND if own else patience)
+
+
+def _conclude(readiness: dict[str, Any]) -> None:
+    if readiness["status"] == "skip":
+        raise AirflowSkipException(readiness["message"])
+    if readiness["status"] == "gap":
+        raise GapError(readiness["message"])
+    if readiness["status"] == "error":
+        raise LakeError(readiness["message"])
+
+
+class RunInterval(PublishInterval):
+    """Runs the interval of a run through all stages and publishes it, in one process: nothing holds it in between.
+
+    That process first looks whether the links have reported. If not, the task waits in the triggerer without a slot, as
+    `LinksReported` does, and then begins anew.
+
+    Args:
+        patience: how long to wait for links that have not reported, s.
+        chained: whether its DAG knows that its intervals run in order; else its process tells.
+    """
+
+    all_stages = True
+
+    def __init__(self, *, patience: float, chained: bool, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.patience = patience
+        self.chained = chained
+        self._reported: list[str] = []
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Returns the outcome of the interval."""
+        trigger = self._trigger(context, _deadline(context, self.patience))
+        if self.chained:
+            self._wait(context, trigger)
+        return self._run(context, trigger, looked=self.chained)
+
+    def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
+        """Begins anew when the trigger has an event."""
+        with telling(context):
+            _conclude(event)
+        return self._run(context, self._trigger(context, deadline), looked=True)
+
+    def _trigger(self, context: Context, deadline: float) -> LinksTrigger:
+        only, dag = list(context["params"].get("only") or ()), context["ti"].dag_id
+        return LinksTrigger(self.lake, self.queries, self.query_set, *self._bounds(context), deadline, only, dag)
+
+    def _wait(self, context: Context, trigger: LinksTrigger, again: bool = False) -> None:
+        """Defers to the triggerer if there is something to wait for.
+
+        Args:
+            context: context of the task.
+            trigger: what waits.
+            again: whether it waits although it has found nothing to wait for.
+        """
+        readiness = trigger.look()
+        if readiness["status"] == "waiting" or again:
+            for line in readiness.get("missing", ()):
+                self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
+            self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
+        with telling(context):
+            _conclude(readiness)
+
+    def _run(self, context: Context, trigger: LinksTrigger, looked: bool) -> dict[str, Any]:
+        """Runs the process.
+
+        Args:
+            context: context of the task.
+            trigger: what waits where the process finds that it must.
+            looked: whether the trigger has looked, which knows runs of Airflow too.
+        """
+        only = ["--only", ",".join(trigger.only)] if trigger.only else []
+        self._reported = ["--reported", str(trigger.deadline), *only, *(["--looked"] if looked else [])]
+        outcome = super().execute(context)
+        if outcome["state"] == SKIPPED:
+            with telling(context):
+                raise AirflowSkipException(outcome["reason"])
+        if outcome["state"] == UNREPORTED:
+            self._wait(context, trigger, again=looked)
+            return self._run(context, trigger, looked=True)
+        return outcome
+
+    def _mode(self) -> list[str]:
+        return ["--ask", *self._reported]
 
 
 class LinksTrigger(BaseTrigger):
@@ -98,9 +169,13 @@ class LinksTrigger(BaseTrigger):
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         deadline: wall clock time, s, after which only links of policy `wait` are waited for.
+        only: states in one of which the interval must be; empty for any.
+        dag: id of the DAG whose run of the interval before is waited for.
     """
 
-    def __init__(self, lake: str, queries: str, query_set: str, start: int, end: int, deadline: float) -> None:
+    def __init__(
+        self, lake: str, queries: str, query_set: str, start: int, end: int, deadline: float, only: list[str], dag: str
+    ) -> None:
         super().__init__()
         self.lake = lake
         self.queries = queries
@@ -108,17 +183,20 @@ class LinksTrigger(BaseTrigger):
         self.start = start
         self.end = end
         self.deadline = deadline
+        self.only = only
+        self.dag = dag
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Returns the path of the class and its arguments."""
-        names = ("lake", "queries", "query_set", "start", "end", "deadline")
+        names = ("lake", "queries", "query_set", "start", "end", "deadline", "only", "dag")
         return f"{type(self).__module__}.LinksTrigger", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yields one event: the interval can start, or the reason why it will not."""
         reported: list[str] = []
+        look = sync_to_async(self.look, thread_sensitive=False)  # a thread that may ask Airflow
         while True:
-            readiness = await asyncio.to_thread(self.look)
+            readiness = await look()
             if readiness["status"] != "waiting":
                 yield TriggerEvent(readiness)
                 return
@@ -128,17 +206,35 @@ class LinksTrigger(BaseTrigger):
             await asyncio.sleep(POLL)
 
     def look(self) -> dict[str, Any]:
-        """Reads the ledger: status ready, waiting, gap or error, with the messages."""
+        """Reads the ledger: status ready, waiting, skip, gap or error, with the messages."""
         from lowwater.errors import LowwaterError
         from lowwater.replay.job import Job
+        from lowwater.replay.schedule.due import DueSelection, due
         from lowwater.replay.schedule.link_readiness import link_readiness
+        from lowwater.replay.schedule.looks import waits_for
 
         try:
             job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
             job.prepare()  # a DAG learns from it whether intervals must run in order
+            before = self.start - job.length
+            if job.chained and _runs(self.dag, before):
+                said = f"the run of {format_instant(before)}, before it in its chain, is at work"
+                return {"status": "waiting", "missing": [said]}
+            if self.only and not due(job, DueSelection(self.start, self.end, tuple(self.only))):
+                return {"status": "skip", "message": f"skipped: the interval is not {' or '.join(self.only)}"}
             readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
+            behind = waits_for(job, self.start, self.end) if readiness.ready else None
         except LowwaterError as error:
             return {"status": "error", "message": str(error)}
         if readiness.failure is not None:
             return {"status": "gap", "message": str(readiness.failure)}
+        if behind is not None:
+            return {"status": "gap", "message": behind.reason}
         return {"status": "ready" if readiness.ready else "waiting", "missing": list(readiness.missing)}
+
+
+def _runs(dag: str, start: int) -> bool:
+    """Whether a run of a DAG is at work on the interval that begins at `start`, ns."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    return RuntimeTaskInstance.get_dr_count(dag, logical_dates=[moment(start)], states=["running"]) > 0

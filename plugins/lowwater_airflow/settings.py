@@ -87,6 +87,12 @@ class Settings:
     def _stems(self) -> list[str]:
         return [path.stem for path in self.queries.glob("*.gsql")]
 
+    def files(self, query_set: str) -> list[Path]:
+        """The files of a query set."""
+        section = self.config.query_sets.get(query_set)
+        named = [Path(file) for file in section.files] if section else []
+        return named or [self.queries / f"{query_set}.gsql"]
+
     def length(self, query_set: str | None = None) -> int:
         """The length of the intervals of a query set or of the lake, ns."""
         section = self.config.query_sets.get(query_set or "")
@@ -114,6 +120,26 @@ class Settings:
         """Whether each interval needs the one before it (SEMANTICS I4), by the settings or the last plan."""
         section = self.config.query_sets.get(query_set)
         return (section is not None and section.chain_start is not None) or is_chained(self.lake, query_set)
+
+    @property
+    def looks(self) -> bool:
+        """Whether Airflow's clock says when to look; else each interval has a run of its own."""
+        return self.config.schedule.runs == "looks"
+
+    @property
+    def every(self) -> timedelta:
+        """The time between two looks."""
+        return _duration(self.config.schedule.every)
+
+    def intervals(self, query_set: str | None = None) -> Any:
+        """The timetable of runs of one interval each: for backfills, and by the clock unless it says when to look."""
+        # Imported only here: tasks need no timetable.
+        from airflow.sdk import CronDataIntervalTimetable
+
+        from lowwater_airflow.timetables import WhenAsked
+
+        expression = cron(self.length(query_set))
+        return (WhenAsked if self.looks else CronDataIntervalTimetable)(expression, timezone="UTC")
 
     @property
     def maintenance(self) -> str | None:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.plugins_manager import AirflowPlugin
 
 from lowwater.storage.paths import lake_path
-from lowwater_airflow import notes
+from lowwater_airflow import database, notes, pools
+from lowwater_airflow.checks import notices
+from lowwater_airflow.timetables import WhenAsked
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 PREFIX = "lowwater"
 DAG = "replay_"
-"""Prefix of the name of a query set's DAG."""
+"""Prefix of the name of a query set's DAG of intervals."""
+KEEP = "keep_"
+"""Prefix of the name of the DAG that keeps a query set right."""
 
 
 def _icon(name: str) -> str:
@@ -37,7 +41,8 @@ class LowwaterReview(AirflowPlugin):
     """
 
     name = "lowwater_review"
-    listeners: list[Any] = [notes]  # noqa: RUF012 - as Airflow declares it
+    listeners: list[Any] = [notes, pools]  # noqa: RUF012 - as Airflow declares it
+    timetables: list[Any] = [WhenAsked]  # noqa: RUF012 - as Airflow declares it
     external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
         {
             "name": "Lowwater",
@@ -64,6 +69,11 @@ class LowwaterReview(AirflowPlugin):
     ]
 
     @cached_property
+    def fastapi_root_middlewares(self) -> list[Any]:  # type: ignore[override]
+        """What the web server puts before all routes."""
+        return database.middlewares()
+
+    @cached_property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
         """The app that the web server mounts."""
         root = os.environ.get("LOWWATER_LAKE")
@@ -85,7 +95,7 @@ def make_app(root: PurePath) -> FastAPI:
     board = Board(root, query_folder(root))
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
     visibility = _query_set_visibility()
-    return create(board, allowed, _redirects(board, visibility), visibility, _host(root))
+    return create(board, allowed, _redirects(board, visibility), visibility, _host(root), notices)
 
 
 def _host(root: PurePath) -> Callable[..., Any]:
@@ -145,16 +155,18 @@ def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -
 
     @router.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
     def dag(dag_id: str, sees: Any = permission) -> Response:
-        name = dag_id.removeprefix(DAG)
+        name = dag_id.removeprefix(KEEP).removeprefix(DAG)
         if name == dag_id or name not in board.now().jobs:
-            return page_response(board, "index.html", sees)
+            return page_response(board, "index.html", sees, notices)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
 
     @router.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
     def run(dag_id: str, run_id: str, sees: Any = permission) -> Response:
         name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
+        if dag_id.startswith(KEEP) and (kept := dag_id.removeprefix(KEEP)) in board.now().jobs:
+            return RedirectResponse(f"set/{safe_name(kept)}.html", headers=HEADERS)
         if name == dag_id or bounds is None or name not in board.now().jobs:
-            return page_response(board, "index.html", sees)
+            return page_response(board, "index.html", sees, notices)
         address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
         return RedirectResponse(address, headers=HEADERS)
 

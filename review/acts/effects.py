@@ -13,14 +13,15 @@ from typing import Protocol
 
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration, format_instant, parse_duration
-from lowwater.lake.ledgers.interval_states import RUNNING, STALE
+from lowwater.lake.kinds import KINDS
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING, STALE
 from lowwater.lake.results.exploring import instant_of
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import KINDS, Due, DueSelection, due
+from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.skew_setting import SkewChange, skew_change
 
-from ..board import HELD, Board, Interval, Snapshot
+from ..board import Board, Interval, Snapshot
 from ..lateness import link_review
 
 RUN, BACKFILL, APPROVE, SKEW = "run", "backfill", "approve", "skew"
@@ -241,11 +242,9 @@ def _backfill(snapshot: Snapshot, job: Job, start: int, end: int, given: Mapping
 def _skew(board: Board, snapshot: Snapshot, link: str, text: str) -> Act:
     review = link_review(snapshot, link)
     try:
-        bound = parse_duration(text) if text else review.recommended
+        bound = parse_duration(text) if text else review.skew if review.recommended is None else review.recommended
     except ValueError as error:
         raise LakeError(f"bound={text!r:.40}: {error}") from None
-    if bound is None:
-        raise LakeError(f"link {link!r}: no skew is recommended, since none of its intervals was audited")
     everything = board.now()  # what becomes stale does not depend on who looks
     change = skew_change(board.root, board.queries, everything.jobs.values(), link, bound)
     lost, now = review.lost(bound), review.lost(review.skew)

@@ -52,12 +52,6 @@ def follow(page: Any, link: Any, heading: str, address: str) -> Any:
     raise AssertionError(f"no page {heading!r} behind {link} but {page.url}")
 
 
-def backfill_by_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
-    """Runs a backfill by Airflow's form of Trigger, from the interval at `first` to that at `last`, ns."""
-    fill_form(page, address, dag, first, last)
-    run_backfill(page)
-
-
 def fill_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
     """Fills Airflow's form of Trigger for a range of dates, from the interval at `first` to that at `last`, ns."""
     page.goto(f"{address}/dags/{dag}")

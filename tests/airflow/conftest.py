@@ -30,7 +30,7 @@ from lowwater.lake.layout import open_lake
 from tests.replay.support import END, HOURS, LINKS, ROOT, START
 
 LATE_HOURS = 2
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Seconds that a run waits for a link that does not report."""
 FLOWS = """
 DEFINE {{ query_name '{name}'; {more} }}
@@ -312,7 +312,7 @@ def _settings(path: Path) -> None:
     text += (
         '\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nconnection = "hook"\ndigest = "never"\n'
     )
-    text += '\n[schedule]\nmaintain = "never"\n\n[spark]\nmaster = "local[*]"\n'
+    text += '\n[schedule]\nmaintain = "never"\nlook_back = "36500d"\n\n[spark]\nmaster = "local[*]"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
             name=name,

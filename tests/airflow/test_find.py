@@ -1,4 +1,4 @@
-"""The task `find` of `capture_ingest` lists the files of its interval, and looks into the folders of the links (T9)."""
+"""The task of `capture_ingest` takes the files of its interval, and looks into the folders of the links (T9)."""
 
 from __future__ import annotations
 
@@ -11,45 +11,52 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.setting_aside import set_aside
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.missing import KnownMissing
 from lowwater.lake.ledgers.seen import read_seen
+from tests.airflow.test_keeping import Task
 from tests.lake.support import BASE, capture
 
 
 @pytest.mark.slow
-def test_find_keeps_the_ledger_of_files(plugins: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from lowwater_airflow.operators import FindCaptures
+def test_ingest_of_an_interval_keeps_the_ledger_of_files(
+    plugins: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from lowwater_airflow.operators import IngestCaptures
 
     root, folder = tmp_path / "lake", tmp_path / "cap"
     root.mkdir()
-    (root / "lowwater.toml").write_text('[links.a]\ncaptures = "../cap/a_%Y%m%d%H.pcap"\nrotation = "1h"\n')
+    (root / "lowwater.toml").write_text(
+        "".join(f'[links.{link}]\ncaptures = "../cap/{link}_%Y%m%d%H.pcap"\nrotation = "1h"\n' for link in "ab")
+    )
+    lake, config = open_lake(root), load_config(root)
     first, spill = capture(folder / "a_2027011508.pcap", [1, 2]), capture(folder / "a_2027011508.pcap1", [3, 4])
     later = capture(folder / "a_2027011509.pcap", [3601])
+    (folder / "b_2027011508.pcap").write_bytes(b"no capture at all")
     for path in (first, spill, later):
         os.utime(path, (0, 0))
 
-    def find(hour: int) -> list[str]:
-        context: Any = {
+    def ingested(hour: int) -> tuple[list[str], dict[str, Any] | None]:
+        task = Task()
+        context: Any = task.context | {
             "data_interval_start": datetime.fromtimestamp(BASE // 10**9 + 3600 * hour, UTC),
             "data_interval_end": datetime.fromtimestamp(BASE // 10**9 + 3600 * (hour + 1), UTC),
         }
-        return [
-            each["path"]
-            for each in FindCaptures(task_id="find", lake=root, queries=root, query_sets=()).execute(context)
-        ]
+        found = IngestCaptures(task_id="ingest", lake=root).execute(context)
+        (told,) = [event.extra for event in task.events.values()] or [None]
+        assert bool(task.task.outlets) == bool(told), "an event of nothing new would begin looks"
+        return [each["file"] for each in found], told
 
-    assert find(0) == [str(first)]
+    refused = ["b_2027011508.pcap"]
+    assert ingested(0) == (refused, {"captures": [first.name], "packets": {"a": 2}}), "the others are ingested"
     out = capsys.readouterr().out
     assert "1 file lies in the folder and no pattern claims it, 2 records" in out
-    assert "not ingested" not in out  # the next tasks do that
-    lake, config = open_lake(root), load_config(root)
-    ingest(lake, "a", [first], config)  # as the mapped task does, without another look
+    assert ingested(0) == (refused, None)
     states = {row.name: row.state for row in read_seen(lake).values()}
-    assert states == {first.name: "read", spill.name: "unclaimed", later.name: "not ingested"}
+    told = {first.name: "read", spill.name: "unclaimed", later.name: "not ingested", refused[0]: "refused"}
+    assert states == told
     known, begins = KnownMissing(lake, config, {}), [BASE + hour * HOUR for hour in range(3)]
     assert [len(known.of({"a": begin}, begin, begin + HOUR)) for begin in begins] == [1, 1, 0]
     set_aside(lake, config, [later.name], "a test of the tap", "me")
-    assert find(1) == []
+    assert ingested(1) == ([], None)

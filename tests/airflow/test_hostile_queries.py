@@ -85,10 +85,9 @@ def folder_of_queries(folder: Path) -> tuple[Path, Path]:
 def test_hostile_files_of_queries_stop_no_dag_and_are_named(tmp_path: Path) -> None:
     lake, queries = folder_of_queries(tmp_path)
     found = serialized(tmp_path, lake, queries, AWS_SECRET_ACCESS_KEY="secret-key", PGPASSWORD="secret-password")
-    texts = {f"replay_text_{at}" for at in range(len(TEXTS))}
-    others = {"capture_ingest", "lowwater_maintain", "lowwater_digest"}
-    others |= {f"replay_{name}" for name in ("sound", "huge", "pipe", "folder")}
-    assert set(found["dags"]) == texts | others
+    sets = [*(f"text_{at}" for at in range(len(TEXTS))), "sound", "huge", "pipe", "folder"]
+    others = {"capture_ingest", "lowwater_ingest", "lowwater_maintain", "lowwater_digest"}
+    assert set(found["dags"]) == others | {f"{kind}_{name}" for kind in ("replay", "keep") for name in sets}
     ((file, said),) = found["errors"].items()
     assert file.endswith("misnamed.py") and f"{len(NAMES) + 1} files of queries have no DAG" in said and "7*7" in said
     assert said.isascii() and len(said) < 5000
@@ -107,7 +106,7 @@ def test_many_query_sets_are_parsed_in_bounded_memory(tmp_path: Path) -> None:
     for at in range(MANY):
         (queries / f"set_{at}.gsql").write_text(SOUND)
     found = serialized(tmp_path, lake, queries)
-    assert len(found["dags"]) == MANY + 3 and found["errors"] == {}
+    assert len(found["dags"]) == 2 * MANY + 4 and found["errors"] == {}
     assert found["peak"] < 500_000_000
     assert max(map(len, found["dags"].values())) < 40_000
 

@@ -22,7 +22,7 @@ from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from tests.airflow.chromium import backfill_by_form, browser, follow, frame
+from tests.airflow.chromium import browser, follow, frame
 from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
@@ -45,7 +45,7 @@ def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp
         platform.backfill("replay_pair", START, BOTH_END - HOUR, parallel=2, backwards=True)
         assert set(platform.finish("replay_pair", BOTH).values()) == {"success"}
     assert len(killer.killed) == BOTH, killer.killed
-    tries = [platform.task("replay_pair", START + hour * HOUR, "evaluate")["try_number"] for hour in range(BOTH)]
+    tries = [platform.task("replay_pair", START + hour * HOUR, "interval")["try_number"] for hour in range(BOTH)]
     assert min(tries) >= 2
     replay(Job.open(untouched, "pair", platform.home.queries), START, BOTH_END, None, Progress(quiet=True), runner)
     for query in (*PAIR, "logged"):
@@ -57,12 +57,13 @@ def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp
 
 
 def test_assets_carry_metadata(platform: Platform) -> None:
-    """Each publication is an event of its table's asset, with rows, digest and verdict; each capture one of packets."""
+    """Each publication is an event of its table's asset, with rows, digest and verdict; each ingest one of packets."""
     events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
     by_name: dict[str, list[dict[str, Any]]] = {}
     for event in events:
         by_name.setdefault(event["name"], []).append(event["extra"])
-    assert {extra["link"] for extra in by_name["packets"]} == {*LINKS, "log", "late"}
+    (packets,) = by_name["packets"]
+    assert set(packets["packets"]) == {*LINKS, "log", "late"} and len(packets["captures"]) == len(LINKS) + 2
     for query in PAIR:
         hours = {extra["from"]: extra for extra in by_name[query]}
         assert len(hours) == BOTH
@@ -98,22 +99,6 @@ def cell(page: Any, platform: Platform, state: str) -> Any:
 
     assert wait(there, 300), link.get_attribute("aria-label")
     return link
-
-
-def test_a_backfill_from_the_form_fills_the_calendar(platform: Platform, page: Any) -> None:
-    """In Chromium: an hour that is missing, the form of Trigger, the same hour published, until its next one comes."""
-    page.goto(f"{platform.home.address}/")
-    page.get_by_role("link", name="Lowwater").first.click()
-    frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
-    cell(page, platform, "missing")
-    backfill_by_form(page, platform.home.address, "replay_late", START, START)
-    assert platform.finish("replay_late", 1) == {"2026-01-01T00:00:00Z": "success"}
-    follow(
-        page,
-        cell(page, platform, "provisional"),
-        spoken_instant(START).removesuffix(" UTC"),
-        "/lowwater/interval/late/",
-    )
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -182,11 +167,8 @@ def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(platform: Platf
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
-def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None:
-    """A run waits for its link, fails naming it, and is `done` once the capture was ingested and the run cleared.
-
-    The other captures of the hour are in the lake; their tasks add nothing.
-    """
+def test_missing_capture_waits_then_fails(platform: Platform) -> None:
+    """A run of an hour waits for its link, and fails naming it."""
     hour = START + HOUR
     platform.backfill("replay_late", hour, hour)
     begun = time.monotonic()
@@ -197,16 +179,40 @@ def test_missing_capture_waits_then_fails_then_comes(platform: Platform) -> None
     said = platform.home.why(platform.task("replay_late", hour, "wait"))
     assert "link 'late': no capture covers 2026-01-01T01:00:00Z" in said
     assert platform.task("replay_late", hour, "low")["state"] == "upstream_failed"
-    for path in (platform.captures / "missing").iterdir():
+
+
+def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> None:
+    """What nobody asks for: the file that comes late is ingested, and its event lets its hour run; no run is cleared.
+
+    The hour whose audit failed is red with the reason, in the look that finds it first, and is not tried again.
+    """
+    platform.home.ready("keep_late")
+
+    def looks(dag: str) -> list[str]:
+        found = [run["state"] for run in platform.home.runs(dag)]
+        return found if found and set(found) <= {"success", "failed"} else []
+
+    assert wait(lambda: looks("keep_late"), 300, 1.0) == ["failed"]
+    (first,) = platform.home.runs("keep_late")
+    assert first["note"].startswith("Look: ") and "2 cannot start" in first["note"], first["note"]
+    assert "no capture covers 2026-01-01T01:00:00Z" in first["note"] and "late_flows" in first["note"]
+    for path in (platform.captures / "missing").glob("*T01*"):
         shutil.move(path, platform.captures / "late" / path.name)
-    run = platform.task("replay_late", hour, "wait")["dag_run_id"]
-    platform.backfill("capture_ingest", hour, hour)
-    assert set(platform.finish("capture_ingest", 2).values()) == {"success"}
-    assert ingested(platform) == dict.fromkeys((*LINKS, "log"), HOURS) | {"late": LATE_HOURS}, "nothing is in it twice"
-    clear(platform, "replay_late", run, True)
-    assert platform.finish("replay_late", LATE_HOURS)["2026-01-01T01:00:00Z"] == "success"
-    assert states(platform, "late")[hour, "late_flows"] == "done"
-    assert table_rows(platform.lake, "late_flows", hour, END) != []
+    platform.home.ready("lowwater_ingest")
+    assert wait(lambda: looks("lowwater_ingest"), 300, 1.0) == ["success"]
+    files = dict.fromkeys(LINKS, HOURS + 1) | {"log": HOURS, "late": LATE_HOURS}
+    assert ingested(platform) == files, (
+        "each file of the folders, also of an hour that nobody asked for, and none twice"
+    )
+    assert wait(lambda: len(looks("keep_late")) == 2, 300, 1.0)
+    second = max(platform.home.runs("keep_late"), key=lambda run: str(run["queued_at"]))
+    assert second["run_type"] == "asset_triggered" and second["state"] == "success", second
+    assert second["note"].startswith("Look: 1 done, 1 cannot start, as before (2026-01-01T00:00:00Z: failed: audit: ")
+    kept = platform.home.ask("GET", f"dags/keep_late/dagRuns/{second['dag_run_id']}/taskInstances")["task_instances"]
+    names = {each["task_id"]: each["rendered_map_index"] for each in kept if each["map_index"] >= 0}
+    assert names == {"interval": "2026-01-01T01:00:00Z done"}
+    assert states(platform, "late")[START + HOUR, "late_flows"] == "done"
+    assert table_rows(platform.lake, "late_flows", START + HOUR, END) != []
 
 
 def test_a_warning_waits_for_a_human(platform: Platform) -> None:
@@ -259,10 +265,8 @@ def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
     assert "careful: 1 done, 1 incomplete" in digest.splitlines()
 
 
-def test_parameters_of_a_backfill(platform: Platform) -> None:
-    """What the form passes reaches the runs: an interval in no state that is asked for is skipped."""
-    platform.backfill("replay_careful", START, START, again="completed", params={"only": ["missing", "failed"]})
-    assert wait(lambda: platform.states("replay_careful", START).count("skipped") == 4, 400, 1.0)
+def test_parameters_of_a_backfill_are_checked(platform: Platform) -> None:
+    """`test_reprocess` has those that are allowed, by the form."""
     with pytest.raises(RuntimeError, match="422"):
         platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ import pytest
 from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.interval import statuses
-from lowwater.replay.job import Job
 from tests.airflow.compose import example, load
 from tests.airflow.conftest import LINK, script, wait
 from tests.postgres import postgres_server
@@ -64,7 +63,6 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     (folder / "lake" / "lowwater.toml").write_text(f'{text}[query_sets.chain]\ninterval = "20min"\n')
     (folder / "queries" / "chain.gsql").write_text(HANDS_OVER)
     open_lake(folder / "lake")
-    Job.open(folder / "lake", "chain", folder / "queries").prepare()  # as the DAG of ingest does each hour
     home = script("home").Home(folder / "airflow", folder / "lake", folder / "queries")
     home.prepare()  # for its free port, its password and its configuration; what follows stands for the containers
     names = {
@@ -135,26 +133,22 @@ def _await_success(airflow: Any, dag: str, runs: int) -> None:
 
 
 def test_two_schedulers_keep_the_order_of_a_set_that_hands_state_over(airflow: Any) -> None:
-    """Backfills of both DAGs. Airflow holds runs apart in one scheduler only; here each waits for the one before."""
+    """Backfills of both DAGs. No run has prepared the set, so its DAG knows nothing of an order: each run waits for the
+    one before."""
     schedulers = airflow.ask("GET", "jobs?job_type=SchedulerJob&is_alive=true")["jobs"]
     assert len(schedulers) == 2
     airflow.ready("capture_ingest", "replay_chain", slots=2)
     first, last = format_instant(START), format_instant(START + (INTERVALS - 1) * PART)
     airflow.backfill("capture_ingest", first, first)
     _await_success(airflow, "capture_ingest", 1)
-    airflow.backfill("replay_chain", first, last, parallel=INTERVALS, again="completed")
+    airflow.backfill("replay_chain", first, last, parallel=INTERVALS)
     _await_success(airflow, "replay_chain", INTERVALS)
     tasks = airflow.tasks("replay_chain")
     assert {task["try_number"] for task in tasks} == {1}
-    begun, published = (
-        [
-            datetime.fromisoformat(task[key])
-            for task in sorted(tasks, key=lambda task: task["logical_date"])
-            if task["task_id"] == name
-        ]
-        for name, key in (("wait", "start_date"), ("publish", "end_date"))
-    )
-    assert all(end <= begin for end, begin in zip(published[:-1], begun[1:], strict=True)), (published, begun)
+    stages = read_replays(open_lake(airflow.lake), "chain")
+    ended = [(row.interval_start, row.stage) for row in sorted(stages, key=lambda row: row.finished_at)]
+    order = [(START + at * PART, stage) for at in range(INTERVALS) for stage in ("low", "high", "audit", "publish")]
+    assert ended == order, "no interval begins before the one before it is published"
     rows = [row for row in statuses(airflow.lake, airflow.queries) if row.start < START + HOUR]
     assert [row.state for row in rows] == ["done"] * INTERVALS
     events = airflow.ask("GET", "assets/events?limit=100")["asset_events"]
@@ -173,7 +167,7 @@ def _ends(log: Path) -> dict[str, Any]:
 
 def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     """Every task of the backfill tells what it read and wrote."""
-    tasks = ("capture_ingest.ingest", "replay_chain.evaluate", "replay_chain.publish")
+    tasks = ("capture_ingest.ingest", "replay_chain.interval")
     # A task tells its end after it has told Airflow of its success, so the run may be over before.
     wait(lambda: {*tasks} <= {*_ends(airflow.lake.parent / "lineage")}, 400)
     ends = _ends(airflow.lake.parent / "lineage")
@@ -182,7 +176,6 @@ def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     def names(task: str, side: str) -> set[str]:
         return {Path(each["name"]).relative_to(airflow.lake.parent).as_posix() for each in ends[task][side]}
 
-    assert names("replay_chain.publish", "inputs") == {"lake/streams/hosts"}
-    assert names("replay_chain.publish", "outputs") == {"lake/tables/hosts"}
-    assert names("replay_chain.evaluate", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
+    assert names("replay_chain.interval", "outputs") == {"lake/streams/hosts", "lake/tables/hosts"}
+    assert names("replay_chain.interval", "inputs") == {"lake/packets"} == names("capture_ingest.ingest", "outputs")
     assert {name.startswith("captures/main1/main1_") for name in names("capture_ingest.ingest", "inputs")} == {True}

@@ -13,11 +13,13 @@ import pytest
 
 from lowwater.capture.generate import generate
 from lowwater.config import load_config
+from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.replay.interval import statuses
+from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
 from tests.airflow.chromium import browser, fill_form, frame, run_backfill
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
@@ -119,7 +121,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     beat(lake.root, folder / "captures", 0)
     for each in generate(folder / "captures", START, HOURS, ["main1", "control"], rate=1.0, seed=7):
         ingest(lake, each.link, [each.path], load_config(lake.root), (each.start, each.end))
-    Job.open(lake.root, "chain", queries)  # as `plan` does: the lake keeps that its intervals run in order
     home = script("home").Home(folder / "airflow", lake.root, queries)
     try:
         prepare(home, folder / "own")
@@ -210,13 +211,16 @@ def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
     first, second = notes(platform)
     assert first == f"{NAMES[0]}: done"
     assert second.startswith(f"{NAMES[1]}: incomplete: ") and "control" in second
+    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
+    keys = [event["partition_key"] for event in events if event["name"] == "whole intervals of changed"]
+    assert keys == ["2026-01-01T00:00:00"], "only what is done is an event of a whole interval"
 
 
 def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> None:
     """The interval that has changed is published again; the form below says what there is without the behaviour."""
     write_settings(platform.lake, "5s")
     assert states(platform) == ["stale", "stale"]
-    run = platform.task("replay_changed", START, "publish")["dag_run_id"]
+    run = platform.task("replay_changed", START, "interval")["dag_run_id"]
     platform.home.ask("PATCH", f"dags/replay_changed/dagRuns/{run}", {"note": "seen by the desk"})
     create(platform, START, *documented())
     assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
@@ -241,7 +245,8 @@ def test_the_form_says_what_to_choose_and_runs_what_is_stale(platform: Platform,
     assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
     assert states(platform) == ["done", "incomplete"]
     first, second = (note.splitlines()[0] for note in notes(platform))
-    assert first == f"{NAMES[0]}: skipped: the interval is not stale"
+    assert first == f"{NAMES[0]}: done", "a skip leaves what was known"
+    assert platform.task("replay_changed", START, "interval")["state"] == "skipped"
     assert second.startswith(f"{NAMES[1]}: incomplete: ")
 
 
@@ -268,35 +273,41 @@ def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, s
 def test_a_daily_dag_waits_for_the_whole_day_and_runs_again_when_a_part_is_published_again(platform: Platform) -> None:
     """An interval that was published incomplete does not count; a second publication of one starts the day again."""
     noon = START + 12 * HOUR
-    for start, runs in ((START, 1), (noon, 2)):
-        platform.backfill("replay_beat", start, start, parallel=1)
-        assert set(platform.finish("replay_beat", runs).values()) == {"success"}
-    found = {row.start: row.state for row in statuses(platform.lake, platform.home.queries) if row.query_set == "beat"}
-    assert found == {START: "done", noon: "incomplete"}
+
+    def publish(start: int) -> str:
+        """Publishes half a day in this process, and tells of it as `publish` does."""
+        job = Job.open(platform.lake, "beat", platform.home.queries)
+        (outcome,) = replay(job, start, start + 12 * HOUR, None, Progress(quiet=True), InProcess())
+        if outcome.state == "done":
+            tell(platform, "beat", format_instant(start)[:19])
+        return outcome.state
+
+    assert (publish(START), publish(noon)) == ("done", "incomplete")
     assert wait(lambda: consumed(platform) == [("2026-01-01", "skipped")], 400, 1.0), consumed(platform)
     beat(platform.lake, platform.captures, 1)
-    platform.act(f"backfill/beat?start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}")
+    assert publish(noon) == "done"
     day = [("2026-01-01", "skipped"), ("2026-01-01", "success")]
     assert wait(lambda: consumed(platform) == day, 400, 1.0), consumed(platform)
-    platform.backfill("replay_beat", START, START, again="completed")
+    tell(platform, "beat", format_instant(START)[:19])
     assert wait(lambda: consumed(platform) == [*day, day[1]], 400, 1.0), consumed(platform)
-    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
-    keys = [event["partition_key"] for event in events if event["name"] == "whole intervals of beat"]
-    assert sorted(keys) == ["2026-01-01T00:00:00", "2026-01-01T00:00:00", "2026-01-01T12:00:00"]
+
+
+def tell(platform: Platform, query_set: str, key: str) -> None:
+    """Adds an event of a whole interval, as a run that publishes one does."""
+    (asset,) = [
+        each
+        for each in platform.home.ask("GET", "assets?limit=100")["assets"]
+        if each["name"] == f"whole intervals of {query_set}"
+    ]
+    platform.home.ask("POST", "assets/events", {"asset_id": asset["id"], "partition_key": key})
 
 
 def test_airflow_rolls_up_24_hours_once(platform: Platform) -> None:
     """Its own `RollupMapper` waits for all keys of a day, and then for all of them again: the documents say so."""
-    (asset,) = [
-        each
-        for each in platform.home.ask("GET", "assets?limit=100")["assets"]
-        if each["name"] == "whole intervals of changed"
-    ]
 
     def publish(day: int, hours: range) -> None:
         for hour in hours:
-            key = {"asset_id": asset["id"], "partition_key": f"2025-06-{day:02}T{hour:02}:00:00"}
-            platform.home.ask("POST", "assets/events", key)
+            tell(platform, "changed", f"2025-06-{day:02}T{hour:02}:00:00")
 
     def days() -> list[str]:
         return [run["partition_key"] for run in platform.home.runs("day_of_hours")]

@@ -135,6 +135,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
         clean("skew", *at, "--format", form, code=None)
     clean("plan", *at, "--query-set", HOSTILE, code=1)
     clean("backfill", *at, "--query-set", "broken", code=1)
+    clean("watch", *at, "--query-set", "broken", "--once", code=1)
     clean("replay", HOSTILE, *at, "--from", "2025-01-01", "--to", "2025-01-02", code=1)
     clean("replay", "broken", *at, "--from", "2025-01-01", "--to", "2025-01-02", code=1)
     clean("rows", HOSTILE, "--lake", root, code=1)

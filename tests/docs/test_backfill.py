@@ -89,6 +89,7 @@ def test_airflow_has_these_options(tmp_path: Path) -> None:
     environment = {"PATH": str(Path(sys.executable).parent), "AIRFLOW_HOME": str(tmp_path)}
     command = ["airflow", "backfill", "create", "--help"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    lines = [line for line in lines if line.startswith("airflow backfill")]
     assert len(lines) == 3
     for line in lines:
         assert {word for word in shlex.split(line) if word.startswith("--")} <= set(

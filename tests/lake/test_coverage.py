@@ -104,7 +104,8 @@ def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
     """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
     old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
     assert old == new and new.policy == "publish"
-    assert link_inputs("a", NEAR, new, at(100), at(200))["policy"] == "exclude"
+    assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
+    assert link_inputs("a", NEAR, new, at(100), at(200), always=True)["policy"] == "exclude"
 
 
 def test_clocks_are_a_maximum_over_earlier_rows() -> None:
@@ -148,10 +149,12 @@ def test_the_digest_and_settings() -> None:
     def changed(**settings: Any) -> Link:
         return LINK.model_copy(update=settings)
 
-    same = [changed(captures="x", delay=3), changed(max_jump=99 * SECOND)]
-    other = [changed(skew=2), changed(since=1), changed(until=at(900)), changed(policy="publish")]
+    passing = changed(policy="publish")
+    same = [changed(captures="x", delay=3), changed(max_jump=99 * SECOND), passing, changed(gap_tolerance=9 * SECOND)]
+    other = [changed(skew=2), changed(since=1), changed(until=at(900))]
     assert {digest(NEAR, link) for link in same} == {digest(NEAR)}
-    assert len({digest(NEAR), *(digest(NEAR, link) for link in other)}) == 5
+    assert len({digest(NEAR), *(digest(NEAR, link) for link in other)}) == 4
+    assert digest([NEAR[0]], passing) != digest([NEAR[0]]), "a gap lets the policy decide"
     assert len({digest(NEAR), digest(NEAR, text="p"), digest(NEAR, names={"set": "a"})}) == 3
 
 

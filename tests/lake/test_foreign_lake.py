@@ -188,6 +188,7 @@ def commands(lake: Path) -> list[list[object]]:
         ["maintain", "--lake", lake],
         ["doctor", "--lake", lake],
         ["gx", "--lake", lake],
+        ["watch", "--lake", lake, "--once", *queries],
     ]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.config import Link
+from lowwater.lake.digest import link_inputs
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.coverage import Gap, gaps, tolerated, tolerated_lines
@@ -67,3 +68,28 @@ def test_files_of_tcpdump_need_no_edit_and_are_told(tmp_path: Path) -> None:
     ]
     settings(root, {"captures": "a-%Y%m%d%H%M%S.pcap", "rotation": "15m", "gap_tolerance": "0s"})
     assert listed(root)[0] == (0, True, False)
+
+
+@pytest.mark.parametrize("pause", [30, 7200])
+def test_a_tolerance_or_a_policy_changes_the_inputs_of_the_hour_with_the_pause_alone(pause: int) -> None:
+    """Of 38 hours one has other inputs: stale is only what could have other rows, or another state (S1)."""
+    before = Link(gap_tolerance="1min", policy="publish")  # type: ignore[arg-type]
+    hours = [row(3600 * hour, 3600 * (hour + 1)) for hour in range(38) if hour != 17]
+    captures = [*hours, row(3600 * 17, 3600 * 17 + 1000), row(3600 * 17 + 1000 + min(pause, 2000), 3600 * 18)]
+
+    def changed(after: Link) -> list[int]:
+        bounds = [(at(3600 * hour), at(3600 * (hour + 1))) for hour in range(38)]
+        return [
+            hour
+            for hour, (start, end) in enumerate(bounds)
+            if link_inputs("a", captures, before, start, end) != link_inputs("a", captures, after, start, end)
+        ]
+
+    for tolerance in ("1s", "29s", "45s", "3000s"):
+        kept = (pause <= 60) == (pause <= int(tolerance[:-1]) or tolerance == "3000s")
+        assert changed(before.model_copy(update=_read(tolerance))) == ([] if kept else [17]), tolerance
+    assert changed(before.model_copy(update={"policy": "fail"})) == ([] if pause <= 60 else [17])
+
+
+def _read(tolerance: str) -> dict[str, int]:
+    return {"gap_tolerance": Link(gap_tolerance=tolerance).gap_tolerance}  # type: ignore[arg-type]

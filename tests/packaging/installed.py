@@ -299,7 +299,8 @@ print("FOUND", json.dumps(found))
     found = json.loads(printed.partition("FOUND ")[2].splitlines()[0])
     assert found["plugins"] == ["lowwater_airflow.views:LowwaterReview"], found
     assert "lowwater_review" in found["loaded"], found
-    dags = ["capture_ingest", "lowwater_digest", "lowwater_maintain", "replay_talkers"]
+    dags = ["capture_ingest", "keep_talkers", "lowwater_digest", "lowwater_ingest", "lowwater_maintain"]
+    dags += ["replay_talkers"]
     assert found["mine"] == [dags, {}], found
     assert found["lowwater"] == [dags, {}], found
 

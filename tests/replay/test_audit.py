@@ -220,7 +220,7 @@ def test_what_was_never_visible_stays_so(lake: Path, tmp_path: Path, runner: Run
     outcome = held(lake, runner)
     assert (outcome.state, outcome.verdict) == ("audit", "passed")
     assert Path(outcome.report).is_file()
-    assert states(lake)[0, "flows"] == "missing" and not (lake / "tables").exists()
+    assert states(lake)[0, "flows"] == "held" and not (lake / "tables").exists()
     assert "held" in (lake / "reports" / "index.html").read_text(encoding="utf-8")
     # Altered between audit and publish: it is told without another audit.
     altered = copy_lake(lake, tmp_path / "altered")

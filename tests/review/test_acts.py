@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
 from html import unescape
@@ -98,6 +99,24 @@ def test_what_is_unknown_or_wrong_is_refused_as_text(board: Board) -> None:
         assert answer.status == 400 and "<script" not in answer.text and "<img" not in answer.text
     only = ask(app, "/act/backfill/q", query=f"{SPAN}&only={hostile}&order={hostile}&bound={hostile}")
     assert only.status == 200 and "<script" not in only.text and "<img" not in only.text
+
+
+def test_the_page_of_a_skew_leads_to_any_bound_and_its_effect(board: Board) -> None:
+    page = render(board.now(), "skew/main1.html", served=True) or ""
+    bounds = re.findall(r'act/skew/main1\?bound=([^"]+)"', page)
+    assert "Change the skew" in page and len({*bounds}) >= 2, bounds
+    assert "act/skew" not in (render(board.now(), "skew/main1.html") or "")
+    app = create(board)
+    shown = ask(app, "/act/skew/main1", query="bound=7s")
+    assert '<input name="bound" value="7s"' in shown.text and "published intervals become stale" in shown.text
+    assert ask(app, "/act/skew/main1").status == 200, "without a bound: the recommended one, or that in force"
+
+
+def test_what_the_server_lacks_is_on_top_of_each_page(board: Board) -> None:
+    app = create(board, notices=lambda sees: ["there is no pool <x>"] if sees("q") else [])
+    for address in ("/index.html", "/set/q.html", "/skew/index.html"):
+        assert '<p class="note" role="status">there is no pool &lt;x&gt;</p>' in ask(app, address).text
+    assert 'class="note" role="status"' not in ask(create(board), "/index.html").text
 
 
 def test_pages_lead_to_acts_where_a_server_answers(board: Board) -> None:

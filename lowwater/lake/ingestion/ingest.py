@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lowwater.capture.tables.reader import TableOptions, TaskMap, each_on_threads
 from lowwater.config import FILE_NAME, Config, section_of
-from lowwater.errors import ConfigError, LowwaterError, OverlapError
+from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
 from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.cleaning import Tidiness, clean
@@ -51,6 +51,7 @@ def ingest(
     clock: Callable[[], int] = time.time_ns,
     records: TableOptions | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    refusals: dict[Path, LowwaterError] | None = None,
 ) -> list[IngestResult]:
     """Ingests captures of a link; idempotent by (link, coverage, records).
 
@@ -74,9 +75,10 @@ def ingest(
         clock: returns the current time, ns.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
         tell: is told how many files are done.
+        refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
 
     Returns:
-        A result for every file, in order.
+        A result for every file, in order; not for those in `refusals`.
 
     Raises:
         ConfigError: if other links are configured and this one is not, `covers` is empty or given for several files, or
@@ -124,8 +126,12 @@ def ingest(
     tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
     _tell_shared(lake, batch.results)
     if batch.errors:
-        _raise(batch.errors, len(paths))
-    results = [_with_interfaces(batch.results[index], ledger, before) for index in range(len(paths))]
+        if refusals is not None and not any(isinstance(error, LakeError) for error in batch.errors):
+            refusals.update(refused)
+        else:
+            _raise(batch.errors, len(paths))
+    taken = (batch.results[index] for index in range(len(paths)) if index in batch.results)
+    results = [_with_interfaces(result, ledger, before) for result in taken]
     return _in_force(lake, results)
 
 

@@ -1,6 +1,6 @@
 """Coverage of links and the gaps in it (SEMANTICS T5, T6).
 
-Between the ledger and the replay: a run checks coverage before it starts, and again before it ends as done.
+Between the ledger and the replay: a run checks coverage before it starts.
 """
 
 from __future__ import annotations

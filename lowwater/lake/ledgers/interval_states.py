@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import (
+    AUDIT,
     DONE,
     FAILED,
     INCOMPLETE,
@@ -30,11 +31,15 @@ RUNNING = "running"
 """Shown of an interval on which a process is at work now, whatever its ledger says."""
 DAMAGED = "damaged"
 """State of an interval whose table does not have the rows that were published."""
+HELD = "held"
+"""State of an interval that was audited and is not published: its run ended there, or waits for consent."""
 BLOCKED = "cannot start"
 """Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
 
-GRAVEST = (FAILED, DAMAGED, STALE, HALF, MISSING, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
+GRAVEST = (FAILED, DAMAGED, STALE, HALF, MISSING, HELD, ROLLED_BACK, PROVISIONAL, INCOMPLETE, DONE)
 """States of queries, the most important first: an interval shows the first one among its queries."""
+INVISIBLE = (MISSING, HELD, DAMAGED, STALE, FAILED)
+"""States in which the rows of the present inputs are not published."""
 NEVER = "never run"
 SILENT = "never run; no record lies in these intervals, which run as one"
 """Reason of a stretch that can run (I3)."""
@@ -203,18 +208,18 @@ def _of_interval(
         query: _of_query(expected, query, start, end, rows, damaged.get((query, start, end), ""))
         for query in expected.queries
     }
-    visible = [query for query, (state, _) in states.items() if state not in (MISSING, DAMAGED, STALE, FAILED)]
-    waits = any(state in (MISSING, DAMAGED, STALE, FAILED) for state, _ in states.values())
+    visible = [query for query, (state, _) in states.items() if state not in INVISIBLE]
+    waits = any(state in INVISIBLE for state, _ in states.values())
     lacking = tuple(expected.lacking(start, end)) if waits else ()
     if lacking and count > 1 and expected.times.in_gap(start, end):
         lacking = (*lacking, UNCOVERED)
     for query, (state, reason) in states.items():
-        if visible and state == MISSING:
+        published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+        if visible and state in (MISSING, HELD) and not published:
             reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
             state = HALF
-        published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
         visible_rows = published[-1].rows if published else None
-        blocked = lacking if state in (MISSING, HALF, DAMAGED, STALE, FAILED) else ()
+        blocked = lacking if state in (HALF, *INVISIBLE) else ()
         if reason == NEVER and count > 1 and not lacking:
             reason = SILENT
         yield StatusRow(expected.name, query, start, end, state, reason, visible_rows, blocked, count)
@@ -231,13 +236,18 @@ def _of_query(
         note = "; what was published before is still visible" if published else ""
         cause = query_rows[-1].reason.partition("\n")[0]  # the first failure of an audit; the report has all
         return FAILED, f"{query_rows[-1].stage}: {cause}{note}"
+    held = query_rows[-1].stage == AUDIT and query_rows[-1].digest == expected.digest(query, start, end)
     if not published:
+        if held:
+            return HELD, "audited and not published"
         return MISSING, f"{query_rows[-1].stage} was the last stage that ran"
     if damage:
         return DAMAGED, damage
     if published[-1].state == ROLLED_BACK and not published[-1].digest:
         return STALE, published[-1].reason  # lifted
     if published[-1].digest != expected.digest(query, start, end):
+        if held:
+            return HELD, "audited and not published; what was published before is still visible"
         return STALE, expected.changed(query, start, end, published[-1].accounting)
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:

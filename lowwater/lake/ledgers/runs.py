@@ -5,9 +5,10 @@ Written by the replay; read by audits, publish and status. Every write is one co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_
 
 import numpy as np
@@ -32,6 +33,8 @@ from lowwater.lake.tables import (
 DONE, PROVISIONAL, INCOMPLETE, FAILED = "done", "provisional", "incomplete", "failed"
 ROLLED_BACK = "rolled back"
 """State of a publication whose rows a person replaced by those of an earlier version."""
+MOST_PARTS = 100
+"""Most parts of a publication among those of `Publications`; of a longer one, each question looks at it."""
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
 
 
@@ -239,11 +242,7 @@ def last_published(lake: Lake, query_set: str, query: str, start: int, end: int)
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    rows = [row for row in read_replays(lake, query_set, (start, end)) if row.query == query and row.stage == PUBLISH]
-    published = [row for row in rows if row.state != FAILED]
-    if not published or (published[-1].interval_start, published[-1].interval_end) != (start, end):
-        return None
-    return published[-1]
+    return _newest(read_replays(lake, query_set, (start, end)), query, lambda row: _bounds(row) == (start, end))
 
 
 def published_until(lake: Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
@@ -255,9 +254,63 @@ def published_until(lake: Lake, query_set: str, query: str, at: int) -> ReplayRo
         query: an output query of the set.
         at: end of the interval, ns since the epoch.
     """
-    rows = [row for row in read_replays(lake, query_set, (at - 1, at)) if row.query == query and row.stage == PUBLISH]
-    published = [row for row in rows if row.state != FAILED]
-    return published[-1] if published and published[-1].interval_end == at else None
+    return _newest(read_replays(lake, query_set, (at - 1, at)), query, lambda row: row.interval_end == at)
+
+
+def _newest(rows: Iterable[ReplayRow], query: str, fits: Callable[[ReplayRow], bool]) -> ReplayRow | None:
+    """Returns the newest publication of a query, of rows oldest first, if it fits."""
+    published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    return published[-1] if published and fits(published[-1]) else None
+
+
+def _bounds(row: ReplayRow) -> tuple[int, int]:
+    return row.interval_start, row.interval_end
+
+
+class Publications:
+    """The publications of a query set as they are now, read once, for whoever asks about many intervals.
+
+    Args:
+        lake: the open lake.
+        query_set: name of the query set.
+    """
+
+    def __init__(self, lake: Lake, query_set: str) -> None:
+        self._lake, self._query_set = lake, query_set
+
+    @cached_property
+    def _placed(self) -> tuple[int, dict[int, list[ReplayRow]], list[ReplayRow]]:
+        """The shortest length of an interval, the rows of those by the multiples of it that they meet, longer rows."""
+        rows = [row for row in read_replays(self._lake, self._query_set, stage=PUBLISH) if row.state != FAILED]
+        length = max(1, min((row.interval_end - row.interval_start for row in rows), default=1))
+        placed: dict[int, list[ReplayRow]] = defaultdict(list)
+        longer = []
+        for row in rows:
+            first, last = row.interval_start // length, (row.interval_end - 1) // length
+            if last - first > MOST_PARTS:
+                longer.append(row)
+            else:
+                for part in range(first, last + 1):
+                    placed[part].append(row)
+        return length, placed, longer
+
+    def _meeting(self, start: int, end: int) -> list[ReplayRow]:
+        """The rows that meet [start, end), ns, oldest first."""
+        length, placed, longer = self._placed
+        parts: Iterable[int] = range(start // length, (end - 1) // length + 1)
+        if (end - start) // length > len(placed):
+            parts = placed
+        near = {id(row): row for part in parts for row in placed.get(part, ())}
+        meeting = (row for row in (*near.values(), *longer) if row.interval_start < end and row.interval_end > start)
+        return sorted(meeting, key=lambda row: row.finished_at)
+
+    def last(self, query: str, start: int, end: int) -> ReplayRow | None:
+        """Returns what `last_published` does."""
+        return _newest(self._meeting(start, end), query, lambda row: _bounds(row) == (start, end))
+
+    def until(self, query: str, at: int) -> ReplayRow | None:
+        """Returns what `published_until` does."""
+        return _newest(self._meeting(at - 1, at), query, lambda row: row.interval_end == at)
 
 
 def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table) -> None:

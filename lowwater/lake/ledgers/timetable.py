@@ -28,7 +28,8 @@ class Timetable:
 
     Attributes:
         length: length of an interval, ns.
-        life: numbers of the intervals from the first coverage of the links to the last.
+        life: numbers of the intervals from the first coverage of the links, or the first `since`, to the last coverage,
+            or the last look of a schedule.
         busy: numbers of the intervals that are listed one by one, as disjoint ranges in order: records count in them,
             or the coverage of a link begins or ends inside.
         gaps: instants that some link does not cover within its life, as disjoint ranges in order.
@@ -117,6 +118,7 @@ def timetable(
     occupied: Sequence[Range],
     through: int = 0,
     reach: int = 0,
+    passed: int = 0,
 ) -> Timetable:
     """Finds the intervals of a query set.
 
@@ -127,13 +129,18 @@ def timetable(
         occupied: numbers of the intervals in which records count.
         through: instant (ns) up to which rows are due although every link has ended; 0 while one has not.
         reach: how far before its begin an interval reads, ns.
+        passed: instant up to which a look of the schedule has seen time pass, ns: what no capture covers until then is
+            missing; 0 where nobody looks.
     """
     life, gaps, single, bounds, turns = (0, 0), [], list(occupied), set(), set()
     spans = [rows.spans for rows in captures.values() if rows.spans]
-    if spans:
-        last = max(each[-1][1] for each in spans)
-        # No link has reported to the end of a later interval, unless all links have ended.
-        life = min(each[0][0] for each in spans) // length, max(last // length, -(-through // length))
+    since = [link.since for name in captures if (link := settings[name]).since is not None]
+    begins = [*(each[0][0] for each in spans), *(since if spans or passed else ())]
+    if begins:
+        ends = [END_OF_TIME if (until := settings[name].until) is None else until for name in captures]
+        # No link has reported to the end of a later interval, unless all links have ended; a look knows what is over.
+        last = max([each[-1][1] for each in spans] + [min(passed, max(ends))])
+        life = min(begins) // length, max(last // length, -(-through // length))
     for name, rows in captures.items():
         link = settings[name]
         stretches = rows.joined(link.gap_tolerance)

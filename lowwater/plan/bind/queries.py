@@ -16,7 +16,7 @@ from lowwater.plan.bind.binder import Binder
 from lowwater.plan.bind.clauses.lookups import declare_watch
 from lowwater.plan.bind.defines import check_options, keys_of, options, slots_of, threshold_of
 from lowwater.plan.bind.protocols import declare
-from lowwater.plan.bind.texts import Named, read_texts
+from lowwater.plan.bind.texts import Named, Texts, read_texts
 from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import Node
@@ -76,9 +76,7 @@ def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], contex
     plans, notes = _bind(read.statements, context)
     sizes, thresholds = _asked(read.statements, slots)
     chosen = {name: options(read.statements[name][0]) for name in plans}
-    hidden = {
-        name for name in plans if name in read.library or chosen[name].get("visibility", "").lower() == "internal"
-    }
+    hidden = {name for name in plans if is_hidden(name, read)}
     readers = _readers(read.statements)
     return Bound(
         read.statements,
@@ -92,6 +90,16 @@ def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], contex
         thresholds,
         {name: _keys(read.statements[name], plan) for name, plan in plans.items()},
     )
+
+
+def is_hidden(name: str, read: Texts) -> bool:
+    """Whether a query has no table.
+
+    Args:
+        name: the query.
+        read: the files that hold it.
+    """
+    return name in read.library or options(read.statements[name][0]).get("visibility", "").lower() == "internal"
 
 
 def _keys(named: Named, plan: Node) -> StatedKeys:

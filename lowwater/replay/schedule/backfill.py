@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.high.runner import Runner
-from lowwater.lake.ledgers.interval_states import RUNNING
+from lowwater.lake.ledgers.interval_states import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import scratch
 from lowwater.quality.report_pages import write_index
@@ -50,7 +50,7 @@ class IntervalResult:
 
     Attributes:
         due: the interval.
-        state: state of the publication, failed, waiting, or running, by another process.
+        state: state of the publication, failed, waiting, held, or running, by another process.
         reason: why the interval is not done, or the whole error message.
         rows: query -> number of rows published.
         seconds: duration, s.
@@ -65,7 +65,7 @@ class IntervalResult:
     @property
     def published(self) -> bool:
         """Whether the interval is visible now."""
-        return self.state not in (FAILED, WAITING, RUNNING)
+        return self.state not in (FAILED, WAITING, HELD, RUNNING)
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def backfill(
     order: Order = Order.OLDEST,
     watch: BackfillListener | None = None,
     runner: Runner | None = None,
+    ask: bool = False,
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set.
 
@@ -101,6 +102,7 @@ def backfill(
         order: order in which intervals start; a chained set always starts oldest first, one at a time.
         watch: callbacks; None for none.
         runner: does the work; None for the one that the settings name.
+        ask: leave intervals unpublished of which a person must approve the warnings, if the settings say so.
 
     Returns:
         The result of each interval, in the order in which they ended.
@@ -119,7 +121,7 @@ def backfill(
     listener = watch or BackfillListener()
     try:
         with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
-            tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
+            tried = _Backfill(by_name, runner, listener, stopped, ask).all(_ordered(by_name, work, order), workers)
         if stopped():
             raise KeyboardInterrupt
         return tried
@@ -152,6 +154,7 @@ class _Backfill:
     runner: Runner
     watch: BackfillListener
     stopped: Callable[[], bool]
+    ask: bool = False
     over: bool = False
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
@@ -225,7 +228,9 @@ class _Backfill:
     def _one(self, due: Due) -> IntervalResult:
         begin = time.monotonic()
         try:
-            outcome = run_interval(self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner)
+            outcome = run_interval(
+                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, self.ask
+            )
         except BusyError:
             raise
         except LowwaterError as error:

@@ -16,10 +16,11 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.instants import format_instant
+from lowwater.lake.kinds import KINDS
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.interval_states import (
-    DAMAGED,
     HALF,
+    HELD,
     MISSING,
     NOTHING_MISSING,
     STALE,
@@ -34,6 +35,7 @@ from lowwater.lake.ledgers.runs import (
     INCOMPLETE,
     PROVISIONAL,
     ROLLED_BACK,
+    Publications,
     read_replays,
     replayed_sets,
 )
@@ -47,13 +49,10 @@ from lowwater.replay.job import IntervalInputs, Job, query_files
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate
 from lowwater.replay.trial_changes import TrialChanges
 
-KINDS = (MISSING, FAILED, STALE, DAMAGED)
-"""Reasons for an interval to be due; a half-published one counts as missing."""
-
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
 
-MAY_RUN = (*KINDS, HALF, *TO_CONFIRM)
+MAY_RUN = (*KINDS, HALF, HELD, *TO_CONFIRM)
 """States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
@@ -71,7 +70,7 @@ class Due:
         query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        state: missing, failed, stale, damaged or half published; provisional or incomplete if it would be done now.
+        state: missing, failed, stale, damaged, held or half published; provisional or incomplete if it would be done.
         reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
@@ -118,8 +117,9 @@ class DueSelection:
         return None if self.start is None or self.end is None else (self.start, self.end)
 
     def wants(self, state: str) -> bool:
-        """Whether intervals of this state are selected."""
-        return not self.kinds or (MISSING if state == HALF else state) in self.kinds
+        """Whether intervals of this state are selected; what is held is missing, or stale where it was published."""
+        kinds = {HALF: {MISSING}, HELD: {MISSING, STALE}}.get(state, {state})
+        return not self.kinds or not kinds.isdisjoint(self.kinds)
 
 
 def open_jobs(
@@ -193,10 +193,10 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     due_intervals: list[Due] = []
     chain = _Chain([query for query in job.plan.queries if hands_over(query.high)])
     guess, files, known = estimate(job, captures, recent), PacketFiles.of(job.lake), job.known_missing(captures)
-    held = at_work(job.lake, job.query_set)
+    held, past = at_work(job.lake, job.query_set), Publications(job.lake, job.query_set)
     behind = ""
     for (start, end), rows in sorted(groups.items()):
-        inputs = job.inputs(start, end, captures, known)
+        inputs = job.inputs(start, end, captures, known, past)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
         if interval is not None and selection.wants(interval.state):
             if behind and not interval.blocked:

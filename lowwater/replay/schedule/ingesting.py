@@ -1,0 +1,161 @@
+"""Ingests what a watch has found: for `lowwater ingest --watch`, `lowwater watch`, and the look of Airflow.
+
+Nothing is kept but the lake, so it may be killed and started again at any time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
+from lowwater.config import FILE_NAME, Config
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.instants import format_instant
+from lowwater.lake.ingestion.ingest import IngestResult, ingest
+from lowwater.lake.ingestion.watching import FileState, Found, Watch, portions
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.captures import left_out_words
+from lowwater.lake.ledgers.places import location
+from lowwater.lake.ledgers.seen import EMPTY, REFUSED, told_files
+from lowwater.replay.progress import Progress
+from lowwater.replay.stages.runners import ingest_tasks
+from lowwater.storage import paths
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A file of a link that was refused, and why."""
+
+    link: str
+    file: str
+    why: str
+
+
+class Ingesting:
+    """Ingests the files that a watch finds.
+
+    Args:
+        lake: the lake.
+        watch: finds the files.
+        tell: is told a line, and whether it is about a problem.
+        stopped: whether to stop before the next portion.
+        clock: returns the current time, ns.
+
+    Attributes:
+        watch: as given.
+        files: number of files that were ingested.
+        results: the results of these files, since `take` was last called.
+        refusals: what was refused, since then.
+        hindered: an error of the disk, or of another process, since then; the next look tries again.
+        refused: number of files that were refused.
+    """
+
+    def __init__(
+        self,
+        lake: Lake,
+        watch: Watch,
+        tell: Callable[[str, bool], None],
+        stopped: Callable[[], bool] = lambda: False,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.watch = watch
+        self.files = 0
+        self.refused = 0
+        self.results: list[IngestResult] = []
+        self.refusals: list[Refusal] = []
+        self.hindered: LakeError | None = None
+        self._lake = lake
+        self._tell = tell
+        self._stopped = stopped
+        self._clock = clock
+        self._complained = ""
+        self._waiting: dict[str, int] = {}
+        self._tasks: Callable[[Iterable[Path]], TaskMap] | None = None
+
+    def complain(self, error: LowwaterError) -> None:
+        """Tells an error, once for as long as it lasts."""
+        if str(error) != self._complained:
+            self._complained = str(error)
+            self._tell(f"error: {error}", True)
+
+    def take(self, arrivals: Sequence[Found], config: Config) -> bool:
+        """Ingests files, a portion after the other, until it is stopped. Returns whether a file was ingested."""
+        self.results, self.refusals, self.hindered = [], [], None
+        busy = False
+        for arrival in arrivals:
+            if arrival.waiting != self._waiting.get(arrival.link, 0):
+                self._waiting[arrival.link] = arrival.waiting
+                if arrival.waiting:
+                    self._tell(f"{arrival.link}: {arrival.waiting:,} still being written", True)
+            for files, growing in ((arrival.complete, False), (arrival.growing, True)):
+                for portion in portions(files):
+                    if self._stopped():
+                        return busy
+                    busy |= self._ingest(arrival.link, portion, config, growing)
+        return busy
+
+    def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:
+        files = [path for path, _ in portion]
+        refused: dict[Path, LowwaterError] = {}
+        try:
+            self._tasks = self._tasks or ingest_tasks(config, Progress())
+            runner, clock = self._tasks(files), self._clock
+            results = ingest(self._lake, link, files, config, None, runner, growing, clock, refusals=refused)
+        except LakeError as error:  # a full disk, or another process: the next look tries again
+            self.hindered = error
+            self.complain(error)
+            return False
+        except LowwaterError as fault:  # of the link
+            refused, results = {files[0]: fault}, []
+        for path, why in refused.items():
+            self.refused += 1
+            self.refusals.append(Refusal(link, path.name, str(why)))
+            self._tell(f"error: {why}", True)
+        self.watch.tried(portion)
+        if not results:
+            return False
+        self._complained = ""
+        self.results += results
+        for result in results:
+            self.files += result.state != "known"
+            for line in _lines(result):
+                self._tell(line, False)
+        return True
+
+
+def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
+    """Leaves out files that were refused as they are now, under the present settings: who looks now and then, in a
+    process of its own each time, would else read them each time."""
+    settings = paths.written_at(lake.root / FILE_NAME) if paths.has_file(lake.root / FILE_NAME) else 0.0
+    known = {
+        (location(lake, row.path), row.size, row.written)
+        for row in told_files(lake).values()
+        if row.state in (REFUSED, EMPTY) and row.seen_at >= settings * 1e9
+    }
+    return [
+        Found(
+            each.link,
+            tuple(
+                (path, state)
+                for path, state in each.complete
+                if (str(path.absolute()), state.size, state.written) not in known
+            ),
+            each.growing,
+            each.waiting,
+        )
+        for each in arrivals
+    ]
+
+
+def _lines(result: IngestResult) -> Iterator[str]:
+    """A line for each link of an ingested file."""
+    for row in result.captures:
+        covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
+        notes = [text for text in (result.note, left_out_words(row.left_out_counts)) if text]
+        note = "".join(f"; {text}" for text in notes)
+        counted = "records" if row.format in RECORD_KINDS else "packets"
+        numbers = f"{row.packets:,} {counted}, {row.malformed:,} malformed"
+        yield f"{row.link}: {result.path.name} {result.state}, {numbers}, covers {covered}{note}"

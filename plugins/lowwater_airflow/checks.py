@@ -1,0 +1,220 @@
+"""What an Airflow lacks for Lowwater: told on the pages, in the notes of runs, in the texts of DAGs and by `lowwater
+doctor`.
+
+`python -m lowwater_airflow.checks` prints it as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater_airflow.settings import POOL, SPARK, Settings, deployment
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+TRIED = ("3.3",)
+"""Versions of Airflow, without the last number, with which Lowwater's tests ran."""
+LOCKED = 60
+"""Seconds that a component waits for a lock of SQLite; the default of 5 is too short on a busy machine."""
+MOST_NAMED = 5
+POOL_ABSENT = f"there is no pool {POOL}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is not as it should be.
+
+    Attributes:
+        about: the part of Airflow, in a word or two.
+        what: what is wrong, a sentence.
+        mend: what to do, a sentence.
+        told: whether it hinders runs, so that notes of runs tell it.
+        query_set: query set that it is about; empty for all.
+    """
+
+    about: str
+    what: str
+    mend: str
+    told: bool = True
+    query_set: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both sentences."""
+        return f"{self.what}: {self.mend}"
+
+
+def of_settings() -> Iterator[Finding]:
+    """What can be said without Airflow's database, also where DAG files are read: the lake, versions, the executor."""
+    from airflow import __version__
+    from airflow.configuration import conf
+
+    if __version__.rpartition(".")[0] not in TRIED:
+        tried = ", ".join(TRIED)
+        yield Finding(
+            "version",
+            f"this is Airflow {__version__}, and Lowwater was tried with {tried}",
+            f"install apache-airflow=={tried}.*, or report what differs",
+        )
+    executor = conf.get("core", "executor")
+    try:
+        settings: Settings | None = Settings.load()
+    except ConfigError as error:
+        yield Finding("lake", error.message, error.hint or "see the settings of the lake")
+        settings = None
+    if "Local" not in executor and settings is not None and "://" not in str(settings.lake):
+        yield Finding(
+            "executor",
+            f"tasks run by {executor}, on workers that need the folder {settings.lake}",
+            "mount it at the same path on every worker, or keep the lake in an object store",
+            told=False,
+        )
+
+
+def of_database(session: Session) -> Iterator[Finding]:
+    """What Airflow's database says: the pool, DAGs that are paused, and which database it is.
+
+    Args:
+        session: a session of Airflow's database.
+    """
+    from airflow.models.pool import Pool
+    from sqlalchemy import select
+
+    if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is None:
+        mend = f"a scheduler that starts makes it, and so does `airflow pools set {POOL} 1 'Intervals at once'`"
+        yield Finding("pool", POOL_ABSENT, mend)
+    yield from _paused(session)
+    bind = session.get_bind()
+    if bind.dialect.name == "sqlite":
+        yield Finding(
+            "database",
+            "Airflow's database is SQLite, which has one writer at a time",
+            "use PostgreSQL where several people work; pause a DAG while `airflow backfill create` makes its runs",
+            told=False,
+        )
+
+
+def of_connections() -> Iterator[Finding]:
+    """What is wrong with the connections that the settings of the lake name, and that of a Spark cluster.
+
+    It opens a session of its own, which would end that of a scheduler.
+    """
+    try:
+        notify = Settings.load().config.notify
+    except ConfigError:
+        return
+    if (spark := _connection(SPARK)) is not None:
+        try:
+            deployment(str(spark.host), spark.password or "", spark.extra_dejson)
+        except LowwaterError as error:
+            yield Finding("connection", error.message, error.hint or "")
+    mail = notify.mail_connection if notify.email else None
+    for name, what in ((notify.connection, "webhook"), (mail, "mail")):
+        if name and _connection(name) is None:
+            yield Finding(
+                "connection",
+                f"[notify] names the connection {name} for its {what}, which Airflow does not have",
+                "add it under Admin, Connections; until then alerts are only logged",
+            )
+
+
+def _connection(name: str) -> Any:
+    """A connection of the environment, a secrets backend or the database; None without one."""
+    from airflow.models.connection import Connection
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return Connection.get_connection_from_secrets(name)
+    except AirflowNotFoundException:
+        return None
+
+
+def _paused(session: Session) -> Iterator[Finding]:
+    """DAGs of a schedule that takes care of itself which were never switched on, or are paused."""
+    from airflow.models import DagModel, DagRun
+    from sqlalchemy import select
+
+    try:
+        settings = Settings.load()
+    except ConfigError:
+        return
+    if not settings.looks:
+        return
+    sets = {f"keep_{name}": name for name in settings.query_sets()}
+    names = ["lowwater_ingest", *sets]
+    found = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(names), DagModel.is_stale.is_(False))
+    paused = [name for name, off in session.execute(found) if off]
+    ran = set(session.scalars(select(DagRun.dag_id).where(DagRun.dag_id.in_(paused)).distinct()))
+    for name in sorted(paused):
+        what = f"keeps query set {sets[name]} right" if name in sets else "ingests new captures"
+        state = "is paused" if name in ran else "was never switched on"
+        yield Finding(
+            "DAG",
+            f"{name} {state}, so nothing {what}",
+            f"`airflow dags unpause {name}`, or the switch beside its name",
+            told=False,
+            query_set=sets.get(name, ""),
+        )
+
+
+def findings(sees: Callable[[str], bool] = lambda _: True) -> list[Finding]:
+    """All that this Airflow lacks, by its database too; where that cannot be asked, that is said.
+
+    Args:
+        sees: whether a person may see a query set.
+    """
+    from airflow.utils.session import create_session
+    from sqlalchemy.exc import SQLAlchemyError
+
+    found = list(of_settings())
+    try:
+        with create_session() as session:
+            found += of_database(session)
+        found += of_connections()
+    except SQLAlchemyError as error:
+        cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
+        found.append(Finding("database", f"Airflow's database cannot be asked: {cause}", "`airflow db migrate`, once"))
+    return [each for each in found if not each.query_set or sees(each.query_set)]
+
+
+def notices(sees: Callable[[str], bool]) -> list[str]:
+    """The findings for the top of the pages; of many DAGs that are paused, one line.
+
+    Args:
+        sees: whether the person may see a query set.
+    """
+    shown = [each for each in findings(sees) if each.about != "database" or each.told]
+    dags = [each for each in shown if each.about == "DAG"]
+    texts = [each.text for each in shown if each.about != "DAG"]
+    if len(dags) <= MOST_NAMED:
+        return texts + [each.text for each in dags]
+    names = ", ".join(each.what.partition(" ")[0] for each in dags[:MOST_NAMED])
+    return [
+        *texts,
+        f"{len(dags)} DAGs are not switched on, so nobody looks after their sets: {names} and others",
+    ]
+
+
+@cache
+def _lacking() -> str:
+    return "; ".join(each.text for each in of_settings())
+
+
+def about(text: str) -> str:
+    """The text of a DAG, behind what this Airflow lacks for it.
+
+    Args:
+        text: what the DAG does, Markdown.
+    """
+    return f"**This Airflow:** {_lacking()}\n\n{text}" if _lacking() else text
+
+
+if __name__ == "__main__":
+    print(json.dumps([asdict(each) for each in findings()]), file=sys.stdout)

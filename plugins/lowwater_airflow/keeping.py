@@ -1,0 +1,149 @@
+"""The operators of a schedule that takes care of itself: ingest what is new, look at a query set, run what is due.
+
+Airflow's clock says when to look, not what to look at. Each look asks the lake (`replay.schedule.looks`), so it does
+not matter which runs were missed or failed.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path, PurePath
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from lowwater.config import load_config
+from lowwater.errors import CaptureError, GapError
+from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.storage.paths import lake_path, private
+from lowwater_airflow.lineage import Lineage
+from lowwater_airflow.notes import FOUND
+from lowwater_airflow.operators import PACKETS, PublishInterval, tell_ingested, telling
+
+MOST_TOLD = 20
+"""Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
+
+
+class IngestNew(Lineage, BaseOperator):
+    """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of.
+
+    What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
+    """
+
+    def __init__(self, *, lake: PurePath, queries: Path, **kwargs: Any) -> None:
+        super().__init__(outlets=[PACKETS], **kwargs)
+        self.lake, self.queries = str(lake), str(queries)
+
+    @private()
+    def execute(self, context: Context) -> list[dict[str, str]]:
+        """Returns link, name and reason of each file that was refused."""
+        from lowwater.replay.schedule.looking import Looker
+
+        def tell(line: str, problem: bool) -> None:
+            (self.log.warning if problem else self.log.info)("%s", line)
+
+        looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, alone=True)
+        found = looker.ingest(load_config(lake_path(self.lake)))
+        tell_ingested(self, context, found.results)
+        if found.hindered is not None:
+            raise found.hindered
+        return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]
+
+
+class RefusedFile(BaseOperator):
+    """Fails with the reason why a file was refused: red in the grid of the run that has tried it."""
+
+    def __init__(self, *, link: str, file: str, why: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.link, self.file, self.why = link, file, why
+
+    def execute(self, context: Context) -> None:
+        """Raises the error."""
+        context["map_index_label"] = f"{self.link} {self.file}"  # type: ignore[typeddict-unknown-key]
+        with telling(context):
+            raise CaptureError(self.why)
+
+
+class LookAtSet(BaseOperator):
+    """Looks at a query set: what of the last days it lacks, what of it can run now, and why the rest cannot.
+
+    Returns the intervals for `KeepInterval`: those that run, and those of which is told for the first time that they
+    cannot start.
+    """
+
+    def __init__(self, *, lake: PurePath, queries: Path, query_set: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lake, self.queries, self.query_set = str(lake), str(queries), query_set
+
+    def execute(self, context: Context) -> list[dict[str, str]]:
+        """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
+        from lowwater.lake.ledgers.timetable import range_words
+        from lowwater.replay.job import Job
+        from lowwater.replay.schedule.due import Due
+        from lowwater.replay.schedule.looking import MOST
+        from lowwater.replay.schedule.looks import look
+
+        def name(due: Due) -> str:
+            return range_words(due.start, due.end, due.intervals)
+
+        job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
+        found = look(job, time.time_ns())
+        for due in found.runs:
+            self.log.info("runs: %s, %s: %s", name(due), due.state, "; ".join(due.reasons))
+        for left in found.waits:
+            self.log.info("waits: %s: %s", name(left.due), left.why)
+        for left in found.stuck:
+            self.log.warning("cannot start: %s: %s", name(left.due), left.why)
+        news = [left for left in found.stuck if left.news]
+        old = [left for left in found.stuck if not left.news]
+        summary = {
+            "waits": sum(left.due.intervals for left in found.waits),
+            "stuck": sum(left.due.intervals for left in (*old, *news[MOST_TOLD:])),
+            "more": max(0, len(found.runs) - MOST),
+            "days": format_duration(job.config.schedule.look_back),
+            "example": f"{name(old[0].due)}: {old[0].why}" if old else "",
+        }
+        context["ti"].xcom_push(FOUND, summary)
+        work = [(due, "") for due in found.runs[:MOST]] + [(left.due, left.why) for left in news[:MOST_TOLD]]
+        return [
+            {"start": format_instant(due.start), "end": format_instant(due.end), "why": why}
+            for due, why in sorted(work, key=lambda each: each[0].start)
+        ]
+
+
+class KeepInterval(PublishInterval):
+    """Runs an interval that a look has found through all stages, in one process, and publishes it.
+
+    It fails with the reason where the interval cannot start, and leaves an interval `held` of which a person must
+    approve the warnings.
+
+    Args:
+        start: begin of the interval, or of a stretch without records.
+        end: its end.
+        why: why it cannot start; empty if it can.
+    """
+
+    all_stages = True
+
+    def __init__(self, *, start: str, end: str, why: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.start, self.end, self.why = start, end, why
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Returns the outcome of the interval."""
+        context["map_index_label"] = self.start  # type: ignore[typeddict-unknown-key]
+        with telling(context):
+            if self.why:
+                raise GapError(f"cannot start: {self.why}")
+            outcome = super().execute(context)
+            if outcome["state"] == "waiting":
+                raise AirflowSkipException(outcome["reason"])
+        context["map_index_label"] = f"{self.start} {outcome['state']}"  # type: ignore[typeddict-unknown-key]
+        return outcome
+
+    def _bounds(self, context: Context) -> tuple[int, int]:
+        return parse_instant(self.start), parse_instant(self.end)
+
+    def _mode(self) -> list[str]:
+        return ["--ask"]

@@ -1,0 +1,192 @@
+"""The operators of looks: what they find, run and tell, over a lake, without Airflow's own processes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lowwater.errors import CaptureError, GapError
+from lowwater.instants import format_instant
+from tests.replay.test_looks import CHAINED, at, deliver, lake_of
+
+FAR = '[schedule]\nlook_back = "36500d"'
+
+
+class Task:
+    """The parts of a context that operators use."""
+
+    def __init__(self) -> None:
+        self.left: dict[str, Any] = {}
+        self.task = SimpleNamespace(outlets=[object()])
+        self.events: dict[Any, Any] = defaultdict(lambda: SimpleNamespace(extra=None))
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.left[key] = value
+
+    @property
+    def context(self) -> Any:
+        return {"ti": self, "outlet_events": self.events}
+
+
+@pytest.mark.slow
+def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path: Path) -> None:
+    from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
+
+    lake = lake_of(tmp_path, [0], more=FAR).lake.root
+    common: Any = {"lake": lake, "queries": tmp_path}
+    deliver(tmp_path / "captures", 2)
+    (tmp_path / "captures" / f"p_{format_instant(at(3))[:13].replace('-', '')}.pcap").write_bytes(b"no capture at all")
+
+    task = Task()
+    assert IngestNew(task_id="ingest", **common).execute(task.context) == []
+    (event,) = task.events.values()
+    assert event.extra["packets"] == {"p": 1} and task.task.outlets
+    again = Task()
+    assert IngestNew(task_id="ingest", **common).execute(again.context) == [] and not again.task.outlets
+    with pytest.raises(CaptureError, match="no capture"):
+        RefusedFile(task_id="refused", link="p", file="x.pcap", why="no capture").execute(Task().context)
+
+    task = Task()
+    found = LookAtSet(task_id="look", query_set="q", **common).execute(task.context)
+    assert [(each["start"], each["why"][:30]) for each in found[:3]] == [
+        (format_instant(at(0)), ""),
+        (format_instant(at(1)), "link 'p': no capture covers 20"),
+        (format_instant(at(2)), ""),
+    ]
+    assert task.left["found"]["more"] == 0
+    later = LookAtSet(task_id="look", query_set="q", **common).execute(Task().context)
+    assert format_instant(at(1)) not in {each["start"] for each in later}, "it is red once"
+
+    blocked = KeepInterval(task_id="interval", query_set="q", **common, **found[1])
+    with pytest.raises(GapError, match="cannot start: link 'p'"):
+        blocked.execute(Task().context)
+
+
+def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, tmp_path: Path) -> None:
+    from airflow.sdk import DAG
+
+    from lowwater_airflow.keeping import KeepInterval
+    from lowwater_airflow.operators import published
+
+    found = {"start": format_instant(at(0)), "end": format_instant(at(1)), "why": ""}
+    common: Any = {"task_id": "interval", "lake": tmp_path, "queries": tmp_path, "query_set": "q"}
+    with DAG("keep_q"):
+        mapped = KeepInterval.partial(**common, outlets=[*published("q")]).expand_kwargs([found])
+    task = mapped.unmap(found)
+    assert (task.start, [each.name for each in task.outlets]) == (
+        found["start"],
+        ["tables of q", "whole intervals of q"],
+    )
+
+
+@pytest.mark.slow
+def test_a_run_of_a_chained_set_waits_for_the_one_before_by_the_plan(
+    plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its DAG knows. It fails with the reason where that one has ended and published nothing."""
+    from lowwater_airflow import sensor
+
+    lake_of(tmp_path, [0, 1])
+    (tmp_path / "q.gsql").write_text(CHAINED, encoding="utf-8")
+    at_work: set[int] = set()
+    monkeypatch.setattr(sensor, "_runs", lambda dag, start: dag == "replay_q" and start in at_work)
+
+    def look(hour: int, only: tuple[str, ...] = ()) -> dict[str, Any]:
+        span = at(hour), at(hour + 1)
+        trigger = sensor.LinksTrigger(str(tmp_path / "lake"), str(tmp_path), "q", *span, 0.0, list(only), "replay_q")
+        kind, arguments = trigger.serialize()
+        assert kind.endswith(".LinksTrigger")
+        return sensor.LinksTrigger(**arguments).look()
+
+    at_work.add(at(0))
+    assert look(0)["status"] == "ready"
+    assert look(1, only=("stale",)) == {
+        "status": "waiting",
+        "missing": [f"the run of {format_instant(at(0))}, before it in its chain, is at work"],
+    }, "what it is may change by then"
+    at_work.clear()
+    failed = look(1)
+    assert (
+        failed["status"] == "gap"
+        and f"interval of {format_instant(at(0))}, which is not published" in failed["message"]
+    )
+    assert look(1, only=("stale",)) == {"status": "skip", "message": "skipped: the interval is not stale"}
+
+
+def test_the_note_of_a_look(plugins: None) -> None:
+    from lowwater_airflow.notes import look_text
+
+    found = {("look", -1, "found"): {"stuck": 0, "waits": 0, "more": 0, "days": "7d"}}
+    assert look_text({("look", -1): ("success", None)}, found) == "nothing to do in the last 7d"
+    tasks = {
+        ("look", -1): ("success", None),
+        ("interval", 0): ("success", "2026-01-01T00:00:00Z done"),
+        ("interval", 1): ("failed", "2026-01-01T01:00:00Z"),
+        ("interval", 2): ("success", "2026-01-01T02:00:00Z held"),
+    }
+    left = {
+        ("interval", 0, "return_value"): {"state": "done", "reason": ""},
+        ("interval", 1, "why"): "cannot start: no capture",
+        ("interval", 2, "return_value"): {"state": "held", "reason": "its audit warned"},
+        ("look", -1, "found"): {"stuck": 3, "waits": 1, "more": 0, "example": "2025-12-31T00:00:00Z: a gap"},
+    }
+    assert look_text(tasks, left) == (
+        "1 done, 1 cannot start, 1 held, 3 cannot start, as before (2025-12-31T00:00:00Z: a gap), 1 wait; "
+        "2026-01-01T01:00:00Z: no capture; 2026-01-01T02:00:00Z held: its audit warned"
+    )
+    tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
+    assert look_text(tasks, {("refused", 0, "why"): "no capture"}) == "1 refused; p x.pcap: no capture"
+
+
+def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: None) -> None:
+    from airflow.timetables.base import TimeRestriction
+    from pendulum import UTC, datetime
+
+    from lowwater_airflow.timetables import WhenAsked
+
+    times = WhenAsked("0 * * * *", timezone="UTC")
+    begin, end = datetime(2026, 1, 1, tz=UTC), datetime(2026, 1, 1, 2, tz=UTC)
+    clock = TimeRestriction(begin, end, catchup=False)
+    assert times.next_dagrun_info(last_automated_data_interval=None, restriction=clock) is None
+    asked = times.next_dagrun_info(
+        last_automated_data_interval=None, restriction=TimeRestriction(begin, end, catchup=True)
+    )
+    assert asked is not None and asked.data_interval is not None and asked.data_interval.start == begin
+    assert WhenAsked.deserialize(times.serialize()).summary == "when asked"
+
+
+@pytest.mark.slow
+def test_a_scheduler_makes_the_pool_once(plugins: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.models.pool import Pool
+    from airflow.utils import session as sessions
+    from sqlalchemy import create_engine, select
+    from sqlalchemy.orm import Session
+
+    from lowwater_airflow.pools import on_starting
+
+    engine = create_engine("sqlite://")
+    Pool.__table__.create(engine)
+
+    def slots() -> list[int]:
+        with Session(engine) as session:
+            return list(session.scalars(select(Pool.slots).where(Pool.pool == "lowwater")))
+
+    @contextmanager
+    def own() -> Iterator[Session]:
+        with Session(engine) as session:
+            yield session
+            session.commit()
+
+    monkeypatch.setattr(sessions, "create_session", own)
+    on_starting(SimpleNamespace(job_type="TriggererJob"))
+    assert slots() == []
+    for _ in range(2):
+        on_starting(SimpleNamespace(job_type="SchedulerJob"))
+    (made,) = slots()
+    assert made >= 1

@@ -1,0 +1,81 @@
+"""The task of an interval that nothing holds: it waits for links without a slot, skips, or runs all stages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lowwater.errors import GapError
+from lowwater.replay.interval import statuses
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.asked import left_alone
+from tests.airflow.test_keeping import Task
+from tests.replay.test_looks import CHAINED, at, deliver, ingested, lake_of
+
+
+def context_of(task: Task, hour: int, **params: Any) -> Any:
+    begin, end = (datetime.fromtimestamp(at(each) // 10**9, UTC) for each in (hour, hour + 1))
+    ti: Any = task
+    ti.dag_id, ti.tables = "replay_q", []
+    told = SimpleNamespace(
+        add=lambda asset, extra: ti.tables.append(asset.name), add_partitions=lambda key: None, extra=None
+    )
+    task.events = defaultdict(lambda: told)
+    return task.context | {"params": params, "data_interval_start": begin, "data_interval_end": end}
+
+
+@pytest.mark.slow
+def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(plugins: None, tmp_path: Path) -> None:
+    from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+
+    from lowwater_airflow.sensor import RunInterval
+
+    lake = lake_of(tmp_path, [1]).lake.root
+    common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q", "chained": False}
+
+    with pytest.raises(TaskDeferred) as waits:
+        RunInterval(**common, patience=3600).execute(context_of(Task(), 0))
+    assert waits.value.trigger.look()["missing"][0].startswith("link 'p': no capture covers")
+    with pytest.raises(GapError, match="link 'p': no capture covers"):
+        RunInterval(**common, patience=3600).execute(context_of(Task(), 0, patience="0s"))
+    deliver(tmp_path / "captures", 0)
+    ingested(tmp_path)
+    task, (_, payload) = Task(), waits.value.trigger.serialize()
+    event = waits.value.trigger.look()
+    deadline = waits.value.kwargs["deadline"]
+    assert event["status"] == "ready" and payload["deadline"] == deadline
+    outcome = RunInterval(**common, patience=0).resume(context_of(task, 0), event, deadline)
+    assert (outcome["state"], outcome["committed"], task.tables) == ("done", True, ["hosts"])
+    assert [row.state for row in statuses(lake, tmp_path)] == ["done", "missing"]
+    task = Task()
+    with pytest.raises(AirflowSkipException):
+        RunInterval(**common, patience=0).execute(context_of(task, 0, only=["stale", "failed"]))
+    assert task.left["why"] == "skipped: the interval is not stale or failed"
+
+
+@pytest.mark.slow
+def test_a_set_whose_intervals_run_in_order_asks_for_the_run_before(
+    plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Then it runs: the first interval of a DAG that does not know yet that they run in order, and one of a DAG that
+    does."""
+    from lowwater_airflow import sensor
+
+    lake = lake_of(tmp_path, [0, 1]).lake.root
+    (tmp_path / "q.gsql").write_text(CHAINED, encoding="utf-8")
+    job = Job.open(lake, "q", tmp_path)
+    first = left_alone(job, at(0), at(1), 0, ())
+    assert first is not None and (first.state, first.reason) == ("unreported", "its intervals run in order")
+    assert left_alone(job, at(0), at(1), 0, (), looked=True) is None
+    monkeypatch.setattr(sensor, "_runs", lambda dag, start: False)
+    for hour in range(2):
+        common: Any = {"task_id": "interval", "lake": lake, "queries": tmp_path, "query_set": "q", "patience": 0}
+        task = Task()
+        outcome = sensor.RunInterval(**common, chained=hour == 1).execute(context_of(task, hour))
+        assert len(task.task.outlets) == 2 - hour, "its tables and, where it is done, the whole interval are told"
+        assert (outcome["state"], outcome["start"]) == (("done", "provisional")[hour], at(hour))

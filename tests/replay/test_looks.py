@@ -1,0 +1,238 @@
+"""A look finds what can run and says why the rest cannot; looks alone bring a lake to what a quiet backfill makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lowwater.high.process import InProcess
+from lowwater.instants import HOUR, SECOND, format_instant
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.replay.interval import replay, statuses
+from lowwater.replay.job import Job
+from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.looking import Looker, pause_after
+from lowwater.replay.schedule.looks import Findings, Left, look
+from tests.capturemaker import pcap_bytes, udp
+from tests.replay.month import Month, compare
+from tests.replay.support import lowwater
+
+BEGIN = 480_000 * HOUR
+MINUTE = 60 * SECOND
+TEXT = "DEFINE { query_name 'hosts'; }\nSELECT tb, count(*) AS packets FROM p.DataProtocol GROUP BY time/3600 AS tb\n"
+pytestmark = pytest.mark.slow
+
+
+def lake_of(folder: Path, hours: Iterable[int], policy: str = "fail", more: str = "") -> Job:
+    """A lake with captures of some hours of one link whose life began at BEGIN."""
+    captures, lake = folder / "captures", folder / "lake"
+    for path in (captures, lake):
+        path.mkdir(parents=True, exist_ok=True)
+    (folder / "q.gsql").write_text(TEXT, encoding="utf-8")
+    (lake / "lowwater.toml").write_text(
+        f'[query_sets.q]\nfiles = ["{folder}/q.gsql"]\n{more}\n[links.p]\nrotation = "1h"\npolicy = "{policy}"\n'
+        f'captures = "../captures/p_%Y%m%dT%H.pcap"\nsince = "{format_instant(BEGIN)}"\n',
+        encoding="utf-8",
+    )
+    for hour in hours:
+        deliver(captures, hour)
+    return ingested(folder)
+
+
+def deliver(captures: Path, hour: int) -> None:
+    begin = BEGIN + hour * HOUR
+    path = captures / f"p_{format_instant(begin)[:13].replace('-', '')}.pcap"
+    path.write_bytes(pcap_bytes([(begin + 5 * SECOND, udp("10.0.0.1", "10.0.0.2", 1, 2))], nanoseconds=True))
+    os.utime(path, ns=(begin + HOUR, begin + HOUR))
+
+
+def ingested(folder: Path) -> Job:
+    said = lowwater("ingest", "--lake", folder / "lake")
+    assert said.code == 0, said
+    return Job.open(folder / "lake", "q", folder)
+
+
+def at(hour: float, minute: int = 0) -> int:
+    return BEGIN + round(hour * HOUR) + minute * MINUTE
+
+
+def ran(found: Findings) -> list[int]:
+    return [(each.start - BEGIN) // HOUR for each in found.runs]
+
+
+def left(found: Iterable[Left]) -> list[tuple[int, int, bool]]:
+    return [((each.due.start - BEGIN) // HOUR, each.due.intervals, each.news) for each in found]
+
+
+def test_hours_that_passed_without_a_capture_wait_and_then_cannot_start_and_are_told_once(tmp_path: Path) -> None:
+    """The hours before the first coverage, from `since` on, and those behind the last, as soon as they are over."""
+    job = lake_of(tmp_path, [2])
+    assert [row.start for row in statuses(tmp_path / "lake", tmp_path)] == [BEGIN, at(2)]
+    found = look(job, at(4, 5))
+    assert (ran(found), left(found.stuck), left(found.waits)) == ([2], [(0, 2, True)], [(3, 1, False)])
+    assert "may report until" in found.waits[0].why and "link 'p': no capture covers" in found.waits[0].why
+    found = look(job, at(4, 20))
+    assert left(found.stuck) == [(0, 2, False), (3, 1, True)] and not found.waits
+    look(job, at(5, 5))
+    assert statuses(tmp_path / "lake", tmp_path)[-1].end == at(4), "an hour whose link may still report is not yet told"
+    found = look(job, at(6, 20))
+    assert left(found.stuck) == [(0, 2, False), (3, 1, False), (4, 2, True)]
+    rows = statuses(tmp_path / "lake", tmp_path)  # who asks without a clock is told the same
+    assert [((row.start - BEGIN) // HOUR, row.intervals, row.shown) for row in rows] == [
+        (0, 2, "cannot start"),
+        (2, 1, "missing"),
+        (3, 3, "cannot start"),
+    ]
+    shutil.rmtree(tmp_path / "lake" / "_looks")
+    assert len(statuses(tmp_path / "lake", tmp_path)) == 2
+
+
+def test_a_link_that_may_be_passed_over_is_waited_for(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0], policy="publish")
+    assert ran(look(job, at(2, 5))) == [0]
+    found = look(job, at(5, 5))  # a stretch of three hours, the last of which may still be reported
+    assert ran(found) == [0, 1] and [each.intervals for each in found.runs] == [1, 3]
+    assert left(found.waits) == [(4, 1, False)]
+
+
+def test_old_intervals_are_for_a_backfill(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, range(5), more='[schedule]\nlook_back = "3h"')
+    assert ran(look(job, at(5))) == [2, 3, 4]
+
+
+def failure(job: Job, when: int, repeats: bool) -> None:
+    """Records a failure on the present inputs, as a run does."""
+    inputs = job.inputs(at(0), at(1), job.captures())
+    tried = job.attempted({query.name: inputs.digest(query) for query in job.plan.queries})
+    account = f'{{"tried": "{tried}", "repeats": {str(repeats).lower()}}}'
+    row = ReplayRow("q", "", at(0), at(1), "low", "failed", when, "disk", accounting=account)
+    record_replays(job.lake, [row])
+
+
+def test_what_failed_is_tried_again_after_growing_pauses_or_on_other_inputs(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0, 1])
+    for minute in (0, 1, 3):
+        failure(job, at(2, minute), repeats=False)
+    assert ran(look(job, at(2, 6))) == [1]
+    assert f"it is tried again at {format_instant(at(2, 7))}" in look(job, at(2, 6)).waits[0].why
+    assert ran(look(job, at(2, 7))) == [0, 1]
+    failure(job, at(2, 8), repeats=True)
+    found = look(job, at(9))
+    assert ran(found)[0] == 1 and found.stuck[0].why.startswith("failed: low: disk; it is tried again once its inputs")
+    (tmp_path / "q.gsql").write_text(TEXT.replace("count(*)", "sum(len)"), encoding="utf-8")
+    assert ran(look(Job.open(tmp_path / "lake", "q", tmp_path), at(9)))[:2] == [0, 1]
+
+
+def test_pauses_after_a_hindered_look_grow_up_to_the_longest(tmp_path: Path) -> None:
+    config = lake_of(tmp_path, [0]).config
+    assert [pause_after(times, config) // MINUTE for times in (0, 1, 2, 3, 9)] == [10, 20, 40, 60, 60]
+    often = config.schedule.model_copy(update={"every": 2 * HOUR})
+    assert pause_after(3, config.model_copy(update={"schedule": often})) == 2 * HOUR
+
+
+def test_a_late_file_is_taken_and_its_hours_run(tmp_path: Path) -> None:
+    lake_of(tmp_path, [0, 2])
+    now, said = at(3, 30), list[str]()
+    looker = Looker(tmp_path / "lake", (), tmp_path, lambda line, _: said.append(line), clock=lambda: now)
+    (found,) = looker.look().found
+    assert ran(found) == [0, 2] and left(found.stuck) == [(1, 1, True)]
+    deliver(tmp_path / "captures", 1)
+    deliver(tmp_path / "captures", 3)
+    now = at(4, 1)
+    result = looker.look()
+    hours = {(each.due.start - BEGIN) // HOUR: each.state for each in result.results}
+    assert hours == {0: "done", 1: "done", 2: "done", 3: "provisional"} and result.sound, said
+    assert not looker.look().results
+
+
+def test_a_policy_that_changes_makes_no_whole_interval_stale_and_older_digests_stand(tmp_path: Path) -> None:
+    """What an older version published had the policy in its digest, with or without a gap."""
+    job = lake_of(tmp_path, [0, 1, 3], policy="publish")
+    captures = job.captures()
+    for hour in (0, 1, 2):
+        inputs = job.inputs(at(hour), at(hour + 1), captures)
+        (query,) = job.plan.queries
+        digest = inputs._digest(query, always=True)
+        assert (digest == inputs._digest(query, always=False)) == (hour == 2)
+        row = ReplayRow("q", "hosts", at(hour), at(hour + 1), "publish", "done", 1, digest=digest, rows=1)
+        record_replays(job.lake, [row])
+        assert job.inputs(at(hour), at(hour + 1), captures).published(query)
+    settings = tmp_path / "lake" / "lowwater.toml"
+    settings.write_text(settings.read_text().replace('"publish"', '"wait"'))
+    now = Job.open(tmp_path / "lake", "q", tmp_path)
+    gap = now.inputs(at(2), at(3), captures)
+    assert not gap.published(now.plan.queries[0])
+
+
+CHAINED = """DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, running_sum(len) AS total FROM p.DataProtocol
+GROUP BY time/3600 AS tb, srcIP CLOSING_WHEN count(*) = 0
+"""
+
+
+def test_a_link_that_goes_on_after_all_makes_what_ended_with_its_coverage_stale(tmp_path: Path) -> None:
+    """Idle epochs end with the life of the links (O4): hours behind the last capture are others once it is not the
+    last. What is covered to its end, and queries without states, have the same digests as before."""
+    job = lake_of(tmp_path, [0], policy="publish")
+
+    def digests(text: str) -> list[str]:
+        (tmp_path / "q.gsql").write_text(text, encoding="utf-8")
+        now = Job.open(job.lake.root, "q", tmp_path)
+        spans = [now.inputs(at(hour), at(hour + 1), now.captures()) for hour in (0, 2)]
+        return [inputs.digest(now.plan.queries[0]) for inputs in spans]
+
+    before = [digests(text) for text in (TEXT, CHAINED)]
+    deliver(tmp_path / "captures", 5)
+    ingested(tmp_path)
+    (plain, chained), (plain_now, chained_now) = before, [digests(text) for text in (TEXT, CHAINED)]
+    assert plain_now == plain and chained_now[0] == chained[0] and chained_now[1] != chained[1]
+
+
+def test_what_changes_between_audit_and_publication_begins_again_and_consent_is_for_one_audit(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0, 2], policy="publish", more="[schedule]\napproval = true")
+    quiet, runner = Progress(quiet=True), InProcess()
+
+    def run(hour: int, stage: str | None = None, ask: bool = False) -> str:
+        now = Job.open(job.lake.root, "q", tmp_path)
+        return replay(now, at(hour), at(hour + 1), stage, quiet, runner, ask=ask)[0].state
+
+    assert run(1, ask=True) == "held"
+    assert [row.state for row in statuses(job.lake.root, tmp_path)] == ["missing", "held", "missing"]
+    found = look(job, at(3, 30))
+    assert ran(found) == [0, 2] and "a person must approve" in found.waits[0].why
+    (tmp_path / "q.gsql").write_text(TEXT.replace("count(*)", "sum(len)"), encoding="utf-8")
+    assert run(1, "publish") == "held", "what was approved was another audit"
+    assert run(1, "publish") == "incomplete"
+    replay(Job.open(job.lake.root, "q", tmp_path), at(0), at(1), None, quiet, runner, hold=True)
+    settings = job.lake.root / "lowwater.toml"
+    settings.write_text(settings.read_text().replace("[links.p]", '[links.p]\nskew = "2s"'))
+    assert run(0, "publish") == "provisional"
+    done = Job.open(job.lake.root, "q", tmp_path)
+    assert done.inputs(at(0), at(1), done.captures()).published(done.plan.queries[0])
+
+
+def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> None:
+    """The short form: `python -m tests.replay.month` has the long one."""
+    month = Month(tmp_path / "month", days=1, length=12 * HOUR, seed=4, sets=("pair",), unlucky=0.7)
+    month.run()
+    counts = compare(month)
+    assert counts["provisional"] == 2 and month.kills and month.full, (counts, month)
+
+
+def test_watch_once_says_what_was_done_and_what_cannot_start(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, [0, 2], more='[schedule]\nlook_back = "36500d"').lake.root
+    said = lowwater("watch", "--lake", lake, "--once", "--queries", tmp_path)
+    lines = said.out.splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        f"q {format_instant(at(0))}: provisional",
+        f"q {format_instant(at(2))}: provisional",
+    ]
+    assert said.code == 1 and f"q {format_instant(at(1))}: cannot start: link 'p': no capture covers" in said.err
+    again = lowwater("watch", "--lake", lake, "--once", "--queries", tmp_path)
+    assert (again.code, again.out) == (0, "") and "more cannot start, as before" in again.err
+    assert replace(Job.open(lake, "q", tmp_path)).passed > at(3)
