@@ -49,6 +49,7 @@ def rows(path: Path, **options: Any) -> list[dict[str, Any]]:
     return [row for batch in read(path, FORGIVING, **options) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 def test_an_erf_capture_has_the_rows_of_the_same_records_in_a_pcap(tmp_path: Path) -> None:
     path, packed, other = tmp_path / "one.erf", tmp_path / "one.gz", tmp_path / "one.pcap"
     path.write_bytes(maker.erf_bytes(records(80)))

@@ -46,6 +46,7 @@ def watch_list() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @given(SEEDS)
 def test_rows_are_those_of_the_reference_engine(number: int) -> None:
     check(case(number))

@@ -278,6 +278,7 @@ def hour_files(tmp_path: Path) -> list[Path]:
     return files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
 def test_an_adapter_that_was_unplugged_for_an_hour(tmp_path: Path, order: tuple[int, ...]) -> None:
     (tmp_path / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT link, time FROM a.TCP")

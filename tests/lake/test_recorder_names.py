@@ -328,6 +328,7 @@ def said(link: LinkProposal) -> str:
     return f"{link.named.patterns} {length and format_duration(length)} {link.dates.why} {link.notes}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDERS)
 def test_a_recorder_is_one_link_and_so_is_its_next_file(name: str, tmp_path: Path) -> None:
     recorder = RECORDERS[name]

@@ -102,6 +102,7 @@ def test_policy_publish_names_the_gap(tmp_path: Path) -> None:
     assert states(root)[3] == ("incomplete", 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("portion", [1, 3])
 def test_the_order_and_the_portions_of_ingest_change_no_coverage(portion: int, tmp_path: Path) -> None:
     files, seen = [], []

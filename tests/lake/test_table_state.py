@@ -128,6 +128,7 @@ def _restore_old_rows(lake: Lake) -> None:
     opened(lake).restore(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act, said",
     [
