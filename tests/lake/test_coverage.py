@@ -14,7 +14,7 @@ from lowwater.config import Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.digest import inputs_digest, link_inputs, outdated
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Capture, Captures, put_captures, read_captures
+from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
 from lowwater.lake.ledgers.coverage import Gap, gap_error, gap_texts, gaps
 from lowwater.lake.ledgers.interval_states import StatusInputs, status
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
@@ -98,18 +98,6 @@ def test_no_text_of_a_gap_advises_a_life_that_takes_records_out_of_rows() -> Non
     gap = Gap("a", at(0), at(100))
     assert "since" not in gap_error(gap, at(0), at(3600), [single, *captures]).hint
     assert "set since" not in gap_texts([gap], {"a": [single, *captures]})[0]
-
-
-def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
-    """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
-    old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
-    assert old == new and new.policy == "publish"
-    assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
-    assert link_inputs("a", NEAR, new, at(100), at(200), always=True)["policy"] == "exclude"
-
-
-def test_clocks_are_a_maximum_over_earlier_rows() -> None:
-    assert Captures([row(0, 10), row(2, 5), empty(10, 20), row(20, 30)]).clocks == [0, *[at(10) - 1] * 3]
 
 
 def digest(captures: list[Capture], link: Link = LINK, text: str = "q", names: dict[str, str] | None = None) -> str:

@@ -147,16 +147,6 @@ def test_lines_that_fit_no_file_are_told_once_by_ingest(tmp_path: Path) -> None:
             assert hint in line and "no file of link 'a' fits" in line
 
 
-def test_a_line_for_a_file_that_is_in_the_lake_and_no_more_on_disk_is_told_of_by_nobody(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {"covers": {"two*": span(0, HOUR)}})
-    path = capture(tmp_path / "two.pcap", [1, 2])
-    assert "note:" not in lowwater("ingest", "--lake", root, "--link", "a", path).err
-    other = capture(tmp_path / "three.pcap", [HOUR, HOUR + 5])
-    path.unlink()
-    assert "note:" not in lowwater("ingest", "--lake", root, "--link", "a", other).err
-
-
 def test_run_reads_no_coverage(tmp_path: Path) -> None:
     """Its files are a link's whole life (T5); what they are said to cover in a lake is no matter to it."""
     files = [capture(tmp_path / f"node-{n}.pcap", [HOUR * n, HOUR * n + 60]) for n in range(2)]

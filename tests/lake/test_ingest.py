@@ -101,19 +101,6 @@ def test_a_file_as_long_as_one_that_is_there_is_told_by_its_digest(lake: Lake, t
     assert [row[3] for row in contents(lake)] == [at(1 + at_ + 10 * n) for n in range(1 + files) for at_ in (0, 1)]
 
 
-def test_a_file_that_grows_to_be_one_that_is_there_is_known(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was shorter when its length was looked at, so it is packed before its digest tells."""
-    path = capture(tmp_path / "a.pcap", [1, 2])
-    ingest(lake, "a", [path], CONFIG)
-    before, seen, files = versions(lake), contents(lake), stored_files(lake)
-    monkeypatch.setattr(batching.Batch, "_are_of_new_lengths", lambda self: True)
-    (again,) = ingest(lake, "a", [path], CONFIG)
-    assert again.state == "known" and str(path) in again.note
-    assert (versions(lake), contents(lake), stored_files(lake)) == (before, seen, files)
-
-
 def test_a_file_that_grows_to_be_another_one_of_its_ingest_is_known(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,13 +197,6 @@ def test_captures_are_ordered_by_declared_start_then_median_then_hash(lake: Lake
         ingest(lake, "a", [capture(tmp_path / f"{name}.pcap", seconds)], CONFIG)
     ingest(lake, "a", [capture(tmp_path / "declared.pcap", [16])], CONFIG, covers=(at(15), at(20)))
     assert [Path(row.path).stem for row in read_captures(lake, ["a"])["a"]] == ["early", "declared", "middle", "late"]
-
-
-def test_the_rotation_of_the_link_declares_coverage(lake: Lake, tmp_path: Path) -> None:
-    link = Link(captures=str(tmp_path / "a-%Y%m%d%H.pcap"), rotation="1h")  # type: ignore[arg-type]
-    path = capture(tmp_path / "a-2027011508.pcap", [1])
-    (done,) = ingest(lake, "a", [path], Config(links={"a": link}))
-    assert done.capture.declared == (BASE, BASE + HOUR)
 
 
 def test_bad_files_do_not_hold_back_good_ones(lake: Lake, tmp_path: Path) -> None:
@@ -344,17 +324,6 @@ def test_packets_that_another_program_took_away_come_back_with_their_file(
     assert [result.state for result in results] == ["replaced" if again else "known" for again in made]
     assert contents(lake) == held
     assert {result.state for result in ingest(lake, "a", files, CONFIG)} == {"known"}
-
-
-def test_interfaces_of_one_name_keep_apart(lake: Lake, tmp_path: Path) -> None:
-    ingest(lake, "a/eth0", [capture(tmp_path / "0.pcap", [1])], CONFIG)
-    ingest(lake, "a", [capture(tmp_path / "1.pcap", [2])], CONFIG)
-    ingest(lake, "a/eth1", [capture(tmp_path / "2.pcap", [3])], CONFIG)
-    assert [[row[3] for row in contents(lake, name)] for name in ("a", "a/eth0", "a/eth1")] == [
-        [at(2)],
-        [at(1)],
-        [at(3)],
-    ]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

@@ -85,14 +85,6 @@ def version(lake: Lake, query: str = "q") -> int:
     return int(found.version())
 
 
-def test_rows_only_and_addresses_as_text(lake: Lake) -> None:
-    assert run(lake, BASE, BASE + 2 * HOUR).rows == 5
-    mac, hour = "00:00:00:00:00:02", BASE // HOUR
-    assert table(lake) == [
-        {"addr": a, "mac": mac, "n": n, "_last": at(s), "_hour": hour + int(s // 3600)} for a, n, s in ROWS
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [HOUR // 4, HOUR // 2, HOUR, 2 * HOUR])
 @pytest.mark.parametrize("backwards", [False, True])
@@ -144,19 +136,6 @@ def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
     with pytest.raises(LawError, match="has rows outside of the interval"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
-
-
-def test_the_audited_files_are_those_of_the_table(lake: Lake) -> None:
-    """Byte for byte, and apart: what damages a stream later damages nothing that is visible."""
-    run(lake, BASE, BASE + 2 * HOUR)
-    published, streamed = (
-        {file.read_bytes() for file in path.rglob("*.parquet")} for path in (lake.table("q"), lake.stream("q"))
-    )
-    assert len(published) == 2 and len(streamed - published) == 1, "all but the punctuation"
-    before = table(lake)
-    for file in lake.stream("q").rglob("*.parquet"):
-        file.write_bytes(b"damaged")
-    assert table(lake) == before
 
 
 def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:

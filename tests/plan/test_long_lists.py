@@ -15,7 +15,6 @@ from lowwater.catalog.expr import Binary, Const, Expr, Type, conjuncts, joined, 
 from lowwater.cli.main import cli
 from lowwater.errors import QueryError
 from lowwater.gsql.parser import MAX_OPERATORS, parse
-from lowwater.gsql.printer import print_file
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
@@ -38,15 +37,6 @@ def text(op: str) -> str:
 
 def planned(op: str) -> Plan:
     return plan_texts([("q.gsql", text(op))], Links(("a",)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("op", ["AND", "OR"])
-def test_a_list_of_thousands_is_printed_as_it_is_written(op: str) -> None:
-    tree = parse(text(op))
-    printed = print_file(tree)
-    assert parse(printed) == tree
-    assert printed.split("WHERE ")[1].strip() == text(op).split("WHERE ")[1]
 
 
 @pytest.mark.slow

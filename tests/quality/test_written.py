@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -34,7 +32,6 @@ from lowwater.quality.custom.suites import (
 from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS
 from lowwater.sections import SuiteLimits
 from tests.quality import gallery
-from tests.replay.support import ROOT
 
 FIELDS = (
     Field("port", Type.INT),
@@ -339,17 +336,3 @@ def test_the_digest_is_of_what_is_asked() -> None:
         [second, CustomExpectation(first.type, first.kwargs, "warning")]
     )
     assert suite_digest([first]) != suite_digest([CustomExpectation(BETWEEN, first.kwargs, "critical")])
-
-
-@pytest.mark.spark
-def test_great_expectations_on_spark_says_the_same_by_hand(tmp_path: Path) -> None:
-    """A choice of the gallery, since each takes a job or more: Spark's engine over the same rows, and the audit."""
-    chosen = [case for case in gallery.GALLERY[:12:3] + gallery.GALLERY[27::5] if "like" not in case[0]]
-    asked = [CustomExpectation(kind, of, "critical") for kind, *both in chosen for of in both]
-    files = published(tmp_path)
-    found = judged(files, asked, gallery.TABLE.schema)
-    rules = json.dumps([(mine.rule.type, dict(mine.rule.kwargs)) for mine in found if mine.rule is not None])
-    command = [sys.executable, "-m", "tests.quality.gx_on_spark", rules, *map(str, files)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [mine.kept for mine in found]
