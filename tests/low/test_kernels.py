@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Const, Expr, Type, conjunction
 from lowwater.low import LowSettings
-from lowwater.low.code.kernel import generate
+from lowwater.low.code.kernel import generate, list_kernels
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import Plan, plan_texts
@@ -151,3 +152,11 @@ def test_a_parameter_has_its_value_in_the_rows(least: int, expected: list[tuple[
     settings = LowSettings(skew=0, compiled=False, slots=64)
     rows = data(run(lftas, records(packets), settings)[0]["few"])
     assert [(row["tb"], row["agg0"]) for row in rows] == expected
+
+
+def test_the_listing_is_code_that_names_queries_and_columns_in_comments_only() -> None:
+    named = make("evil\nimport os", {"a\x1bb": col("destPort")}, predicate=op(col("len"), ">", lit(3)))
+    text = list_kernels([named], PLAIN)
+    assert "# LFTA evil?import os" in text and "a?b" in text and "# kernel of link L" in text
+    tree = ast.parse(text)
+    assert {type(node) for node in tree.body} == {ast.FunctionDef}
