@@ -45,7 +45,7 @@ with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.w
     from lowwater.capture.content import applications, hello, quic
     from lowwater.capture.content import hello as fingerprints
     from lowwater.capture.content import hello as tls
-    from lowwater.capture.formats import compression, window
+    from lowwater.capture.formats import compression, sources
     from lowwater.capture.formats.capture_file import RECORD_HEADER
     from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
     from lowwater.capture.headers import batches, columns
@@ -202,7 +202,7 @@ def one_packed(data: bytes) -> None:
         return
     found = []
     for size, step in ((1 << 16, 1 << 18), (18, 7)):
-        stored = window.PieceSource(Stream(io.BytesIO(data), owned=False), False, size)
+        stored = sources.PieceSource(Stream(io.BytesIO(data), owned=False), False, size)
         unpacked, damage = bytearray(), ""
         try:
             for piece in compression.members(stored, step):
