@@ -16,13 +16,12 @@ import pytest
 from lowwater.capture.tables.reader import each_on_threads
 from lowwater.cluster import SPREAD_PACKETS
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import ConfigError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
 from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.setup.training import train
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.runners import named_spark, runner_of
 from lowwater.spark import sessions
@@ -251,12 +250,6 @@ def test_rows_are_spread_where_executors_are_faster(
         assert runner._spread(1)
 
 
-def test_a_session_that_has_not_started_has_no_executors() -> None:
-    waiting = Sessions("test", "local[*]", Progress(quiet=True).stage)
-    assert not waiting.has_executors()
-    assert waiting._building is None, "the question starts a session"
-
-
 @pytest.mark.parametrize(
     ("size", "master", "spread"),
     [(SPREAD_BYTES, "local[*]", False), (60, CLUSTER, False), (SPREAD_BYTES, CLUSTER, True)],
@@ -284,9 +277,3 @@ def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSe
         table = pq.read_table(path)
         assert table.num_rows > 0
         assert table.equals(pq.read_table(found[1].files[key][0]))
-
-
-def test_an_archive_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(LowwaterError, match="file cannot be written: File exists"):
-        train(tmp_path / "file")
