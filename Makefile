@@ -22,7 +22,7 @@ endif
 .PHONY: test-chart test-image store-check help setup docs demo up down test simulate month days test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
-	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader, record Spark'"'"'s classes'
+	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader'
 	@echo 'docs       the documentation site under var/website, which works without a network; prints its first page'
 	@echo 'demo       three hours of three links through Airflow and Spark into var/lake; stops what it started'
 	@echo 'up         Airflow over the lake of the demo, kept running; prints its address and login'
@@ -59,7 +59,7 @@ help:
 	@echo 'PYTHON=... names the Python 3.11 to use; UV_DEFAULT_INDEX, PIP_INDEX_URL, DEFAULT_ARTIFACT_REPOSITORY and'
 	@echo 'HTTPS_PROXY name mirrors and a proxy (docs/installation.md)'
 
-setup: $(VENV)/.package $(VENV)/.jars $(VENV)/.kernels $(VENV)/.classes
+setup: $(VENV)/.package $(VENV)/.jars $(VENV)/.kernels
 
 # No stamp means new or interrupted: a half-installed environment cannot be trusted, so it is made afresh.
 # The first uv comes from the lock too, with its hashes. Compiled once here, imports take half the time in every process.
@@ -79,7 +79,7 @@ $(VENV)/.package: $(VENV)/.packages pyproject.toml
 # Another lock may mean another Delta, and an interrupted fetch half a jar: begin with an empty folder.
 $(VENV)/.jars: $(VENV)/.packages | $(VENV)/.package
 	@rm -rf $(VENV)/share/lowwater/jars
-	$(BIN)/python -m lowwater.spark.session --fetch
+	$(BIN)/python -m lowwater.spark.jars
 	@touch $@
 
 # The S3 server of the tests has packages of other versions, in a folder of its own; only its process sees them.
@@ -128,11 +128,6 @@ test-chart: setup $(VENV)/.chart $(VENV)/.helm
 # A process that meets a kind of link for the first time compiles for ten seconds and more: a small capture of each is read.
 $(VENV)/.kernels: $(wildcard lowwater/capture/*.py lowwater/capture/*/*.py lowwater/capture/*/*/*.py lowwater/quality/*/*.py) | $(VENV)/.package
 	$(BIN)/python -m lowwater.replay.setup.kernels
-	@touch $@
-
-# A session that maps Spark's classes from one file starts seconds earlier; a small replay records them (docs/adr/0007).
-$(VENV)/.classes: $(VENV)/.jars
-	$(BIN)/python -m lowwater.replay.setup.training
 	@touch $@
 
 # The tools of the site have a lock and an environment of their own: the platform needs none of them. Only the two stamps
@@ -239,7 +234,6 @@ cluster: setup $(VENV)/.s3
 endurance-cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance_cluster.py
 	$(BIN)/python -m tests.law.spread --cases 200
-	$(BIN)/python -m pytest tests/airflow/drivers.py
 
 bench-high: setup
 	$(BIN)/python benchmarks/bench_high.py

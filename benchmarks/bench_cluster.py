@@ -85,21 +85,17 @@ class ExecutorSeconds(threading.Thread):
         return sum(self._seen.values())
 
 
-def measured(machines: Cluster, where: str, captures: Mapping[str, Path], spread: str, intervals: int) -> Run:
+def measured(machines: Cluster, where: str, captures: Mapping[str, Path], intervals: int) -> Run:
     """Ingests and replays the hour into a new lake.
 
     Args:
         machines: the cluster, whose S3 server has the lake.
         where: PROCESS or CLUSTER.
         captures: link -> file.
-        spread: value of LOWWATER_SPARK_SPREAD; empty for the sizes of Lowwater.
         intervals: number of intervals of the hour.
     """
     lake = machines.lake(f"speed-{uuid.uuid4().hex[:8]}")
     variables = machines.environment() if where == CLUSTER else machines.store()
-    variables.pop("LOWWATER_SPARK_SPREAD", None)
-    if spread and where == CLUSTER:
-        variables["LOWWATER_SPARK_SPREAD"] = spread
     length = f'[interval]\nlength = "{3600 // intervals}s"\n'
     paths.write(lake / "lowwater.toml", (length + "".join(LINK.format(name=link) for link in captures)).encode())
     watch = ExecutorSeconds(machines)
@@ -164,7 +160,6 @@ def main() -> int:
     parser.add_argument("--captures", type=Path, required=True, help="folder with a folder of each link")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; default: %(default)s")
     parser.add_argument("--intervals", type=int, default=1, help="intervals of the hour; default: %(default)s")
-    parser.add_argument("--spread", choices=["", "always"], default="", help="always: small work goes to workers too")
     parser.add_argument("--folder", type=Path, default=ROOT / "var" / "bench" / "cluster")
     options = parser.parse_args()
     captures = {folder.name: min(folder.iterdir()) for folder in sorted(options.captures.iterdir())}
@@ -172,7 +167,7 @@ def main() -> int:
     with cluster(options.folder.absolute(), workers=2) as machines, environment(machines.store()):
         for _ in range(options.repeat):
             for where, done in runs.items():
-                done.append(measured(machines, where, captures, options.spread, options.intervals))
+                done.append(measured(machines, where, captures, options.intervals))
                 print(json.dumps({"where": where, **vars(done[-1])}), flush=True)
     print(f"{runs[PROCESS][0].packets:,} packets, {runs[PROCESS][0].rows[0]:,} rows\n\n{report(runs)}")
     return 0 if len({run.rows for each in runs.values() for run in each}) == 1 else 1

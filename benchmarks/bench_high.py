@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.peers.session import session
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.high.process import InProcess
@@ -34,8 +35,6 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.spark.micro_batches import MOST_ROWS
-from lowwater.spark.session import SessionSettings, build_session
 
 SECOND = 1_000_000_000
 START = 1_767_225_600
@@ -44,6 +43,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SETS = {"main0_and_control": ("control", "main0"), "all": ("control", "main0", "main1")}
 KNOWN = Links(SETS["all"], SETS)
 FLOWS = 20_000
+MOST_ROWS = 2_000_000
+"""Rows of a micro-batch of a stream by hand."""
 MERGE, EACH, PORTS, SLIDING, OUTER = "merge", "a group a row", "ports", "sliding", "outer join"
 BAND, OUTER_BAND = "band join", "outer band join"
 FLOW = "protocol, srcIP, destIP, srcPort, destPort"
@@ -255,17 +256,16 @@ def measure(spark: Any, name: str, rows: int, folder: Path, settings: HighSettin
     few_s, _ = in_lowwater(plan, few, folder / "few" / "lowwater", settings)
     seconds, result = in_lowwater(plan, files, folder / "lowwater", settings)
     chosen = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"}
-    session = spark.newSession()
+    own = spark.newSession()
     for key, value in chosen.items():
-        session.conf.set(key, value)
-    batch = {each: session.read.parquet(*paths).where(f"_kind = '{ROW}'") for each, paths in by_lfta.items()}
-    batch_s = in_spark(session, subject.sql, batch, folder)
+        own.conf.set(key, value)
+    batch = {each: own.read.parquet(*paths).where(f"_kind = '{ROW}'") for each, paths in by_lfta.items()}
+    batch_s = in_spark(own, subject.sql, batch, folder)
     streams = {}
     for each, paths in by_lfta.items():
-        # A stream takes whole files: so many of each that a micro-batch has as many rows as the replay's.
         batches = max(1, -(-share * len(instances) // MOST_ROWS))
         parts = split_by_time(paths, folder / "parts" / each, batches)
-        reader = session.readStream.schema(batch[each].schema).option("maxFilesPerTrigger", 1)
+        reader = own.readStream.schema(batch[each].schema).option("maxFilesPerTrigger", 1)
         streams[each] = reader.parquet(str(parts)).where(f"_kind = '{ROW}'")
     streamed = in_stream(session, subject.streamed, streams, folder)
     stream_s, stream_state = streamed or (None, None)
@@ -308,7 +308,8 @@ def main() -> None:
     parser.add_argument("--query", action="append", choices=sorted(SUBJECTS), help="default: all")
     options = parser.parse_args()
     begin = time.monotonic()
-    spark = build_session("lowwater bench", SessionSettings(quick_start=False))  # as a run of so many rows has it
+    scratch = Path(tempfile.mkdtemp(prefix="lowwater-bench-"))
+    spark = session("lowwater bench", scratch, 2)
     figures: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "runs": []}
     figures["session_s"] = round(time.monotonic() - begin, 2)
     print(f"session {figures['session_s']} s")

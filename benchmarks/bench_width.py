@@ -11,7 +11,8 @@ import argparse
 import heapq
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from lowwater.high.closing import closed_parts
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighSettings
-from lowwater.high.runner import Outcomes, PlanParts
+from lowwater.high.runner import Outcomes, PlanParts, Promises
 from lowwater.high.slices.part import evaluate_part
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
@@ -77,11 +78,11 @@ class OneByOne(InProcess):
         self.stages: list[list[float]] = []
         self.rows: list[list[int]] = []
 
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
         """See the class."""
         outcomes: Outcomes = {query: [] for query in plans}
         seconds, rows = [], []
-        for query, part in closed_parts(plans):
+        for query, part in chain.from_iterable(closed_parts(plans, promises)):
             taken = []
             for _ in range(self._times):
                 begin = time.process_time()

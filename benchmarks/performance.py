@@ -227,8 +227,8 @@ def interval_parts(interval: Mapping[str, Any]) -> Iterator[str]:
         f"One hour of three links, {interval['packets']:,} packets, through all stages; `later` is a further hour in "
         f"the same process. Seconds, and processor seconds (`cpu`) of the first hour; {interval['machine']}. "
         "`python benchmarks/bench_interval.py` measures it. "
-        "[ADR 7](adr/0007-fixed-cost-of-a-run.md) says where `evaluate` under Airflow spends its time, "
-        "[ADR 30](adr/0030-long-lived-runs.md) what a long-lived process costs.\n"
+        "[ADR 159](adr/0159-spark-is-a-connect-server.md) says where `evaluate` under Airflow spends its time, "
+        "[ADR 165](adr/0165-work-on-other-machines.md) what a long-lived process costs.\n"
     )
     runs = interval["runs"]
     yield table(tuple(runs[0]), [tuple(f"{value:.2f}" for value in run.values()) for run in runs])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lowwater.errors import ConfigError
 
-CODE = (".py", ".pyc", ".nbi", ".nbc", ".tables", ".jar", ".jsa")
+CODE = (".py", ".pyc", ".nbi", ".nbc", ".tables", ".jar")
 """Ends of names of files that are run, or unpickled."""
 
 

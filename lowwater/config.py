@@ -343,8 +343,8 @@ class Replay(Section):
         table: whether a group may also use the slot after its own.
         copies: most windows and groupings of a row; a query with more is refused.
         tuned: whether to use the tables, heartbeat period and order of conjuncts that earlier runs recommend.
-        partitions: partitions of the shuffles; 0 for the number of cores.
-        memory: memory of the Spark process, in Java's notation.
+        partitions: without effect, of versions whose Spark had shuffles.
+        memory: memory of the JVM of a Spark that a command starts, in Java's notation.
         patience: longest wait of a scheduled run for a link, before its policy decides (T6), wall clock, ns.
         processes: whether the scheduler runs low, high and audit in one process, or each as a task of its own.
         threads: threads of a process; 0 for one a core, fewer where memory is short.
@@ -367,33 +367,41 @@ class Replay(Section):
 
 MASTER = r"^(local(\[(\*|\d+)(,\d+)?\])?|(spark|k8s)://\S+|yarn)$"
 """The forms of a master URL of Spark."""
+REMOTE = r"^sc://\S+$"
+"""The form of the address of a Spark Connect server."""
 
 
-def is_master(text: str) -> bool:
-    """Whether a text is a master URL of Spark.
+def names_spark(text: str) -> bool:
+    """Whether a text is a master URL of Spark, or the address of a Spark Connect server.
 
     Example:
-        >>> is_master("local[*]"), is_master("spark://10.0.0.1:7077"), is_master("10.0.0.1")
-        (True, True, False)
+        >>> [names_spark(text) for text in ("local[*]", "spark://10.0.0.1:7077", "sc://10.0.0.1:15002", "10.0.0.1")]
+        [True, True, True, False]
     """
-    return re.fullmatch(MASTER, text) is not None
+    return re.fullmatch(f"{MASTER}|{REMOTE}", text) is not None
 
 
 class Spark(Section):
     """`[spark]`: the Spark that evaluates; without it the process of each command does.
 
     Attributes:
-        master: its master URL.
+        master: its master URL: each command starts a driver there, and ends it.
+        remote: address of a Spark Connect server that is there already.
     """
 
     master: Annotated[str, Setting(pattern=MASTER)] | None = None
+    remote: Annotated[str, Setting(pattern=REMOTE)] | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_remote(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "remote" in data:
-            raise ValueError("remote: servers of Spark Connect are not used yet; write master instead")
-        return data
+    @model_validator(mode="after")
+    def _one(self) -> Spark:
+        if self.master and self.remote:
+            raise ValueError("master and remote are two Sparks; write one of them")
+        return self
+
+    @property
+    def named(self) -> str | None:
+        """The master URL or the address; None for this process."""
+        return self.master or self.remote
 
 
 class Schedule(Section):

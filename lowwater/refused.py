@@ -80,6 +80,7 @@ EXAMPLES = {
     "replay.processes": 'processes = "shared"',
     "replay.threads": "threads = 8",
     "spark.master": 'master = "local[*]"',
+    "spark.remote": 'remote = "sc://spark:15002"',
     "schedule.runs": 'runs = "looks"',
     "schedule.every": 'every = "10 min"',
     "schedule.look_back": 'look_back = "7d"',
@@ -102,6 +103,7 @@ EXAMPLES = {
 _FORMS = {
     "replay.memory": "must be digits and k, m or g",
     "spark.master": "must be local[*], local[N], spark://HOST:PORT, k8s://ADDRESS or yarn",
+    "spark.remote": "must be the address of a Spark Connect server, sc://HOST:PORT",
     "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",
     "notify.url": "must be an address that begins with http:// or https://",
     "notify.email": "must be an address of mail, such as desk@example.org",

@@ -2,16 +2,13 @@
 
 Starts the S3 server, a master, three workers and an Airflow; runs the DAGs of the demo, and prints the tables of `make
 demo`; then replays the same captures in one process over a folder, and compares every row. It stops what it started.
-
-With `--airflow`, drivers live on workers, and Airflow with all of its tasks is killed while one of them runs, and
-started again: the next tries of the tasks must find their drivers.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
+import os
 import shutil
 import subprocess
 import sys
@@ -40,7 +37,7 @@ from lowwater.cli.report import show_report
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.tables import open_table
+from lowwater.lake.tables import fetch_rows, open_table, table_dataset
 from lowwater.replay.progress import Progress
 from lowwater.storage import paths
 from lowwater.terminal import open_console
@@ -80,45 +77,10 @@ class WorkerKiller(threading.Thread):
         self.join()
 
 
-class AirflowKiller:
-    """Kills Airflow once a driver runs on a worker, and starts it again.
-
-    Attributes:
-        killed: what was killed; empty before.
-        drivers: drivers that ran when Airflow was killed, and after it.
-    """
-
-    def __init__(self, home: Home, machines: Cluster) -> None:
-        self.killed = ""
-        self.drivers: tuple[list[int], list[int]] = [], []
-        self._home, self._machines = home, machines
-
-    def __call__(self) -> None:
-        """Looks for a driver; to be called often."""
-        if not self.killed and (found := self._machines.drivers()):
-            self._home.kill()
-            self.killed = "Airflow"
-            self.drivers = [*found], self._machines.drivers()
-            self._home.start()
-
-    def outlived(self) -> bool:
-        """Whether a driver went on without Airflow."""
-        return bool({*self.drivers[0]} & {*self.drivers[1]})
-
-
-QUICKLY = {
-    "orphaned_tasks_check_interval": 10,
-    "task_instance_heartbeat_timeout": 30,
-    "scheduler_health_check_threshold": 10,
-}
-"""Seconds after which a new scheduler takes the tasks of a dead one for lost; by itself Airflow waits for minutes."""
-
-
 def main() -> int:
     """Runs the demo on a cluster; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--airflow", action="store_true", help="kill Airflow instead of a worker")
-    restarts = parser.parse_args().airflow
+    parser.parse_args()
     console, progress = open_console(), Progress()
     shutil.rmtree(VAR, ignore_errors=True)
     VAR.mkdir(parents=True)
@@ -128,32 +90,27 @@ def main() -> int:
     with progress.stage("local", "the same captures in one process"):
         expected = _tables_of_one_process(VAR / "lake", text, captures)
     with progress.stage("cluster", "S3 server, master and three workers"):
-        machines = Cluster(VAR / "machines", takes_drivers=restarts, memory="2560m" if restarts else "")
+        machines = Cluster(VAR / "machines")
         try:
             machines.start()
         except ClusterError:
             machines.stop()
             raise
     lake = machines.lake("demo")
-    home = Home(VAR / "airflow", lake, QUERIES, more={"scheduler": QUICKLY} if restarts else {})
+    home = Home(VAR / "airflow", lake, QUERIES, spark=machines.master)
     try:
-        with environment(machines.environment() | (_drivers_on_workers(machines) if restarts else {})):
+        with environment(machines.environment()):
             paths.write(lake / "lowwater.toml", text.encode())
             open_lake(lake)
             home.prepare()
             with progress.stage("airflow", "start"):
                 home.start()
                 home.ready(*DAGS)
-            killer: WorkerKiller | AirflowKiller
             with progress.stage("backfill", f"of {' and '.join(DAGS)} by Airflow"):
-                if restarts:
-                    killer = AirflowKiller(home, machines)
-                    states = backfill(home, console, killer)
-                else:
-                    killer = WorkerKiller(machines)
-                    killer.start()
-                    states = backfill(home, console)
-                    killer.end()
+                killer = WorkerKiller(machines)
+                killer.start()
+                states = backfill(home, console)
+                killer.end()
             show_captures(console, captures)
             show_published(console, home)
             show_violations(console, home)
@@ -161,29 +118,11 @@ def main() -> int:
             show_report(lake, None, QUERIES)
             if set(states.values()) != {"success"}:
                 return explain_failures(console, home)
-            if isinstance(killer, AirflowKiller) and not (killer.outlived() and _found(home)):
-                print(f"no driver outlived Airflow: {killer.drivers}; the logs of tasks are in {home.folder / 'logs'}")
-                return 1
-            left = [*paths.files_below(lake / "_work"), *paths.files_below(lake / "_drivers")]
+            left = [*paths.files_below(lake / "_work")]
             return _compare(expected, _tables(lake), killer.killed, left)
     finally:
         home.stop()
         machines.stop()
-
-
-def _drivers_on_workers(machines: Cluster) -> Mapping[str, str]:
-    """The environment of an Airflow whose drivers live on the cluster."""
-    extra = {"deploy-mode": "cluster", "rest": machines.rest}
-    connection = {"conn_type": "spark", "host": machines.master, "extra": json.dumps(extra)}
-    return {"AIRFLOW_CONN_LOWWATER_SPARK": json.dumps(connection), "LOWWATER_REPLAY__MEMORY": "1g"}
-
-
-def _found(home: Home) -> list[str]:
-    """The lines of the logs of tasks that found the driver of an earlier try."""
-    logs = [log for log in (home.folder / "logs").rglob("*.log") if log.is_file()]
-    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines() if "is found" in line]
-    print("\n".join(["", *lines]))
-    return lines
 
 
 def _tables_of_one_process(lake: Path, text: str, captures: list[GeneratedCapture]) -> Mapping[str, tuple[int, str]]:
@@ -200,7 +139,8 @@ def _tables_of_one_process(lake: Path, text: str, captures: list[GeneratedCaptur
 
 def _run(*arguments: str) -> None:
     command = [sys.executable, "-m", "lowwater.cli.main", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    alone = {**os.environ, "LOWWATER_SPARK_MASTER": "none"}
+    done = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=False)
     if done.returncode:
         raise HomeError(f"lowwater {arguments[0]} failed:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
 
@@ -209,8 +149,10 @@ def _tables(lake: PurePath) -> Mapping[str, tuple[int, str]]:
     """Number of rows and digest of every published table, whatever the order of its rows."""
     facts = {}
     for name in TABLES:
-        table = open_table(lake / "tables" / name)
-        rows = sorted(map(repr, table.to_pyarrow_table().to_pylist())) if table is not None else []
+        path = lake / "tables" / name
+        table = open_table(path)
+        stored = [] if table is None else fetch_rows(path, table_dataset(path, table)).to_table().to_pylist()
+        rows = sorted(map(repr, stored))
         facts[name] = len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest()
     return facts
 

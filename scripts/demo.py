@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from home import ROOT, Home, HomeError, default_home
@@ -118,13 +118,12 @@ def settings() -> str:
     return SETTINGS.format(links=links)
 
 
-def backfill(home: Home, console: Terminal, meanwhile: Callable[[], None] = lambda: None) -> dict[str, str]:
+def backfill(home: Home, console: Terminal) -> dict[str, str]:
     """Backfills both DAGs at once; returns the final state of each run.
 
     Args:
         home: the Airflow.
         console: is told what changes.
-        meanwhile: is called each second.
     """
     last = format_instant(END - HOUR)
     for dag in DAGS:
@@ -143,7 +142,6 @@ def backfill(home: Home, console: Terminal, meanwhile: Callable[[], None] = lamb
             if time.monotonic() > deadline:
                 raise HomeError(f"the backfills did not end in {LONGEST:.0f} s: see {home.log}")
             time.sleep(1.0)
-            meanwhile()
 
 
 class _Silent:

@@ -20,7 +20,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path, PurePath
@@ -57,6 +56,7 @@ class Home:
         anyone: whether no login is needed; for screenshots only.
         database: URL of Airflow's database; SQLite in its folder unless given.
         more: section of `airflow.cfg` -> settings that stand beside those of this module.
+        spark: master of a resident Spark beside this Airflow, whose clients the tasks are; empty for none.
         port: preferred port of the web interface; 0, or a port in use, takes any free one. Two that are prepared at the
             same time must prefer different ports: a port is free until its Airflow has started.
     """
@@ -66,9 +66,11 @@ class Home:
     queries: Path
     anyone: bool = False
     database: str | None = None
+    spark: str = ""
     port: int = 0
     more: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     _started: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+    _resident: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def prepare(self, keep: bool = False) -> None:
         """Creates the folder, or keeps its runs; the password stays, settings and port are new.
@@ -93,6 +95,10 @@ class Home:
             config.write(file)
         with _private(password_file) as file:
             json.dump({USER: password}, file)
+        if self.spark:
+            said = {"conn_type": "spark_connect", "host": "localhost", "port": _free_port(0)}
+            with _private(self.folder / "spark.json") as file:
+                json.dump({**said, "password": secrets.token_urlsafe(24)}, file)
 
     def _settings(self, address: str) -> dict[str, dict[str, object]]:
         cores, database_file = os.cpu_count() or 1, self.folder / "airflow.db"
@@ -123,13 +129,18 @@ class Home:
     def environment(self) -> dict[str, str]:
         """The environment of every process of this Airflow, without settings of another Airflow."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW__")}
-        return inherited | {
-            "AIRFLOW_HOME": str(self.folder),
-            "PATH": f"{BIN}{os.pathsep}{inherited.get('PATH', '')}",
-            "LOWWATER_LAKE": str(self.lake),
-            "LOWWATER_QUERIES": str(self.queries),
-            "GX_ANALYTICS_ENABLED": "false",
-        }
+        connection = {"AIRFLOW_CONN_LOWWATER_SPARK": (self.folder / "spark.json").read_text()} if self.spark else {}
+        return (
+            inherited
+            | connection
+            | {
+                "AIRFLOW_HOME": str(self.folder),
+                "PATH": f"{BIN}{os.pathsep}{inherited.get('PATH', '')}",
+                "LOWWATER_LAKE": str(self.lake),
+                "LOWWATER_QUERIES": str(self.queries),
+                "GX_ANALYTICS_ENABLED": "false",
+            }
+        )
 
     @property
     def address(self) -> str:
@@ -154,6 +165,8 @@ class Home:
         Raises:
             HomeError: they are not healthy in time.
         """
+        if self.spark:
+            self._start_spark()
         with _private(self.log) as log:
             # A new session: it outlives `make up`, and an interrupt in the terminal does not reach it.
             self._started = subprocess.Popen(
@@ -174,6 +187,21 @@ class Home:
                 tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
                 raise HomeError(f"Airflow did not start:\n{tail}\n  its whole log: {self.log}")
             time.sleep(0.5)
+
+    def _start_spark(self) -> None:
+        """Starts the resident Spark; tasks that come before it answers are tried again."""
+        said = json.loads((self.folder / "spark.json").read_text())
+        command = [BIN / "python", "-P", "-m", "lowwater.spark.server", "--master", self.spark, "--port", said["port"]]
+        with _private(self.folder / "spark.log") as log:
+            self._resident = subprocess.Popen(
+                [str(word) for word in command],
+                cwd=self.folder,
+                env=self.environment() | {"SPARK_CONNECT_AUTHENTICATE_TOKEN": said["password"]},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                umask=0o077,
+            )
 
     def _well(self) -> bool:
         try:
@@ -207,19 +235,10 @@ class Home:
                 except psutil.NoSuchProcess:
                     continue
             psutil.wait_procs(alive, timeout=8)
-        if self._started is not None:
-            self._started.wait()
+        for started in (self._started, self._resident):
+            if started is not None:
+                started.wait()
         (self.folder / "session").unlink(missing_ok=True)
-
-    def kill(self) -> None:
-        """Kills every process of this Airflow at once, as a machine that goes down."""
-        alive = self._processes()
-        for process in alive:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(alive, timeout=8)
-        if self._started is not None:
-            self._started.wait()
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Sends one request to Airflow's REST interface as the user `admin`.
@@ -372,7 +391,7 @@ def _free_port(preferred: int) -> int:
 def default_home(anyone: bool = False) -> Home:
     """The Airflow of `make demo` and `make up`, over the demo's lake."""
     var = ROOT / "var"
-    return Home(var / "airflow", var / "lake", ROOT / "queries", anyone, port=AIRFLOW_PORT)
+    return Home(var / "airflow", var / "lake", ROOT / "queries", anyone, spark="local[*]", port=AIRFLOW_PORT)
 
 
 def main() -> int:

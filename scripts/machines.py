@@ -66,7 +66,6 @@ class Cluster:
         workers: number of workers.
         cores: cores of each worker.
         memory: memory of each worker, as Spark writes sizes; empty for that of its executors.
-        takes_drivers: whether the master has its REST server, which takes drivers.
         packages: folder of Python packages that workers find beside the installed ones; empty for none.
         applications: most Spark applications at once; each has so many cores of each worker.
     """
@@ -75,7 +74,6 @@ class Cluster:
     workers: int = 3
     cores: int = 1
     memory: str = ""
-    takes_drivers: bool = False
     packages: str = ""
     applications: int = 1
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
@@ -91,11 +89,6 @@ class Cluster:
         """Address of the master."""
         return f"spark://127.0.0.1:{self._ports['master']}"
 
-    @property
-    def rest(self) -> str:
-        """Address of the REST server of the master."""
-        return f"http://127.0.0.1:{self._ports['rest']}"
-
     def lake(self, name: str) -> ObjectPath:
         """A lake in the bucket of the cluster."""
         return ObjectPath("s3:", BUCKET, name)
@@ -106,7 +99,7 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """The environment of a driver: the store and the master; even small work goes to the workers."""
-        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master, "LOWWATER_SPARK_SPREAD": "always"}
+        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master}
 
     def start(self) -> None:
         """Starts all parts.
@@ -120,7 +113,7 @@ class Cluster:
             raise ClusterError("workers cannot be isolated: `unshare --mount` is not allowed here")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._ports = {name: free_port() for name in ("disk", "s3", "master", "rest")}
+        self._ports = {name: free_port() for name in ("disk", "s3", "master")}
         (self.folder / "objects" / BUCKET).mkdir(parents=True)
         workers = [f"worker{number}" for number in range(self.workers)]
         for names in (["s3"], ["master"], workers):
@@ -176,9 +169,7 @@ class Cluster:
         if name == "master":
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)
-            options = f"{_quick()} -Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
-            if self.takes_drivers:
-                options += f" -Dspark.master.rest.enabled=true -Dspark.master.rest.port={self._ports['rest']}"
+            options = f"{QUICK} -Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.recoveryDirectory={kept}"
             options += f" -Dspark.deploy.defaultCores={self.workers * self.cores}"
             return {
                 **common,
@@ -188,7 +179,7 @@ class Cluster:
             }
         own = {"HOME": "/tmp/home", "TMPDIR": "/tmp", "LOWWATER_CACHE": "/tmp/kernels", "SPARK_DAEMON_MEMORY": "256m"}
         own |= {
-            "SPARK_DAEMON_JAVA_OPTS": _quick(),
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
             "SPARK_LOCAL_DIRS": "/tmp/local",
             "SPARK_WORKER_DIR": "/tmp/work",
             "SPARK_LOCAL_IP": self._host(name),
@@ -245,13 +236,9 @@ class Cluster:
             and (ports is None or int(line[line.index("--driver-url") + 1].rpartition(":")[2]) in ports)
         ]
 
-    def drivers(self) -> list[int]:
-        """The numbers of the processes of drivers on workers."""
-        return [process.pid for _, process, line in self._commands() if "--deployed" in line and "java" not in line[0]]
-
     def computing(self) -> list[str]:
         """The workers whose executors have Python processes, which run the tasks."""
-        return list(dict.fromkeys(name for name, _, line in self._commands() if "pyspark.daemon" in " ".join(line)))
+        return list(dict.fromkeys(name for name, _, line in self._commands() if "lowwater.spark.workers" in line))
 
     def _commands(self) -> Iterator[tuple[str, psutil.Process, list[str]]]:
         """Each process below a worker that is at work: the name of the worker, the process, its words."""
@@ -312,13 +299,8 @@ def _spark() -> str:
     return str(Path(found.origin).parent / "bin" / "spark-class")
 
 
-def _quick() -> str:
-    """Options of a JVM that starts quickly: that of a worker does little, and dies soon."""
-    from lowwater.spark.session import class_archive
-
-    archive = class_archive()
-    mapped = f" -Xshare:auto -XX:SharedArchiveFile={archive}" if archive and " " not in str(archive) else ""
-    return f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1{mapped}"
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options of a JVM that starts quickly: that of a worker does little, and dies soon."""
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:

@@ -1,4 +1,4 @@
-"""Runs one interval of a query set in a process of its own, started by a task of Airflow or by a worker of a cluster.
+"""Runs one interval of a query set in a process of its own, started by a task of Airflow.
 
 It calls the same functions as the command line, and writes its outcome as JSON for the caller.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
-import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
-from lowwater.replay.warmup import launch_jvm_early
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path
 
@@ -37,13 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="with --reported: only if in one of these states")
     parser.add_argument("--looked", action="store_true", help="with --reported: whoever asks knows the order of runs")
     parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
-    parser.add_argument("--deployed", action="store_true", help="a worker of the cluster runs this driver")
     chosen = parser.parse_args(arguments)
-    if chosen.deployed:
-        reached_by_workers()
-    if chosen.stage in (None, "high"):
-        launch_jvm_early(chosen.lake)
-    # These imports take as long as the start of the JVM.
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
@@ -65,14 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     except LowwaterError as error:
         report = {"error": type(error).__name__, "message": str(error)}
     paths.write(chosen.outcome, json.dumps(report).encode())
-    # A worker starts a driver again that ends with a failure; an error that is an outcome is none.
-    return 1 if "error" in report and not chosen.deployed else 0
-
-
-def reached_by_workers() -> None:
-    """Names the address of this machine for executors: that of the worker that runs the driver."""
-    own = os.environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(socket.gethostname())
-    os.environ.setdefault("LOWWATER_SPARK_HOST", own)
+    return 1 if "error" in report else 0
 
 
 if __name__ == "__main__":

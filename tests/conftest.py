@@ -196,9 +196,3 @@ def published(packets: Path, runner: Runner, tmp_path_factory: pytest.TempPathFa
 def lake(packets: Path, tmp_path: Path) -> Path:
     """A lake with all captures of the test's own."""
     return copy_lake(packets, tmp_path / "lake")
-
-
-@pytest.fixture
-def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands that will be refused start no JVM in advance."""
-    monkeypatch.setattr("lowwater.replay.warmup._launch", lambda: None)

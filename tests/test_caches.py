@@ -16,7 +16,6 @@ from lowwater.gsql.declarations import _Builder, _PassTokens
 from lowwater.gsql.parser import load_grammar
 from lowwater.machine_code import cached_njit, is_trusted
 from lowwater.spark.jars import NEEDED, delta_jars
-from lowwater.spark.session import class_archive
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
@@ -103,19 +102,13 @@ def test_tables_of_a_parser_are_not_loaded_from_a_folder_of_others(
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777])
-def test_classes_and_jars_of_a_folder_of_others_are_not_run(
-    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jars_of_a_folder_of_others_are_not_run(mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = tmp_path / "share" / "lowwater" / "jars"
     jars.mkdir(parents=True)
     for name in NEEDED:
         (jars / f"{name}-1.0.jar").write_bytes(b"")
-    archive = jars.parent / "classes-3.jsa"
-    archive.write_bytes(b"abc")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert class_archive() == archive and len(delta_jars()) == len(NEEDED)
-    jars.parent.chmod(mode)
-    assert class_archive() is None
+    assert len(delta_jars()) == len(NEEDED)
     jars.chmod(mode)
     with pytest.raises(ConfigError, match="written by others"):
         delta_jars()

@@ -29,6 +29,7 @@ API = {
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
     "lowwater.replay.notebook.lake": ("Lake",),
     "lowwater.replay.notebook.rows": ("Rows",),
+    "lowwater.spark.jars": ("delta_options",),
     "lowwater.spark.session": ("SessionSettings", "build_session"),
     "lowwater.errors": ("LowwaterError", "QueryError", "CaptureError", "ConfigError", "LakeError"),
 }  # fmt: skip

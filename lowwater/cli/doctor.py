@@ -195,7 +195,7 @@ def check_kernels() -> Check:
 
 def check_jars() -> Check:
     """Checks for the Delta jars. Spark needs them to read tables of a lake, and tests of a checkout do; no run does."""
-    fetch = f"{sys.executable} -m lowwater.spark.session --fetch"
+    fetch = f"{sys.executable} -m lowwater.spark.jars"
     state = State.MISSING if checkout() else State.WARNING
     try:
         # Imported here, because the doctor must also run without PySpark.
@@ -274,7 +274,7 @@ def check_airflow() -> list[Check]:
 
 
 def prepare(console: Terminal) -> None:
-    """Does what the first use would do: compiles kernels; with Spark, fetches Delta's jars; records its classes.
+    """Does what the first use would do: compiles kernels; with Spark, fetches Delta's jars.
 
     Args:
         console: terminal to print to.
@@ -292,12 +292,7 @@ def prepare(console: Terminal) -> None:
         remove_folder(folder)
     if absent("spark"):
         return
-    from lowwater.replay.setup.training import train
-    from lowwater.spark.jars import fetch_jars, jars_folder
+    from lowwater.spark.jars import fetch_jars
 
     console.print("fetching the jars of Delta")
     fetch_jars()
-    if absent("quality"):
-        return
-    console.print("recording the classes of Spark, so that every session starts seconds sooner")
-    train(jars_folder().parent)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -127,20 +126,6 @@ def _param(text: str) -> tuple[str, str]:
     return name.removeprefix("$"), value
 
 
-MOST_EXECUTORS = 10_000
-
-
-def _cluster(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
-    if found is None:
-        raise ValueError(f"{text!r} is no cluster: write the number of executors, as 4, or 4x2 with two cores each")
-    numbers = int(found[1]), int(found[2] or 1)
-    if not all(0 < number <= MOST_EXECUTORS for number in numbers):
-        raise ValueError(f"{text}: executors and cores are from 1 to {MOST_EXECUTORS:,}")
-    return numbers
-
-
-CLUSTER = _Parsed("cluster", _cluster)
 DURATION = _Parsed("duration", parse_duration)
 INSTANT = _Parsed("instant", parse_instant)
 

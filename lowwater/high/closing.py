@@ -6,12 +6,15 @@ Both runners ask it, so punctuation alone closes a part: without it nothing is e
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from heapq import merge
+from itertools import islice
+from threading import Lock
 
 from lowwater.errors import LowwaterError
-from lowwater.high.runner import PlanParts, Source
+from lowwater.high.runner import PlanParts, Promises, Source
 from lowwater.high.slices.part import Part
+from lowwater.high.source.stored_streams import StoredStream
 from lowwater.instants import format_instant
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -25,16 +28,16 @@ class Closing:
 
     def __init__(self, plans: Mapping[str, PlanParts]) -> None:
         self._plans = plans
-        self._promised = {query: dict.fromkeys(plan.promises, -END_OF_TIME) for query, plan in plans.items()}
+        self._promised = {query: dict.fromkeys(plan.sources, -END_OF_TIME) for query, plan in plans.items()}
         self._open = {query: deque(plan.parts) for query, plan in plans.items()}
         self._readers: dict[Source, list[str]] = {}
         for query, plan in plans.items():
-            for source in plan.promises:
+            for source in plan.sources:
                 self._readers.setdefault(source, []).append(query)
 
     def advance(self, source: Source, promise: int) -> Iterator[tuple[str, Part]]:
         """Takes a promise (ns) of a source, and yields (query, part) of each part that it closes."""
-        for query in self._readers[source]:
+        for query in self._readers.get(source, ()):
             promised = self._promised[query]
             # After its last promise a source is silent for ever.
             promised[source] = max(promised[source], END_OF_TIME if promise >= self._plans[query].end else promise)
@@ -57,15 +60,57 @@ class Closing:
                 raise LowwaterError(f"query {query}: {where} {said}, so its rows stay open", "run the low stage again")
 
 
-def closed_parts(plans: Mapping[str, PlanParts]) -> Iterator[tuple[str, Part]]:
-    """Yields (query, part) of all parts as the stored punctuation closes them, in the order of its ticks.
+def closed_parts(plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Iterator[list[tuple[str, Part]]]:
+    """Yields the (query, part) that promises read together have closed.
 
     Raises:
         LowwaterError: see `Closing.require_all`.
     """
     closing = Closing(plans)
-    sources = {source: promises for plan in plans.values() for source, promises in plan.promises.items()}
-    rows = [[(each.until, each.latest, source) for each in promises] for source, promises in sources.items()]
-    for _, promise, source in merge(*rows, key=lambda row: row[0]):
-        yield from closing.advance(source, promise)
+    for promised in promises:
+        yield [closed for source, promise in promised for closed in closing.advance(source, promise)]
     closing.require_all()
+
+
+def stored_promises(feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+    """Yields the promises of stored streams one by one, in the order of their ticks."""
+    rows = [[(each.until, each.latest, source) for each in feed.promises] for source, feed in feeds.items()]
+    for _, promise, source in merge(*rows, key=lambda row: row[0]):
+        yield [(source, promise)]
+
+
+class ReadOnce:
+    """Promises that queries read at the same time, each from the first one on; they are read from their source once.
+
+    Args:
+        source: what reads them; an error of it is one of every reader.
+    """
+
+    def __init__(self, source: Generator[Promises]) -> None:
+        self._source = source
+        self._read: list[Promises] = []
+        self._error: Exception | None = None
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Promises]:
+        at = 0
+        while self._has(at):
+            yield self._read[at]
+            at += 1
+
+    def _has(self, at: int) -> bool:
+        with self._lock:  # who waits for it needs what is being read
+            if self._error is None and at == len(self._read):
+                try:
+                    self._read += islice(self._source, 1)
+                except Exception as error:  # noqa: BLE001 - for every reader
+                    self._error = error
+            if at < len(self._read):
+                return True
+            if self._error is not None:
+                raise self._error
+            return False
+
+    def close(self) -> None:
+        """Ends the source, whether or not it was read to its end."""
+        self._source.close()

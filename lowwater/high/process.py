@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from pathlib import Path
+from itertools import chain
 from typing import Any
 
 from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high.closing import closed_parts
-from lowwater.high.runner import Outcomes, PlanParts
+from lowwater.high.closing import closed_parts, stored_promises
+from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
 from lowwater.high.slices.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
+from lowwater.high.source.stored_streams import StoredStream
 
 
 class InProcess:
@@ -30,32 +31,36 @@ class InProcess:
         self.threads = threads or ordered.thread_count()
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
 
-    def begin(self, intervals: int = 1) -> None:
+    def begin(self) -> None:
         """Nothing has to start."""
 
     def broken(self, error: LowwaterError) -> bool:
         """An error here is one of its interval."""
         return False
 
-    def ingesting(self, size: int) -> TaskMap:
+    def ingesting(self) -> TaskMap:
         """Returns what runs tasks on the threads."""
         return partial(ordered.each_on_threads, threads=self.threads)
 
-    def low(self, packets: int) -> TaskMap:
+    def low(self) -> TaskMap:
         """Returns what runs tasks on the threads."""
         return partial(ordered.each_on_threads, threads=self.threads)
 
-    def lost(self) -> dict[str, Any]:
-        """Nothing can be lost but the process."""
-        return {}
+    def scanning(self) -> TaskMap:
+        """Returns what runs tasks on the threads."""
+        return partial(ordered.each_on_threads, threads=self.threads)
 
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
-        """Evaluates parts as the stored punctuation closes them. Parts of a plan with a state wait for each other."""
+    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+        """Yields the stored punctuation."""
+        return stored_promises(feeds)
+
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
+        """Evaluates parts as punctuation closes them. Parts of a plan with a state wait for each other."""
         apart: dict[str, list[Future[PartOutcome]]] = {query: [] for query in plans}
         chained: dict[str, list[Part]] = {}
         chains: dict[str, Future[list[PartOutcome]]] = {}
         try:
-            for query, part in closed_parts(plans):
+            for query, part in chain.from_iterable(closed_parts(plans, promises)):
                 if part.carry is None:
                     apart[query].append(self._pool.submit(evaluate_part, part))
                 else:

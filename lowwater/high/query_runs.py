@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lowwater.catalog.expr import Expr
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import LowwaterError, error_of_query
+from lowwater.high.closing import ReadOnce, stored_promises
 from lowwater.high.results import HighResult, HighSettings, OperatorCounts
 from lowwater.high.runner import PlanParts, Runner, Source
 from lowwater.high.shares import FINEST, Share
@@ -59,10 +61,12 @@ class _Plan(PlanParts):
     """A plan in parts with its output stream.
 
     Attributes:
+        cuts: the parts and stages before it that feed it.
         stream: takes rows and punctuation.
         closing: tick of the last promise, ns.
     """
 
+    cuts: Mapping[Source, StoredStream]
     stream: StreamFiles
     closing: int
     timeline: Timeline
@@ -73,7 +77,8 @@ class _Run:
     """State that the output queries of one run share."""
 
     runner: Runner
-    feeds: Mapping[tuple[str, str], StoredStream]
+    feeds: Mapping[Source, StoredStream]
+    promises: ReadOnce
     start: int
     end: int
     work: Path
@@ -81,6 +86,27 @@ class _Run:
     settings: HighSettings
     carries: Mapping[str, StateHandover]
     published: bool
+
+    def outcomes(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
+        """Runs queries, those whose plans are cut beside the others."""
+        outcomes: dict[str, HighResult | LowwaterError] = {}
+        uncut = {}
+        for name, node in queries.items():
+            try:
+                uncut.update({name: node} if self.whole(node) else {})
+            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                outcomes[name] = error_of_query(name, error)
+        with ThreadPoolExecutor(self.settings.concurrency, thread_name_prefix="lowwater-high") as pool:
+            uncut_future = pool.submit(self.run_uncut, uncut)
+            cut = {name: node for name, node in queries.items() if name not in uncut and name not in outcomes}
+            cut_futures = {name: pool.submit(self.query, name, node) for name, node in cut.items()}
+            outcomes |= uncut_future.result()
+            for name, future in cut_futures.items():
+                try:
+                    outcomes[name] = future.result()
+                except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                    outcomes[name] = error_of_query(name, error)
+        return outcomes
 
     def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
         """Runs queries whose plans are not cut together; a query without a result has its error."""
@@ -96,8 +122,7 @@ class _Run:
                 errors[name] = error_of_query(name, error)
                 continue
             plans.update({} if plan is None else {name: plan})
-        folder = self.work / "all-parts"  # the name of no query
-        errors |= self._evaluate(plans, results, folder) if plans else {}
+        errors |= self._evaluate(plans, results) if plans else {}
         for name, result in results.items():
             _finish(result, streams[name], began)
         return {**results, **errors}
@@ -178,7 +203,7 @@ class _Run:
             divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
             plan = self._sliced(query, stage, feeds, out, divided)
             if plan is not None:
-                for error in self._evaluate({query: plan}, {query: result}, self.work / query / "parts").values():
+                for error in self._evaluate({query: plan}, {query: result}).values():
                     raise error
             if stage.name:
                 feeds[stage.name] = StoredStream.scan(out.files)
@@ -218,10 +243,9 @@ class _Run:
                 )
                 read = {leaf: each.narrowed(leaf, slice_, share) for leaf, each in stored.items()}
                 tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, share, divided))
-        python = any(operator.physical().in_python for operator in walk(node))
-        promises = {source: feed.promises for _, group in behind.values() for source, feed in group.items()}
-        total = sum(feed.rows for feed in feeds)
-        return _Plan(tasks, total, python, promises, self.end, stream, replay.closing, timeline)
+        sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
+        cuts = {source: feed for source, feed in sources.items() if source not in self.feeds}
+        return _Plan(tasks, sources, self.end, cuts, stream, replay.closing, timeline)
 
     def _slices(self, node: Node, behind: Behind) -> list[tuple[TimeSlice, int]]:
         """Chooses slices of the time of a plan, each with the number of rows that it reads."""
@@ -242,11 +266,10 @@ class _Run:
             shares *= 2
         return shares if rows >= 2 * self.settings.slice_rows else 1
 
-    def _evaluate(
-        self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult], folder: Path
-    ) -> dict[str, LowwaterError]:
+    def _evaluate(self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult]) -> dict[str, LowwaterError]:
         """Evaluates the parts of plans; returns the errors by query."""
-        outcomes_of = self.runner.evaluate(plans, folder)
+        cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
+        outcomes_of = self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts)))
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]
@@ -390,24 +413,9 @@ def run_high(
     feeds = {
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
-    run = _Run(runner, feeds, start, end, work, rows or work, settings, carries or {}, published)
-    outcomes: dict[str, HighResult | LowwaterError] = {}
-    uncut = {}
-    for name, node in queries.items():
-        try:
-            uncut.update({name: node} if run.whole(node) else {})
-        except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-            outcomes[name] = error_of_query(name, error)
-    with ThreadPoolExecutor(settings.concurrency, thread_name_prefix="lowwater-high") as pool:
-        uncut_future = pool.submit(run.run_uncut, uncut)
-        cut = {name: node for name, node in queries.items() if name not in uncut and name not in outcomes}
-        cut_futures = {name: pool.submit(run.query, name, node) for name, node in cut.items()}
-        outcomes |= uncut_future.result()
-        for name, future in cut_futures.items():
-            try:
-                outcomes[name] = future.result()
-            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                outcomes[name] = error_of_query(name, error)
+    with closing(ReadOnce(runner.promises(feeds))) as promises:
+        run = _Run(runner, feeds, promises, start, end, work, rows or work, settings, carries or {}, published)
+        outcomes = run.outcomes(queries)
     results = {}
     for name in queries:
         result = outcomes[name]

@@ -7,18 +7,20 @@ parts (replay invariance).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError
 from lowwater.high.slices.part import Part, PartOutcome
-from lowwater.high.timeline import Promise
+from lowwater.high.source.stored_streams import StoredStream
 
 Source = tuple[str, str]
 """A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""
+
+Promises = Sequence[tuple[Source, int]]
+"""What sources promise, ns, as it is read together."""
 
 Outcomes = dict[str, list[PartOutcome] | LowwaterError]
 """Query -> outcomes of its parts in order, or its error."""
@@ -30,16 +32,12 @@ class PlanParts:
 
     Attributes:
         parts: the parts, in order of time.
-        rows: approximate number of rows that they read.
-        python: whether an aggregate in Python reads the rows.
-        promises: source -> its punctuation, in order.
+        sources: what feeds the plan.
         end: end of the interval, ns: a source that promises it promises all of time (docs/adr/0001).
     """
 
     parts: Sequence[Part]
-    rows: int
-    python: bool
-    promises: Mapping[Source, Sequence[Promise]]
+    sources: Collection[Source]
     end: int
 
 
@@ -57,28 +55,35 @@ class Runner(Protocol):
     @property
     def far(self) -> bool: ...
 
-    def begin(self, intervals: int = 1) -> None:
-        """Prepares for the high level of so many intervals in the background; its errors come where it is needed."""
+    def begin(self) -> None:
+        """Prepares for work in the background; its errors come where it is needed."""
 
     def broken(self, error: LowwaterError) -> bool:
         """Whether an error is of the runner itself, and so of every interval."""
 
-    def ingesting(self, size: int) -> TaskMap:
-        """Returns what runs the tasks of an ingest of so many bytes."""
+    def ingesting(self) -> TaskMap:
+        """Returns what runs the tasks of an ingest."""
 
-    def low(self, packets: int) -> TaskMap:
-        """Returns what runs the tasks of a low stage over so many packets."""
+    def low(self) -> TaskMap:
+        """Returns what runs the tasks of a low stage."""
 
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
+    def scanning(self) -> TaskMap:
+        """Returns what runs the scans of an audit."""
+
+    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+        """Yields what the stored streams of LFTAs promise, as it is read.
+
+        Raises:
+            LowwaterError: the runner fails.
+        """
+
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
         """Evaluates the parts of some queries, each once what its sources promise has closed it (`closing`).
 
         Args:
             plans: query -> its parts.
-            work: folder for files of the runner, removed here.
+            promises: of their sources, and of others.
 
         Raises:
             LowwaterError: the runner fails, or a source does not promise the end of its interval.
         """
-
-    def lost(self) -> dict[str, Any]:
-        """Returns, for the ledger, what the runner lost since it began; empty where nothing can be lost."""

@@ -72,7 +72,7 @@ from lowwater.replay.stages.audit import audit
 from lowwater.replay.stages.engines import high_stage, last_instant, low_stage, state_folders
 from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
-from lowwater.replay.stages.runners import lost_lines, runner_of, task_account
+from lowwater.replay.stages.runners import runner_of, task_account
 from lowwater.storage import paths
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
@@ -179,9 +179,9 @@ class _Run:
     runner: Runner
     pause: float = 0.0  # seconds for which an index of the reports is new enough
     seconds: dict[str, float] = field(default_factory=dict)
+    scans: LinkScans = field(init=False)  # for the audit
     verdict: str = ""  # of the audit, once it is known; `report` its page
     report: str = ""
-    scans: LinkScans = field(default_factory=LinkScans)  # for the audit
     promises: dict[str, int] = field(default_factory=dict)  # of the low stage: stored, and left out
     stored: int = 0  # bytes of the rows of LFTAs
     cluster: dict[str, Any] = field(default_factory=dict)  # of the stage: where tasks ran, and lost executors
@@ -196,7 +196,7 @@ class _Run:
         with (
             run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
             handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
-            self.scans,
+            LinkScans(self.runner.scanning()) as self.scans,
         ):
             self.shared = shared
             self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
@@ -221,7 +221,7 @@ class _Run:
                     outcome = self._confirm(digests, state, reason, folder / "publish")
                     return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
                 outcome = Outcome(self.start, self.end, state, reason, {}, False)
-                if HIGH in stages:
+                if {LOW, HIGH, AUDIT} & set(stages):
                     self.runner.begin()
                 if AUDIT in stages:
                     judging.begin()
@@ -232,7 +232,7 @@ class _Run:
                     current = next_stage
                     if AUDIT in stages and next_stage in (HIGH, AUDIT):
                         # The first query of a session waits for a second or two, on one core.
-                        self.scans.begin(inputs.scan, self.job.plan.links)
+                        self.scans.begin(inputs.to_scan, self.job.plan.links)
                     outcome = self._stage(next_stage, inputs, digests, outcome, folder)
                 self._end(stages[-1], folder)
                 return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
@@ -344,13 +344,11 @@ class _Run:
 
     def _low(self, inputs: IntervalInputs, folder: Path) -> dict[str, int]:
         job = self.job
-        tasks = self.runner.low(inputs.packets)
+        tasks = self.runner.low()
         tunings = job.tunings()
         rows_folder = self.shared / "low" if self.shared is not None and getattr(tasks, "far", False) else folder
         result = low_stage(inputs, job.low_settings(tunings), rows_folder, tasks, tunings, self.progress.say)
         self.cluster = task_account(tasks)
-        for line in lost_lines(self.cluster):
-            self.progress.say(line)
         accounts = Accounts()
         for outcome in result.outcomes:
             accounts.add(outcome.result)
@@ -387,9 +385,6 @@ class _Run:
         rows = []
         stage = self.runner, inputs, files, folder, chosen, states
         results = high_stage(*stage, published=True, rows=rows_folder)
-        self.cluster = self.runner.lost()
-        for line in lost_lines(self.cluster):
-            self.progress.say(line)
         self.seconds[HIGH] = round(time.monotonic() - begin, 3)
         for query in job.plan.queries:
             result = results[query.name]

@@ -1,6 +1,7 @@
 """Jars of Delta: where they lie, and how they are fetched once.
 
-Below `session`. Only sessions that read tables of a lake load these jars; no stage of a replay does.
+Only Spark that reads tables of a lake by itself needs these jars; no stage of a replay does. `make setup` runs
+`python -m lowwater.spark.jars` once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyspark
 
 from lowwater.caches import written_by_others
 from lowwater.errors import ConfigError, LowwaterError
+from lowwater.terminal import say
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = {
@@ -136,3 +138,26 @@ def _checked(jars: list[Path]) -> list[Path]:
                 "look at where it came from, then run `lowwater doctor --prepare`",
             )
     return jars
+
+
+def delta_options() -> dict[str, str]:
+    """Returns the settings with which a Spark reads the tables of a lake."""
+    return {
+        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+
+def main() -> None:
+    """Entry of `python -m lowwater.spark.jars`."""
+    try:
+        for jar in fetch_jars():
+            say(str(jar))
+    except LowwaterError as error:
+        say(str(error), err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

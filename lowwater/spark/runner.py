@@ -1,46 +1,27 @@
-"""The runner on Spark: a session of the command, whose stream of punctuation closes the parts of the high level.
+"""The runner on Spark: everything that touches packets or rows runs in Spark's tasks, whatever its size.
 
-Work that is too small for executors stays on threads of the driver: the first Spark task of a process starts Python
-workers, which load pyarrow and the kernels again. That takes several seconds on every core before a packet is read.
+A stream of punctuation (`punctuation`) closes the parts of the high level.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Mapping
-from dataclasses import asdict
+import tempfile
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
-from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.cluster import SPREAD_PACKETS, on_cluster, spreads
+from lowwater.cluster import on_cluster
 from lowwater.errors import LowwaterError
-from lowwater.high.runner import Outcomes, PlanParts
-from lowwater.spark.executors import Executors
-from lowwater.spark.micro_batches import run_parts
+from lowwater.high.closing import closed_parts
+from lowwater.high.process import evaluated_chain, first_error
+from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
+from lowwater.high.slices.part import Part, PartOutcome, evaluate_part
+from lowwater.high.source.stored_streams import StoredStream
+from lowwater.spark import punctuation
 from lowwater.spark.sessions import Sessions
 from lowwater.spark.tasks import SparkTasks
-
-SPREAD_COLD = 30_000_000
-"""The same limit before a session has executors: their start takes as long as two threads take for so many packets."""
-SPREAD_LOCALLY = 128_000_000
-"""The same limit for workers on one machine; they help only where cores outnumber the threads."""
-MOST_THREADS = 4
-"""Threads of one machine beyond which its workers help."""
-SPREAD_BYTES = 2_000_000_000
-"""From this number of bytes on, the workers of a cluster ingest faster; on one machine threads are faster."""
-SPREAD_ROWS = 16_000_000
-"""From this number of rows on, executors on one machine are faster than threads; starting Python there takes
-seconds."""
-CLUSTER_ROWS = 1_000_000
-"""The same limit for a cluster."""
-CLUSTER_COLD = 8_000_000
-"""The same limit for executors that have just started: their Python processes load for seconds."""
-PYTHON_ROW_COST = 16
-"""Weight of a row that an aggregate in Python reads: threads take turns at it."""
 
 
 class OnSpark:
@@ -55,53 +36,103 @@ class OnSpark:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self.far = on_cluster(sessions.master)
-        self._warm = False  # whether there were executors before the low stage
-        self._executors: Executors | None = None
-        self._lock = Lock()
 
-    def begin(self, intervals: int = 1) -> None:
+    def begin(self) -> None:
         """Starts the session in the background."""
-        self._sessions.begin(intervals)
+        self._sessions.begin()
 
     def broken(self, error: LowwaterError) -> bool:
         """Whether an error is the failure to start the session."""
         return self._sessions.broken(error)
 
-    def ingesting(self, size: int) -> TaskMap:
-        """Returns what runs the tasks of an ingest; starts a session only for large captures on a cluster."""
-        return self._tasks() if self.far and spreads(size, SPREAD_BYTES) else ordered.each_on_threads
+    def ingesting(self) -> TaskMap:
+        """Returns what runs the tasks of an ingest."""
+        return self._tasks("ingest")
 
-    def low(self, packets: int) -> TaskMap:
-        """Returns what runs the tasks of a low stage; starts a session only for many packets."""
-        self._warm = self.far and self._sessions.has_executors()
-        if self.far:
-            least = SPREAD_PACKETS if self._warm else SPREAD_COLD
-            return self._tasks() if spreads(packets, least) else ordered.each_on_threads
-        wide = packets >= SPREAD_LOCALLY and (os.cpu_count() or 1) > MOST_THREADS
-        return self._tasks() if wide else ordered.each_on_threads
+    def low(self) -> TaskMap:
+        """Returns what runs the tasks of a low stage."""
+        return self._tasks("low")
 
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
-        """Evaluates parts on one stream of punctuation; the first use waits until Spark has started."""
-        rows = sum(plan.rows * (PYTHON_ROW_COST if plan.python else 1) for plan in plans.values())
-        session = self._sessions.spark
-        with self._lock:
-            if self.far and self._executors is None:
-                self._executors = Executors(session)
-        try:
-            return run_parts(plans, session, work, self.far, self._spread(rows))
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+    def scanning(self) -> TaskMap:
+        """Returns what runs the scans of an audit."""
+        return self._tasks("audit")
 
-    def lost(self) -> dict[str, Any]:
-        """Returns the executors that died since the first evaluation; none outside of a cluster."""
-        lost = self._executors.lost() if self._executors is not None else []
-        return {"lost": [asdict(each) for each in lost]} if lost else {}
+    def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
+        """Yields what a stream over the files reads."""
+        sources = list(feeds)
+        files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]
+        for promised in punctuation.promises(self._sessions.spark, "punctuation", files) if files else ():
+            yield [(sources[number], promise) for number, promise in promised]
 
-    def _spread(self, rows: int) -> bool:
-        """Whether executors read so many rows, those of an aggregate in Python by their weight."""
-        if self.far:
-            return spreads(rows, CLUSTER_ROWS if self._warm else CLUSTER_COLD)
-        return rows >= SPREAD_ROWS
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
+        """Evaluates parts as punctuation closes them. Those of a plan with a state are one task."""
+        tasks = self._tasks(f"high level of {', '.join(plans)}")
+        outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
+        chains: dict[str, list[Part]] = {}
+        for closed in closed_parts(plans, promises):
+            apart = []
+            for query, part in closed:
+                if part.carry is not None:
+                    chains.setdefault(query, []).append(part)
+                elif first_error(outcomes[query]) is None:
+                    apart.append((query, part))
+            found = tasks(partial(evaluate_part, again=True), [part for _, part in apart])
+            for (query, _), outcome in zip(apart, found, strict=True):
+                outcomes[query].append(outcome)
+        chained = [_Chain.of(query, parts) for query, parts in chains.items()]
+        for chain, (found, states) in zip(chained, tasks(_evaluated, chained), strict=True):
+            outcomes[chain.query] = found
+            chain.keep(states)
+        return {query: first_error(each) or each for query, each in outcomes.items()}
 
-    def _tasks(self) -> SparkTasks:
-        return SparkTasks(self._sessions.spark, self.far)
+    def _tasks(self, what: str) -> SparkTasks:
+        return SparkTasks(lambda: self._sessions.spark, what, self.far)
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """The parts of a plan with a state, as a task on another machine.
+
+    Attributes:
+        query: name of the query.
+        parts: the parts, in order.
+        earlier: file -> the state of the interval before.
+    """
+
+    query: str
+    parts: Sequence[Part]
+    earlier: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, query: str, parts: Sequence[Part]) -> _Chain:
+        """Takes the state with the parts: a worker may not see the disk of this machine."""
+        carry = parts[0].carry
+        folder = None if carry is None else carry.earlier
+        files = folder.iterdir() if folder is not None and folder.is_dir() else ()
+        return cls(query, parts, {file.name: file.read_bytes() for file in files})
+
+    def keep(self, states: Mapping[str, bytes]) -> None:
+        """Writes the state after the interval to its folder on this machine."""
+        carry = self.parts[0].carry
+        if carry is not None and carry.left is not None:
+            carry.left.mkdir(parents=True, exist_ok=True)
+            for name, state in states.items():
+                (carry.left / name).write_bytes(state)
+
+
+def _evaluated(chain: _Chain) -> tuple[list[PartOutcome], dict[str, bytes]]:
+    """Returns the outcomes of the parts of a chain, and file -> the state after them."""
+    carry = chain.parts[0].carry
+    assert carry is not None
+    with tempfile.TemporaryDirectory(prefix="lowwater-state-") as folder:
+        earlier, left = Path(folder) / "earlier", Path(folder) / "left"
+        earlier.mkdir()
+        left.mkdir()
+        for name, state in chain.earlier.items():
+            (earlier / name).write_bytes(state)
+        here = replace(carry, earlier=carry.earlier and earlier, left=carry.left and left)
+        outcomes = evaluated_chain(chain.query, [replace(part, carry=here) for part in chain.parts], {})
+        for outcome in outcomes:
+            if outcome.error is not None:
+                outcome.error.message = outcome.error.message.replace(str(earlier), str(carry.earlier))
+        return outcomes, {file.name: file.read_bytes() for file in left.iterdir()}

@@ -1,38 +1,48 @@
-"""Runs plain functions as Spark tasks, so that ingest, the low stage and slices use a cluster.
+"""Runs plain functions as tasks of Spark, so that everything that touches packets or rows is in Spark's workers.
 
 The functions write their files themselves with Arrow; only small results come back.
 """
 
 from __future__ import annotations
 
+import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
+import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 
-from lowwater.cluster import LostExecutor, TaskRun, place
+from lowwater.cluster import TaskRun
 from lowwater.errors import LowwaterError
-from lowwater.spark.executors import Executors, own_executor, placed_items
+from lowwater.spark.failures import translate
+
+_SERIALIZER: Any = CPickleSerializer()
+"""Of Spark, as it brings functions and arguments to its workers."""
+_RESULT = "task bigint, outcome binary"
+_DESCRIPTION = "spark.job.description"
 
 
 class SparkTasks:
     """A `map` that runs one Spark task for each argument, and says afterwards where they ran.
 
     Args:
-        spark: the session.
-        far: whether its executors may be on other machines.
+        session: returns the session; asked for once there are tasks.
+        what: what the tasks do, as Spark's pages show it.
+        far: whether workers may be on other machines.
 
     Attributes:
         far: as given.
         runs: where tasks ran on a cluster, in the order of the calls and their arguments.
     """
 
-    def __init__(self, spark: SparkSession, far: bool = False) -> None:
+    def __init__(self, session: Callable[[], SparkSession], what: str = "tasks", far: bool = False) -> None:
         self.far = far
-        self._spark = spark
-        self._executors = Executors(spark) if far else None
+        self._session, self._what = session, what
         self.runs: list[TaskRun] = []
 
     def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
@@ -40,42 +50,52 @@ class SparkTasks:
 
         The first LowwaterError of a task, in order of the arguments, is raised unchanged: Spark would turn it into the
         text of a Java exception.
+
+        Raises:
+            LowwaterError: of a task, or Spark fails.
         """
         chosen = list(arguments)
         if not chosen:
             return []
         order = heaviest_first(chosen)
-        ordered = [chosen[at] for at in order]
-        hosts = self._planned(ordered)
-        context = self._spark.sparkContext
-        tasks = placed_items(context, ordered, hosts) if any(hosts) else context.parallelize(ordered, len(ordered))
-        by_weight = tasks.map(lambda argument: _guarded(function, argument)).collect()
-        if self._executors is not None:
-            self._note(ordered, hosts, [spot for _, *spot in by_weight], order)
-        outcomes = [row[0] for _, row in sorted(zip(order, by_weight, strict=True), key=lambda pair: pair[0])]
+        found = self._run(function, [chosen[at] for at in order])
+        outcomes, runs = [None] * len(chosen), {}
+        for place, (outcome, *spot) in found.items():
+            at = order[place]
+            outcomes[at] = outcome
+            runs[at] = TaskRun(getattr(chosen[at], "label", ""), getattr(chosen[at], "weight", 0), "", *spot)
+        if self.far:
+            self.runs += [runs[at] for at in range(len(chosen))]
         for outcome in outcomes:
             if isinstance(outcome, LowwaterError):
                 raise outcome
         return outcomes
 
-    def lost(self) -> list[LostExecutor]:
-        """Returns the executors that Spark gave up since the runner was made; none outside of a cluster."""
-        return self._executors.lost() if self._executors is not None else []
+    def _run(self, function: Callable[[Any], Any], ordered: Sequence[Any]) -> dict[int, Any]:
+        """Returns place -> what `_guarded` made of the argument there."""
 
-    def _planned(self, tasks: Sequence[Any]) -> list[str]:
-        """Returns the machine chosen for each task; empty texts outside of a cluster, and for tasks without files."""
-        if self._executors is None or not all(getattr(task, "home", "") for task in tasks):
-            return [""] * len(tasks)
-        return place([(task.home, task.weight) for task in tasks], self._executors.cores())
+        def evaluated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for place in batch.column(0).to_pylist():
+                    made = _SERIALIZER.dumps(_guarded(function, ordered[place]))
+                    yield pa.record_batch([pa.array([place]), pa.array([made], pa.binary())], ["task", "outcome"])
 
-    def _note(self, tasks: Sequence[Any], planned: Sequence[str], spots: Sequence[Any], order: Sequence[int]) -> None:
-        assert self._executors is not None
-        hosts = self._executors.hosts()
-        runs = []
-        for task, wanted, (executor, tries, seconds) in zip(tasks, planned, spots, strict=True):
-            label, size = getattr(task, "label", ""), getattr(task, "weight", 0)
-            runs.append(TaskRun(label, size, wanted, hosts.get(executor, ""), tries, round(seconds, 3)))
-        self.runs += [run for _, run in sorted(zip(order, runs, strict=True), key=lambda pair: pair[0])]
+        tag, spark, count = uuid4().hex, self._session(), len(ordered)
+        spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")
+        spark.addTag(tag)
+        try:
+            rows = spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toArrow()
+        except PySparkException as error:
+            raise translate(self._what, error) from error
+        except BaseException:  # a server goes on with the tasks of a client that has left
+            spark.interruptTag(tag)
+            raise
+        finally:
+            spark.removeTag(tag)
+        return {
+            place: _SERIALIZER.loads(made)
+            for place, made in zip(rows["task"].to_pylist(), rows["outcome"].to_pylist(), strict=True)
+        }
 
 
 def heaviest_first(arguments: Sequence[Any]) -> list[int]:
@@ -96,7 +116,7 @@ def heaviest_first(arguments: Sequence[Any]) -> list[int]:
 
 
 def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, int, float]:
-    """Returns the outcome of a task or its error, its executor, the number of the try from 1, and its seconds."""
+    """Returns the outcome of a task or its error, its machine, the number of the try from 1, and its seconds."""
     begin = time.monotonic()
     try:
         outcome = function(argument)
@@ -104,4 +124,4 @@ def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, i
         outcome = error
     context = TaskContext.get()
     tries = context.attemptNumber() + 1 if context is not None else 1
-    return outcome, own_executor(), tries, time.monotonic() - begin
+    return outcome, socket.gethostname(), tries, round(time.monotonic() - begin, 3)

@@ -19,7 +19,7 @@ from lowwater.instants import format_duration, format_instant, parse_instant
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
-from lowwater_airflow.operators import PACKETS, PublishInterval, tell_ingested, telling
+from lowwater_airflow.operators import PACKETS, PublishInterval, ingest_spark, tell_ingested, telling
 
 MOST_TOLD = 20
 """Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
@@ -43,7 +43,7 @@ class IngestNew(Lineage, BaseOperator):
         def tell(line: str, problem: bool) -> None:
             (self.log.warning if problem else self.log.info)("%s", line)
 
-        looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, alone=True)
+        looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
         if found.hindered is not None:

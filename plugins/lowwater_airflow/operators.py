@@ -1,7 +1,6 @@
 """The operators of Lowwater's DAGs: ingest captures, replay an interval, publish it.
 
-They call the same functions as the command line. Work that needs Spark runs in a child process, or as a driver
-on the cluster.
+They call the same functions as the command line. A replay runs in a child process.
 """
 
 from __future__ import annotations
@@ -26,19 +25,17 @@ from lowwater_airflow.assets import table_asset, tables_of
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
-from lowwater_airflow.remote import Driver
 from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
+MASTER = "LOWWATER_SPARK_MASTER"
 WAITING = "waiting"
 """State of an interval that does not run, since an earlier one of its chain is not published."""
 SKIPPED, UNREPORTED = "skipped", "unreported"
 """States of an interval that does not run: it is in no state that was asked for, or its links may still report."""
 MOST_NAMED = 20
 """Most files that an event of new packets names."""
-DRIVERS = "_drivers"
-"""Folder of the lake with notes about drivers on the cluster, and their outcomes."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
@@ -90,12 +87,15 @@ class IngestCaptures(Lineage, BaseOperator):
         from lowwater.lake.ingestion.looking import look
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
+        from lowwater.replay.progress import Progress
+        from lowwater.replay.stages.runners import ingest_tasks
 
         start, end = interval_of(context)
         root = lake_path(self.lake)
         config, lake = load_config(root), open_lake(root, make=False)
         found = pattern_files(config, None, start, end)
         files = {name: without_aside(lake, config.link(name), paths) for name, paths in found.items()}
+        tasks = ingest_tasks(config, Progress(quiet=True), ingest_spark())
         results: list[IngestResult] = []
         refusals: list[dict[str, str]] = []
         for name, link in sorted(config.links.items()):
@@ -107,7 +107,7 @@ class IngestCaptures(Lineage, BaseOperator):
             else:
                 refused: dict[Path, LowwaterError] = {}
                 try:
-                    results += ingest(lake, name, files[name], config, refusals=refused)
+                    results += ingest(lake, name, files[name], config, runner=tasks, refusals=refused)
                 except LakeError:
                     raise
                 except LowwaterError as fault:  # of the link
@@ -170,14 +170,14 @@ class ReplayStages(Lineage, BaseOperator):
         self.queries = str(queries)
         self.query_set = query_set
         self.stage = stage
-        self._child: Child | Driver | None = None
+        self._child: Child | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """The outcome of the interval (fields of `replay.interval.Outcome`)."""
         start, end = (format_instant(bound) for bound in self._bounds(context))
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += self._mode()
-        self._child = self._worker(arguments, context)
+        self._child = Child("replay", arguments, _spark())
         with telling(context):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
@@ -192,15 +192,6 @@ class ReplayStages(Lineage, BaseOperator):
     def _mode(self) -> list[str]:
         """Arguments that say which stages run."""
         return ["--stage", self.stage] if self.stage else ["--hold"]
-
-    def _worker(self, arguments: list[str], context: Context) -> Child | Driver:
-        """The process of the stages: a child of the task, or a driver on the cluster that the connection asks for."""
-        environment, rest = _cluster()
-        if not rest:
-            return Child("replay", arguments, environment)
-        ti = context["ti"]
-        key = f"{ti.dag_id} {ti.run_id} {ti.task_id} {ti.map_index}"
-        return Driver("replay", arguments, environment, rest, lake_path(self.lake) / DRIVERS, key)
 
     def on_kill(self) -> None:
         """Ends the process when the task is cleared or times out."""
@@ -280,11 +271,30 @@ class MaintainLake(BaseOperator):
         return totals
 
 
-def _cluster() -> tuple[dict[str, str], str]:
-    """The environment of a driver, and the address that takes drivers; both empty without a connection."""
+def ingest_spark() -> str:
+    """What `--spark` would say to an ingest: only a server that is there already is worth a task of a few files.
+
+    Raises:
+        ConfigError: see `deployment`.
+    """
+    named = _spark().get(MASTER, "")
+    return named if named.startswith("sc://") else "none"
+
+
+def _spark() -> dict[str, str]:
+    """The environment that names the Spark of the connection; empty without one.
+
+    Raises:
+        ConfigError: see `deployment`.
+    """
     try:
         connection = Connection.get(SPARK)
     except AirflowNotFoundException:
-        return {}, ""
+        return {}
+    # with pandas, that no DAG file needs
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+    if connection.conn_type == SparkConnectHook.conn_type:
+        return {MASTER: SparkConnectHook(SPARK).get_connection_url()}
     host = f"{connection.host}:{connection.port}" if connection.port else str(connection.host)
     return deployment(host, connection.password or "", connection.extra_dejson)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path, PurePath
@@ -51,14 +52,15 @@ class LinksReported(BaseOperator):
     def execute(self, context: Context) -> None:
         """Looks once; defers to the triggerer if there is something to wait for."""
         start, end = interval_of(context)
-        deadline = _deadline(context, self.patience)
+        patience = _patience(context, self.patience)
         only = list(context["params"].get("only") or ())
         dag = context["ti"].dag_id
-        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, deadline, only, dag)
+        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, _unbegun(patience), only, dag)
         readiness = trigger.look()
         if readiness["status"] == "waiting":
+            trigger.begin(patience)
             for line in readiness["missing"]:
-                self.log.info("waiting, for links until %s: %s", format_instant(int(deadline) * 10**9), line)
+                self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume")
         self.resume(context, readiness)
 
@@ -69,10 +71,15 @@ class LinksReported(BaseOperator):
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
 
 
-def _deadline(context: Context, patience: float) -> float:
-    """Until when links are waited for, wall clock time, s: the parameter of the run decides, else the settings."""
+def _patience(context: Context, patience: float) -> float:
+    """How long links are waited for, s: the parameter of the run decides, else the settings."""
     own = context["params"].get("patience")
-    return time.time() + (parse_duration(own) / SECOND if own else patience)
+    return parse_duration(own) / SECOND if own else patience
+
+
+def _unbegun(patience: float) -> float:
+    """The deadline of a first look: it plans the queries, which on a busy machine may take all of the patience."""
+    return math.inf if patience else 0.0
 
 
 def _conclude(readiness: dict[str, Any]) -> None:
@@ -105,7 +112,7 @@ class RunInterval(PublishInterval):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
-        trigger = self._trigger(context, _deadline(context, self.patience))
+        trigger = self._trigger(context, _unbegun(_patience(context, self.patience)))
         if self.chained:
             self._wait(context, trigger)
         return self._run(context, trigger, looked=self.chained)
@@ -130,6 +137,7 @@ class RunInterval(PublishInterval):
         """
         readiness = trigger.look()
         if readiness["status"] == "waiting" or again:
+            trigger.begin(_patience(context, self.patience))
             for line in readiness.get("missing", ()):
                 self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
             self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
@@ -185,6 +193,11 @@ class LinksTrigger(BaseTrigger):
         self.deadline = deadline
         self.only = only
         self.dag = dag
+
+    def begin(self, patience: float) -> None:
+        """Begins to wait, where it has not begun: for `patience` seconds at most."""
+        if math.isinf(self.deadline):
+            self.deadline = time.time() + patience
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Returns the path of the class and its arguments."""

@@ -24,8 +24,8 @@ POOL = "lowwater"
 """The Airflow pool that limits the number of Spark processes; a computing task takes one slot."""
 
 SPARK = "lowwater_spark"
-"""Airflow connection of a Spark cluster: host spark://name, port, secret as password; without one Spark runs in the
-task. Its extra may say that drivers run on the cluster."""
+"""Airflow connection of a Spark: of a Spark Connect server (type `spark_connect`), whose clients tasks are; or of a
+cluster: host spark://name, port, secret as password."""
 
 LONGEST = 200
 """Most characters of the name of a query set with a DAG; Airflow takes 250 for that of a DAG."""
@@ -218,31 +218,20 @@ def moment(instant: int) -> datetime:
     return datetime.fromtimestamp(instant / SECOND, UTC)
 
 
-def deployment(host: str, secret: str, extra: Mapping[str, Any]) -> tuple[dict[str, str], str]:
-    """Reads the connection of a Spark cluster: the environment of a driver, and the address that takes drivers.
-
-    The address is empty where the driver is a process of the task.
+def deployment(host: str, secret: str, extra: Mapping[str, Any]) -> dict[str, str]:
+    """Reads the connection of a Spark cluster as the environment of a child.
 
     Raises:
-        ConfigError: drivers are to run on the cluster, but the connection has a secret, or no address for them.
+        ConfigError: drivers are to run on the cluster.
 
     Example:
-        >>> deployment("spark://m:7077", "", {"deploy-mode": "cluster", "rest": "http://m:6066"})
-        ({'LOWWATER_SPARK_MASTER': 'spark://m:7077'}, 'http://m:6066')
+        >>> deployment("spark://m:7077", "", {})
+        {'LOWWATER_SPARK_MASTER': 'spark://m:7077'}
     """
-    named = {"LOWWATER_SPARK_MASTER": host}
-    mode, rest = extra.get("deploy-mode", "client"), str(extra.get("rest", ""))
-    if mode == "client":
-        return named | ({"LOWWATER_SPARK_SECRET": secret} if secret else {}), ""
-    if mode != "cluster" or not rest.startswith(("http://", "https://")):
+    mode = extra.get("deploy-mode", "client")
+    if mode != "client":
         raise ConfigError(
-            f"connection {SPARK}: deploy-mode {mode} without the REST server of the master",
-            'write {"deploy-mode": "cluster", "rest": "http://MASTER:6066"} as its extra, and start the master with '
-            "spark.master.rest.enabled=true",
+            f"connection {SPARK}: deploy-mode {mode}: Lowwater starts no drivers on a cluster",
+            "leave out deploy-mode; or name a Spark Connect server, by a connection of the type spark_connect",
         )
-    if secret:
-        raise ConfigError(
-            f"connection {SPARK}: a master with a secret has no REST server, since that asks for none",
-            "leave out deploy-mode; or the secret, in a network of your own",
-        )
-    return named, rest
+    return {"LOWWATER_SPARK_MASTER": host} | ({"LOWWATER_SPARK_SECRET": secret} if secret else {})

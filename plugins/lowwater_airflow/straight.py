@@ -1,6 +1,6 @@
 """Requests that go to the address they name and nowhere else.
 
-Below `alerts` and `remote`: a redirect would hand a token, or settings of a driver, to whatever host an answer names.
+Below `alerts`: a redirect would hand a token to whatever host an answer names.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     _settings(folder / "lake" / "lowwater.toml")
     _ingest_later_hours(folder / "lake", folder / "captures")
     module = script("home")
-    home = module.Home(folder / "airflow", folder / "lake", folder / "queries")
+    home = module.Home(folder / "airflow", folder / "lake", folder / "queries", spark="local[2]")
     planted = pytest.MonkeyPatch()
     for name, value in CANARIES.items():
         planted.setenv(name, value.format(hook=f"http://127.0.0.1:{hook.server_port}/told"))
@@ -312,7 +312,7 @@ def _settings(path: Path) -> None:
     text += (
         '\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nconnection = "hook"\ndigest = "never"\n'
     )
-    text += '\n[schedule]\nmaintain = "never"\nlook_back = "36500d"\n\n[spark]\nmaster = "local[*]"\n'
+    text += '\n[schedule]\nmaintain = "never"\nlook_back = "36500d"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
             name=name,

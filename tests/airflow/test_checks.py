@@ -75,7 +75,7 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
         return Connection(conn_id=name, conn_type="spark", host="spark://m", extra='{"deploy-mode": "cluster"}')
 
     monkeypatch.setattr(Connection, "get_connection_from_secrets", cluster)
-    assert "connection lowwater_spark: deploy-mode cluster without the REST server of the master" in [
+    assert "connection lowwater_spark: deploy-mode cluster: Lowwater starts no drivers on a cluster" in [
         each.what for each in of_connections()
     ]
 

@@ -21,7 +21,6 @@ from lowwater.capture.generate import GeneratedCapture
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.spark.session import class_archive
 from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
 from tests.airflow.conftest import Platform, prepare, script
@@ -52,13 +51,13 @@ def run(machines: Cluster, *arguments: object) -> str:
     return done.stdout
 
 
-def killed_while_it_computes(machines: Cluster, file: Path, seen: list[tuple[bool, list[str]]]) -> threading.Thread:
+def killed_while_it_computes(machines: Cluster, file: Path, seen: list[bool]) -> threading.Thread:
     """Kills a worker as soon as it runs tasks.
 
     Args:
         machines: the cluster.
         file: of the driver.
-        seen: takes of each executor whether it sees that file, and the archives of classes that it was started with.
+        seen: takes of each executor whether it sees that file.
     """
 
     def kill() -> None:
@@ -67,10 +66,8 @@ def killed_while_it_computes(machines: Cluster, file: Path, seen: list[tuple[boo
             if names := machines.computing():
                 for each in machines.executors():
                     with suppress(psutil.NoSuchProcess):
-                        words = each.cmdline()  # none of one that has just ended
-                        archives = [word.rpartition("/")[2] for word in words if "SharedArchiveFile" in word]
-                        if words:
-                            seen.append((Path(f"/proc/{each.pid}/root{file}").exists(), archives))
+                        if each.cmdline():  # none of one that has just ended
+                            seen.append(Path(f"/proc/{each.pid}/root{file}").exists())
                 machines.kill(names[0])
                 return
             time.sleep(0.1)
@@ -99,7 +96,7 @@ def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
     (tmp_path / "queries").mkdir()
     shutil.copy(QUERIES / "demo.gsql", tmp_path / "queries")
     home = Home(tmp_path / "airflow", lake, tmp_path / "queries")
-    platform, seen = Platform(home, tmp_path, captures[0].path.parents[1], []), list[tuple[bool, list[str]]]()
+    platform, seen = Platform(home, tmp_path, captures[0].path.parents[1], []), list[bool]()
     try:
         with environment(machines.environment()):
             prepare(home)
@@ -116,9 +113,7 @@ def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
         home.stop()
     killer.join(60.0)
     assert not killer.is_alive(), "no worker ran a task"
-    archive = class_archive()
-    started = (False, [archive.name] if archive else [])
-    assert seen and set(map(str, seen)) == {str(started)}, "executors see no file of the driver, and start like it"
+    assert seen and not any(seen), "executors see no file of the driver"
     for name in machines.names:
         machines.revive(name)
     for query in DEMO:
@@ -128,17 +123,14 @@ def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
 
 
 def assert_told(lake: PurePath) -> None:
-    """The ledger and the metrics say where tasks ran, and which executor was lost."""
+    """The ledger and the metrics say where tasks ran, and which were tried again."""
     rows = [row for row in read_replays(open_lake(lake, make=False), "demo") if row.stage in ("low", "high")]
     accounts = [json.loads(row.accounting) for row in rows]
     runs = [run for account in accounts for run in account.get("tasks", ())]
-    assert {run["host"] for run in runs} <= {"127.0.0.10", "127.0.0.11", "127.0.0.12"}
     assert runs and all(run["size"] > 0 and run["tries"] >= 1 and run["task"] for run in runs)
-    lost = [each for account in accounts for each in account.get("lost", ())]
-    assert lost and all(each["host"].startswith("127.0.0.1") and each["reason"] for each in lost)
     said = lowwater("metrics", "--lake", lake)
     assert said.code == 0, said.err
-    assert 'lowwater_executors_lost{query_set="demo"' in said.out and "lowwater_tasks_again" in said.out
+    assert "lowwater_tasks_again" in said.out
 
 
 def ingest_of(lake: PurePath, capture: GeneratedCapture) -> list[object]:

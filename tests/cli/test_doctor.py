@@ -93,7 +93,7 @@ def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir(parents=True)
     for name in NEEDED:
         assert check_jars().state is State.MISSING
-        assert check_jars().mend.endswith("-m lowwater.spark.session --fetch")
+        assert check_jars().mend.endswith("-m lowwater.spark.jars")
         (folder / f"{name}-4.4.0.jar").touch()
     assert check_jars().state is State.OK
 

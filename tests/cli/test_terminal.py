@@ -120,7 +120,6 @@ def test_queries(query: Path, capture: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_jvm")
 def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     root, queries = lake
     (queries / "broken.gsql").write_text(f"SELECT nothing FROM main1.UDP WHERE '{HOSTILE}' = len\n")
@@ -159,7 +158,6 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     (suites / "flows.json").unlink()
     clean("maintain", "--lake", root)
     clean("explain", next(queries.glob("q.gsql")), "--with-stats", "--lake", root)
-    clean("explain", next(queries.glob("q.gsql")), "--executors", "3", "--lake", root)
     (root / "lowwater.toml").write_text(f'[links.a]\n"{NAME[:13]}" = "\\u001b"\n')
     clean("status", *at, code=1)
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lowwater.errors import LowwaterError
-from lowwater.high.closing import Closing, closed_parts
+from lowwater.high.closing import Closing, ReadOnce, closed_parts
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import run_high
 from lowwater.high.results import HighSettings
-from lowwater.high.runner import Outcomes, PlanParts
+from lowwater.high.runner import Outcomes, PlanParts, Promises
 from lowwater.plan.operators import Node
 from tests.high.plans import COUNT, group
 from tests.high.streams import FLOWS, SECOND, column, flows, leaf, write_emitted, write_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from lowwater.high.runner import Runner
 
@@ -41,10 +42,11 @@ class Watching(InProcess):
     """The runner of this process, and the plans that it was given."""
 
     plans: Mapping[str, PlanParts]
+    read: list[Promises]
 
-    def evaluate(self, plans: Mapping[str, PlanParts], work: Path) -> Outcomes:
-        self.plans = plans
-        return super().evaluate(plans, work)
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
+        self.plans, self.read = plans, [*promises]
+        return super().evaluate(plans, self.read)
 
 
 def test_the_least_promise_of_the_links_closes(tmp_path: Path) -> None:
@@ -52,7 +54,8 @@ def test_the_least_promise_of_the_links_closes(tmp_path: Path) -> None:
     run_high(runner, {"q": grouped()}, inputs(tmp_path), 0, END, tmp_path, SETTINGS)
     plans = runner.plans
     parts = plans["q"].parts
-    assert len(parts) > 4 and [part for _, part in closed_parts(plans)] == list(parts)
+    found = chain.from_iterable(closed_parts(plans, runner.read))
+    assert len(parts) > 4 and [part for _, part in found] == list(parts)
     closing = Closing(plans)
     one, two = ("s", "main1"), ("s", "main2")
     assert list(closing.advance(one, END)) == [], "the other link has promised nothing"
@@ -76,3 +79,29 @@ def test_nothing_closes_while_a_promise_is_held_back(each_runner: Runner, tmp_pa
     files["s", "main2"] = inputs(tmp_path)["s", "main2"]
     result = run_high(each_runner, {"q": grouped()}, files, 0, END, tmp_path / "let go", SETTINGS)["q"]
     assert result.rows > 0 and result.batches > 4
+
+
+def test_promises_are_read_once_for_all_queries() -> None:
+    taken: list[int] = []
+
+    def source(broken: bool) -> Generator[Promises]:
+        for number in range(3):
+            taken.append(number)
+            yield [(("s", ""), number)]
+        if broken:
+            raise LowwaterError("the stream failed", "")
+
+    for broken in (False, True):
+        once = ReadOnce(source(broken))
+        one, other = iter(once), iter(once)
+        assert [next(one), next(other), next(other)] == [[(("s", ""), number)] for number in (0, 0, 1)]
+        assert taken == [0, 1], "no further than somebody has read"
+        for reader in (one, other):
+            if broken:
+                with pytest.raises(LowwaterError, match="the stream failed"):
+                    list(reader)
+            else:
+                assert list(reader)[-1] == [(("s", ""), 2)]
+        once.close()
+        assert taken == [0, 1, 2]
+        taken.clear()

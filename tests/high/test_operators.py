@@ -20,8 +20,6 @@ from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node,
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, Step
 from lowwater.plan.tree import walk
-from lowwater.spark import micro_batches
-from lowwater.spark.runner import PYTHON_ROW_COST
 from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import (
     FLOWS,
@@ -134,7 +132,7 @@ def test_partial_groups_of_two_links_merge_exactly(runner: Runner, tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", list(JoinKind))
-def test_equality_joins_with_null_keys_and_a_lagging_side(each_runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
+def test_equality_joins_with_null_keys_and_a_lagging_side(runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
     left, right = flows(60, 300, seed=5), flows(60, 380, seed=6)
     inputs = {
         ("l", "main1"): stored(tmp_path, "l", left, delay=90 * SECOND, seed=1),
@@ -142,7 +140,7 @@ def test_equality_joins_with_null_keys_and_a_lagging_side(each_runner: Runner, t
     }
     residual = binary("<>", binary("+", column("l.x"), column("r.x")), number(3), Type.BOOL)
     node = join(kind, leaf("l", FLOWS), leaf("r", FLOWS), residual=residual)
-    rows, result = run(each_runner, node, inputs, tmp_path)
+    rows, result = run(runner, node, inputs, tmp_path)
 
     def meets(a: dict[str, Any], b: dict[str, Any]) -> bool:
         fits = a["x"] is not None and b["x"] is not None and a["x"] + b["x"] != 3
@@ -293,7 +291,7 @@ def test_a_union_of_different_depths(runner: Runner, tmp_path: Path) -> None:
     assert rows == [(tb, n, epoch(10).last(tb)) for tb, n in sorted(expected.items())]
 
 
-def test_rows_do_not_depend_on_the_slices(each_runner: Runner, tmp_path: Path) -> None:
+def test_rows_do_not_depend_on_the_slices(runner: Runner, tmp_path: Path) -> None:
     sides = {"l": flows(50, 300, seed=19), "r": flows(50, 300, seed=20)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=60 * SECOND, seed=5) for n, rows in sides.items()}
     keys = [(FLOWS[0], column("tb")), (FLOWS[1], column("k"))]
@@ -301,7 +299,7 @@ def test_rows_do_not_depend_on_the_slices(each_runner: Runner, tmp_path: Path) -
     node = join(JoinKind.OUTER, counted[0], counted[1])
     found, batches = [], []
     for size in (1000, 40, 10, 5):
-        rows, result = run(each_runner, node, inputs, tmp_path, settings=replace(SETTINGS, slice_rows=size))
+        rows, result = run(runner, node, inputs, tmp_path, settings=replace(SETTINGS, slice_rows=size))
         found.append(rows)
         batches.append(result.batches)
     assert found[0] and 1 == batches[0] < batches[1] < batches[2] < batches[3]
@@ -309,15 +307,12 @@ def test_rows_do_not_depend_on_the_slices(each_runner: Runner, tmp_path: Path) -
 
 
 @pytest.mark.spark
-def test_slices_on_executors_give_the_same_rows(
-    runner: Runner, on_spark: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where rows are many; errors of a task come back as themselves."""
+def test_parts_on_spark_give_the_same_rows(runner: Runner, on_spark: Runner, tmp_path: Path) -> None:
+    """And errors of a task come back as themselves."""
     sides = {"l": flows(50, 300, seed=19), "r": flows(50, 300, seed=20)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows) for n, rows in sides.items()}
     node = join(JoinKind.OUTER, leaf("l", FLOWS), leaf("r", FLOWS), below=1, above=1)
     here, _ = run(runner, node, inputs, tmp_path / "here")
-    monkeypatch.setattr("lowwater.spark.runner.SPREAD_ROWS", 1)
     there, result = run(on_spark, node, inputs, tmp_path / "there")
     assert there == here and result.batches > 1
     large = binary("*", column("x"), number(1 << 61))
@@ -326,24 +321,14 @@ def test_slices_on_executors_give_the_same_rows(
         run(on_spark, beyond, {("l", "main1"): inputs["l", "main1"]}, tmp_path / "beyond")
 
 
-@pytest.mark.spark
-def test_an_aggregate_in_python_goes_to_executors_sooner(
-    runner: Runner, on_spark: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_aggregate_in_python_is_evaluated_by_each_runner(each_runner: Runner, tmp_path: Path) -> None:
     text = "SELECT tb, destPort, FIRST(len) AS f, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, destPort"
     node = plan_texts([("q.gsql", text)], Links(("main1",)), 1).queries[0].high
     (below,) = (each for each in walk(node) if isinstance(each, LftaInput))
     rows = regular(below, END)
     inputs = {(below.lfta.name, "main1"): write_stream(tmp_path / "in.parquet", below.lfta.stored, rows, END)}
-    here, _ = run(runner, node, inputs, tmp_path)
-    spread: list[str] = []
-    tasks = micro_batches.SparkTasks
-    monkeypatch.setattr(micro_batches, "SparkTasks", lambda *given: spread.append("asked") or tasks(*given))
-    for most, times in ((len(rows) * PYTHON_ROW_COST + 1, 0), (len(rows) * PYTHON_ROW_COST, 2)):
-        monkeypatch.setattr("lowwater.spark.runner.SPREAD_ROWS", most)
-        there, _ = run(on_spark, node, inputs, tmp_path)
-        assert there == here and len(spread) == times
-    assert len(here) > 1
+    found, _ = run(each_runner, node, inputs, tmp_path)
+    assert len(found) > 1 and sum(row[-2] for row in found) > 0
 
 
 def test_only_rows_of_the_interval_are_kept(runner: Runner, tmp_path: Path) -> None:
@@ -356,7 +341,7 @@ def test_only_rows_of_the_interval_are_kept(runner: Runner, tmp_path: Path) -> N
     assert all(start <= row[-1] < END for row in rows)
 
 
-def test_sums_are_exact_or_an_error(each_runner: Runner, tmp_path: Path) -> None:
+def test_sums_are_exact_or_an_error(runner: Runner, tmp_path: Path) -> None:
     most, least = (1 << 63) - 1, -(1 << 63)
     kept = {1: (most, most, -most, -1), 2: (least, most, 1), 3: (-1, -1), 4: (least,), 5: (most,), 6: (None, None)}
     node = group(
@@ -368,7 +353,7 @@ def test_sums_are_exact_or_an_error(each_runner: Runner, tmp_path: Path) -> None
 
     def total(values: dict[int, tuple[int | None, ...]]) -> list[tuple[Any, ...]]:
         members = [((tb, 0, None, x), epoch(10).last(tb)) for tb, xs in values.items() for x in xs]
-        return run(each_runner, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)[0]
+        return run(runner, node, {("s", "main1"): stored(tmp_path, "s", members)}, tmp_path)[0]
 
     for tb, value, mean, _ in total(kept):
         known = [x for x in kept[tb] if x is not None]

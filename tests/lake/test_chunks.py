@@ -102,7 +102,7 @@ def test_workers_of_spark_make_the_same_table(
     whole = open_lake(tmp_path / "whole")
     ingest(whole, "a", [path], CONFIG, runner=one_after_another)
     small(monkeypatch, 10_000, 1, 64)
-    ingest(lake, "a", [path], CONFIG, runner=SparkTasks(spark))
+    ingest(lake, "a", [path], CONFIG, runner=SparkTasks(lambda: spark))
     assert len(list(lake.packets.glob("link=a/hour=*/*.parquet"))) > 3
     assert contents(lake).equals(contents(whole))
     assert facts(lake) == facts(whole)

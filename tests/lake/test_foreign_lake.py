@@ -33,7 +33,7 @@ from tests.review.asgi import ask
 from tests.review.resultlake import START, make_results
 from tests.review.test_routes import KNOWN
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_jvm")]
+pytestmark = pytest.mark.slow
 HOUR = format_instant(START)
 
 

@@ -38,7 +38,8 @@ REFUSED = [
         '[spark]\nmaster="10.0.0.1:7077"',
         "spark.master: must be local[*], local[N], spark://HOST:PORT, k8s://ADDRESS or yarn; write for example master",
     ),
-    ('[spark]\nremote="sc://a"', "spark: remote: servers of Spark Connect are not used yet; write master instead"),
+    ('[spark]\nremote="a:15002"', "spark.remote: must be the address of a Spark Connect server, sc://HOST:PORT; write"),
+    ('[spark]\nmaster="yarn"\nremote="sc://a"', "spark: master and remote are two Sparks; write one of them"),
     ('[query_sets."a b"]', "query_sets.a b: is not a valid name of a query set: a letter or _, then"),
 ]
 

@@ -347,11 +347,10 @@ def main() -> int:
         options.ledger = LEDGER.with_name("again.jsonl")
     runners: dict[str, Runner | None] = {REFERENCE: None, PROCESS: InProcess()}
     if options.spark or options.engine == SPARK:
-        from lowwater.spark.session import SessionSettings, build_session
+        from lowwater.spark.session import build_session
         from tests.runners import spark_runner
 
-        # Of thousands of queries the JVM compiles what all of them run: a third less time a case.
-        runners[SPARK] = spark_runner(build_session("lowwater fuzz", SessionSettings(quick_start=False)))
+        runners[SPARK] = spark_runner(build_session("lowwater fuzz"))
     if options.seed is not None:
         return (show_records if options.records else show)(options.seed, options.engine, runners[options.engine])
     ledger, seconds, least = options.ledger, options.seconds, options.begin

@@ -120,10 +120,10 @@ def main() -> int:
     ends = time.monotonic() + options.seconds
     with cluster(options.folder.absolute(), packages=str(ROOT)) as machines:  # functions of cases are of the tests
         os.environ.update(machines.environment())
-        from lowwater.spark.session import SessionSettings, build_session
+        from lowwater.spark.session import build_session
         from tests.runners import spark_runner
 
-        spark = build_session("lowwater law", SessionSettings(quick_start=False))
+        spark = build_session("lowwater law")
         runner = spark_runner(spark, machines.master)
         seeds = iter(following(options.cases, ENGINE, options.ledger, options.begin))
         waiting: deque[Future[Outcome]] = deque()

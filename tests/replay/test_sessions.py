@@ -1,20 +1,18 @@
-"""What a run begins ahead of need, and what it does without: a JVM, Spark's workers."""
+"""Which Spark a run uses, what it begins ahead of need, and what it does without."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.tables.reader import each_on_threads
-from lowwater.cluster import SPREAD_PACKETS
 from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.high.process import InProcess
@@ -23,33 +21,31 @@ from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.engines import LowResult, low_stage
+from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import named_spark, runner_of
-from lowwater.spark import sessions
-from lowwater.spark.runner import (
-    CLUSTER_COLD,
-    CLUSTER_ROWS,
-    MOST_THREADS,
-    SPREAD_BYTES,
-    SPREAD_COLD,
-    SPREAD_LOCALLY,
-    SPREAD_ROWS,
-    OnSpark,
-)
-from lowwater.spark.sessions import LONG_SESSION_INTERVALS, Sessions
+from lowwater.spark.runner import OnSpark
+from lowwater.spark.session import SessionSettings
+from lowwater.spark.sessions import Sessions
 from lowwater.spark.tasks import SparkTasks
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyspark.sql import SparkSession
+
+    from lowwater.capture.tables.reader import TaskMap
+    from lowwater.replay.job import IntervalInputs
 
 LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
+from lowwater.spark.session import SessionSettings
 from lowwater.spark.sessions import Sessions
 from lowwater.replay.progress import Progress
 
-sessions = Sessions("test", "local[*]", Progress(quiet=True).stage)
+sessions = Sessions("test", SessionSettings("local[*]"), Progress(quiet=True).stage)
 sessions.begin()
 sessions.begin()
 for _ in range(2):
@@ -60,31 +56,12 @@ for _ in range(2):
 """
 
 
-UNWANTED = """
-import threading
-from pathlib import Path
-from lowwater.replay.warmup import launch_jvm_early
-
-launch_jvm_early(Path("none"), "local[*]")
-if {waits}:
-    [thread.join() for thread in threading.enumerate() if thread.name == "lowwater-jvm"]
-print("done")
-"""
-
-
 class Asked(Exception):
     """Raised in the place of a session."""
 
 
 class Asking(Sessions):
     """A session that nobody may have."""
-
-    def __init__(self, master: str, executors: bool = False) -> None:
-        super().__init__("test", master, Progress(quiet=True).stage)
-        self._executors = executors
-
-    def has_executors(self) -> bool:
-        return self._executors
 
     @property
     def spark(self) -> SparkSession:  # type: ignore[override]
@@ -122,32 +99,7 @@ def test_a_session_that_cannot_start_is_the_error_of_who_needs_it(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("java", [True, False], ids=["java", "no java"])
-@pytest.mark.parametrize("waits", [True, False], ids=["started", "starting"])
-def test_a_jvm_that_was_begun_ahead_and_is_not_wanted_leaves_nothing(java: bool, waits: bool, tmp_path: Path) -> None:
-    scratch = tmp_path / "tmp"
-    scratch.mkdir()
-    environment = {**(os.environ if java else without_java(tmp_path)), "TMPDIR": str(scratch)}
-    group = subprocess.Popen(
-        [sys.executable, "-c", UNWANTED.format(waits=waits)],
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    said = group.communicate()
-    assert (group.returncode, said) == (0, ("done\n", ""))
-    with suppress(ProcessLookupError):  # one that was starting ends by itself, when it finds nobody there
-        while True:
-            os.killpg(group.pid, 0)
-            time.sleep(0.1)
-    if waits:
-        assert list(scratch.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_without_java_only_what_needs_spark_fails_and_says_so(lake: Path) -> None:
-    """Few packets need no JVM for the low level, the high level on Spark does, and without Spark nothing does."""
-    done = replay_without_java(lake, "--stage", "low", "--spark", "local[*]")
-    assert done.returncode == 0, done.stderr
-    assert any((lake / "lfta").rglob("*.parquet"))
+def test_a_run_on_spark_without_java_fails_and_says_so(lake: Path) -> None:
     name_spark(lake)
     done = replay_without_java(lake)
     assert done.returncode == 1
@@ -183,21 +135,9 @@ def test_a_published_interval_starts_no_jvm(published: Path, tmp_path: Path) -> 
 
 @pytest.mark.spark
 def test_a_given_session_is_used(spark: SparkSession) -> None:
-    sessions = Sessions("test", "local[*]", Progress(quiet=True).stage, spark)
+    sessions = Sessions("test", SessionSettings("local[*]"), Progress(quiet=True).stage, spark)
     sessions.begin()
     assert sessions.spark is spark
-
-
-@pytest.mark.parametrize(
-    ("intervals", "quick"), [(1, True), (LONG_SESSION_INTERVALS - 1, True), (LONG_SESSION_INTERVALS, False)]
-)
-def test_much_work_is_compiled_well(intervals: int, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(sessions, "build_session", lambda app, settings: asked.append(settings))
-    begun = Sessions("test", "local[1]", Progress(quiet=True).stage)
-    begun.begin(intervals)
-    assert begun.spark is None  # what was made in the place of a session
-    assert [(each.master, each.quick_start) for each in asked] == [("local[1]", quick)]
 
 
 def test_what_names_a_spark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +145,8 @@ def test_what_names_a_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Config.model_validate({"spark": {"master": "local[2]"}})
     assert [named_spark(Config()), named_spark(settings), named_spark(settings, "none")] == [None, "local[2]", None]
     assert named_spark(settings, CLUSTER) == CLUSTER
+    assert named_spark(Config.model_validate({"spark": {"remote": "sc://h:15002"}})) == "sc://h:15002"
+    assert named_spark(settings, "sc://h") == "sc://h"
     monkeypatch.setenv("LOWWATER_SPARK_MASTER", "local[3]")
     assert [named_spark(Config()), named_spark(settings), named_spark(settings, "none")] == ["local[3]"] * 2 + [None]
     monkeypatch.setenv("LOWWATER_SPARK_MASTER", "none")
@@ -215,52 +157,13 @@ def test_what_names_a_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(runner_of("lowwater replay", settings, Progress(quiet=True), CLUSTER), OnSpark)
 
 
-@pytest.mark.parametrize(
-    ("master", "warm", "cores", "bound"),
-    [
-        (CLUSTER, True, 2, SPREAD_PACKETS),
-        (CLUSTER, False, 2, SPREAD_COLD),
-        ("local[*]", True, MOST_THREADS + 1, SPREAD_LOCALLY),
-        ("local[*]", True, MOST_THREADS, None),
-    ],
-)
-def test_packets_are_spread_where_workers_are_faster(
-    monkeypatch: pytest.MonkeyPatch, master: str, warm: bool, cores: int, bound: int | None
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    runner = OnSpark(Asking(master, warm))
-    assert runner.low((bound or 1 << 40) - 1) is each_on_threads
-    if bound is not None:
+def test_all_work_is_of_spark_whatever_its_size() -> None:
+    """No session is started before there is a task."""
+    asked = Asking("test", SessionSettings(CLUSTER), Progress(quiet=True).stage)
+    for tasks in (OnSpark(asked).ingesting(), OnSpark(asked).low()):
+        assert tasks(len, []) == []
         with pytest.raises(Asked):
-            runner.low(bound)
-
-
-@pytest.mark.parametrize(
-    ("master", "warm", "bound"),
-    [(CLUSTER, True, CLUSTER_ROWS), (CLUSTER, False, CLUSTER_COLD), ("local[*]", True, SPREAD_ROWS)],
-)
-def test_rows_are_spread_where_executors_are_faster(
-    monkeypatch: pytest.MonkeyPatch, master: str, warm: bool, bound: int
-) -> None:
-    runner = OnSpark(Asking(master, warm))
-    runner.low(0)  # before an interval
-    assert [runner._spread(rows) for rows in (bound - 1, bound)] == [False, True]
-    if master == CLUSTER:
-        monkeypatch.setenv("LOWWATER_SPARK_SPREAD", "always")
-        assert runner._spread(1)
-
-
-@pytest.mark.parametrize(
-    ("size", "master", "spread"),
-    [(SPREAD_BYTES, "local[*]", False), (60, CLUSTER, False), (SPREAD_BYTES, CLUSTER, True)],
-)
-def test_big_captures_are_spread_over_a_cluster(size: int, master: str, spread: bool) -> None:
-    runner = OnSpark(Asking(master))
-    if not spread:
-        assert runner.ingesting(size) is each_on_threads
-        return
-    with pytest.raises(Asked):
-        runner.ingesting(size)
+            tasks(len, ["a capture of one packet"])
 
 
 @pytest.mark.spark
@@ -269,7 +172,7 @@ def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSe
     inputs = job.inputs(START, START + HOUR, job.captures())
     assert 0 < inputs.packets <= sum(each.packets for rows in inputs.captures.values() for each in rows)
     found: list[LowResult] = []
-    for name, runner in (("process", each_on_threads), ("workers", SparkTasks(spark))):
+    for name, runner in (("process", each_on_threads), ("workers", SparkTasks(lambda: spark))):
         found.append(low_stage(inputs, job.low_settings(), tmp_path / name, runner))
     assert [each.result for each in found[0].outcomes] == [each.result for each in found[1].outcomes]
     assert found[0].files.keys() == found[1].files.keys()
@@ -277,3 +180,25 @@ def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSe
         table = pq.read_table(path)
         assert table.num_rows > 0
         assert table.equals(pq.read_table(found[1].files[key][0]))
+    assert scanned(inputs, SparkTasks(lambda: spark)) == scanned(inputs, each_on_threads)
+
+
+def scanned(inputs: IntervalInputs, tasks: TaskMap) -> list[tuple[Any, ...]]:
+    """What the audit counts of each link of an interval."""
+    with LinkScans(tasks) as scans:
+        scans.begin(inputs.to_scan, inputs.plan.links)
+        found = scans.results(inputs.plan.links)
+    counts = [(each.link, each.sane, each.minutes, each.violations.to_pydict()) for each in found]
+    profiles = [(each.bytes, each.addressed, each.silence, each.talkers) for each in (scan.profile for scan in found)]
+    return [(*count, *profile) for count, profile in zip(counts, profiles, strict=True)]
+
+
+def test_scans_and_their_counts_are_sent(packets: Path) -> None:
+    """To workers and back, the packets of each link once."""
+    job = Job.open(packets, "demo", QUERIES)
+    inputs = job.inputs(START, START + HOUR, job.captures())
+
+    def sent(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterable[Any]:
+        return [pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(each))))) for each in arguments]
+
+    assert scanned(inputs, sent) == scanned(inputs, each_on_threads)

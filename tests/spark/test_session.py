@@ -1,4 +1,4 @@
-"""Sessions: the archive of Java classes is used, and a bad one is no matter; Delta tables on demand."""
+"""Sessions: a server of Spark Connect beside the process, which ends with it; published tables in another Spark."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,79 +19,43 @@ import pytest
 
 from lowwater.errors import LowwaterError
 from lowwater.spark.jars import fetch_jars, jars_folder
-from lowwater.spark.session import class_archive
+from lowwater.spark.session import SessionSettings, build_session
+from lowwater.spark.tasks import SparkTasks
 from tests.docs.book import blocks
 from tests.replay.support import ROOT, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ALONE = """
-import sys
-sys.prefix = sys.argv[1]
-from lowwater.spark import session
-session.launch_jvm()
-process = session._waiting.gateway.proc
-print(process.poll(), process.pid, session._waiting.home)
-"""
 
-AHEAD = """
+DELTA = """
 import sys
+from pyspark.sql import SparkSession
+from lowwater.spark.jars import delta_options
+builder = SparkSession.builder.master("local[1]").config(map=delta_options()).config("spark.ui.enabled", "false")
+print(builder.getOrCreate().read.format("delta").load(sys.argv[1]).count())
+"""
+ENDING = """
+import os, sys
 import psutil
-from lowwater.spark import session
-from lowwater.spark.session import SessionSettings, build_session, launch_jvm
-launch_jvm()
-launch_jvm()  # there is one
-home, process = session._waiting.home, session._waiting.gateway.proc
-settings = {"same": SessionSettings(shuffle_partitions=3), "larger": SessionSettings(driver_memory="1g")}
-spark = build_session(settings=settings[sys.argv[1]])
-print(spark.range(3).count(), spark.conf.get("spark.sql.shuffle.partitions"))
-print(spark.sparkContext._gateway.proc is process, process.poll() is None, home.exists())
-launch_jvm()
-print(session._waiting)
-if sys.argv[1] == "larger":
-    spark.stop()
+from lowwater.spark.session import SessionSettings, build_session
+from lowwater.spark.tasks import SparkTasks
+session = build_session("one", SessionSettings("local[1]"))
+print(SparkTasks(lambda: session)(lambda x: x + 1, range(3)))
+print(*(process.pid for process in psutil.Process().children(recursive=True)), flush=True)
+if sys.argv[1] == "killed":
+    os.kill(os.getpid(), 9)
 """
-
-
-def spoken(code: str, *arguments: Path, **variables: str) -> str:
-    """What a program says, which must be nothing but its own output."""
-    command, environment = [sys.executable, "-c", code, *map(str, arguments)], {**os.environ, **variables}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def archive() -> Path:
-    """The archive of this installation."""
-    found = class_archive()
-    if found is None:
-        pytest.skip("`make setup` could not record the classes of this Java")
-    return found
+JVMS = ("java", "org.apache.spark.deploy.SparkSubmit")
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_jvm_starts_though_its_archive_is_none_and_ends_with_its_process_if_nobody_takes_it(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "share" / "lowwater"
-    folder.mkdir(parents=True)
-    (folder / "classes-20.jsa").write_bytes(b"no archive" * 2)
-    assert class_archive(folder) is not None
-    ended, process, home = spoken(ALONE, tmp_path).split()
-    assert ended == "None" and not psutil.pid_exists(int(process)) and not Path(home).exists()
-
-
-def test_an_archive_that_was_cut_is_taken_for_missing(archive: Path, tmp_path: Path) -> None:
-    cut = Path(shutil.copy(archive, tmp_path))
-    assert class_archive(tmp_path) == cut
-    cut.chmod(0o600)
-    with cut.open("r+b") as file:
-        file.truncate(archive.stat().st_size - 1)
-    assert class_archive(tmp_path) is None
+def test_another_spark_reads_published_tables(published: Path) -> None:
+    command = [sys.executable, "-c", DELTA, str(published / "tables" / "flows")]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    done = subprocess.run(command, cwd=ROOT, env=inherited, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{len(table_rows(published, 'flows'))}\n", done.stderr
 
 
 @pytest.mark.spark
@@ -103,30 +68,56 @@ def test_workers_import_nothing_of_the_folder_in_which_they_are_started(spark: S
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process maps is read from /proc")
-def test_the_archive_is_used(archive: Path, spark: SparkSession) -> None:
-    jvm = psutil.Process(spark.sparkContext._gateway.proc.pid)
-    mapped = {Path(each.path) for each in jvm.memory_maps()}
-    assert archive in mapped, "it is of another Java or other jars: rm .venv/.classes && make setup"
+def test_workers_have_loaded_what_tasks_call(spark: SparkSession) -> None:
+    loaded = SparkTasks(lambda: spark)(lambda name: name in sys.modules, ["lowwater.replay.stages.low_tasks"])
+    assert loaded == [True]
+
+
+@pytest.mark.spark
+def test_a_server_asks_for_its_token(spark: SparkSession) -> None:
+    address, port = spark.client.host, spark.client._builder.endpoint.rpartition(":")[2]  # type: ignore[attr-defined]
+    with pytest.raises(LowwaterError, match=f"the Spark at sc://{address}:{port} gives no answer"):
+        build_session("stranger", SessionSettings(f"sc://{address}:{port}"))
+
+
+def test_an_address_at_which_nobody_listens_is_one_error() -> None:
+    with pytest.raises(LowwaterError, match=r"the Spark at sc://127\.0\.0\.1:1 gives no answer") as told:
+        build_session("nobody", SessionSettings("sc://127.0.0.1:1/;token=secret"))
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.spark
+def test_a_task_whose_worker_dies_runs_again(spark: SparkSession, tmp_path: Path) -> None:
+    def once(number: int) -> int:
+        mark = tmp_path / str(number)
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), 9)
+        return number
+
+    tasks = SparkTasks(lambda: spark, far=True)
+    assert tasks(once, range(2)) == [0, 1]
+    assert max(run.tries for run in tasks.runs) > 1
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_session_takes_the_jvm_that_waits(tmp_path: Path) -> None:
-    assert spoken(AHEAD, Path("same")) == "3 3\nTrue True True\nNone\n"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_jvm_of_other_sizes_ends_before_the_session_starts() -> None:
-    """And the process says nothing at its end, though its session was stopped before."""
-    assert spoken(AHEAD, Path("larger")) == "3 2\nFalse False False\nNone\n"
-
-
-@pytest.mark.spark
-def test_the_ports_of_a_session_ask_for_a_secret(spark: SparkSession) -> None:
-    conf = spark.sparkContext.getConf()
-    assert conf.get("spark.authenticate") == "true" and conf.get("spark.authenticate.secret") is None
+@pytest.mark.parametrize("how", ["ended", "killed"])
+def test_a_process_ends_its_server_without_a_word(how: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", ENDING, how]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0 if how == "ended" else -9, ""), done.stderr
+    rows, processes = done.stdout.splitlines()
+    assert rows == "[1, 2, 3]"
+    for _ in range(300):
+        if not any(psutil.pid_exists(int(each)) for each in processes.split()):
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the server lives on")
+    if how == "ended":
+        assert not list(tmp_path.glob("lowwater-*"))
 
 
 def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,32 +132,18 @@ def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monk
     assert not jar.exists() and len(list(jars_folder().iterdir())) == 3
 
 
-ENDING = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-sys.prefix, table = sys.argv[1:]
-from lowwater.spark.session import SessionSettings, build_session
-
-settings = SessionSettings(delta=True, quick_start=False)
-with ThreadPoolExecutor(2) as pool:
-    session, other = pool.map(lambda name: build_session(name, settings=settings), ["one", "other"])
-print(session.sparkContext is other.sparkContext)
-print(session.read.format("delta").load(table).count())
-print(session.sparkContext.parallelize(range(3)).map(lambda x: x + 1).sum())
-frames = [session.range(number) for number in range(50)]  # objects of the JVM that outlive it
-print([frame.count() for frame in frames[:3]], session.sparkContext._gateway.proc.pid)
-"""
-
-
 PLANTED = """
 import json, os, sys, time, urllib.error, urllib.request
 from contextlib import suppress
 from pathlib import Path
 import psutil
-from lowwater.spark import session as ours
-usual, more = ours._options, json.loads(sys.argv[1])
-ours._options = lambda *given: {**usual(*given), **more}
-session = ours.build_session("canaries")
+from pyspark.sql import SparkSession
+from lowwater.spark import server
+from lowwater.tempfolders import make_folder
+home = make_folder(server.HOME)
+settings = server.options("local[1]", "canaries", home, server.free_port(), "1g", "error", server.LOOPBACK)
+server._start(home, {**settings, **json.loads(sys.argv[1])})
+session = SparkSession.builder.getOrCreate()
 session.range(10).count()
 context = session.sparkContext
 def page(path):
@@ -193,6 +170,8 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
 
     Nor is one in a command line, which every user of the machine reads.
     """
+    temporary = tmp_path / "tmp"  # the recipe writes a file of settings beside it, as the user's own
+    temporary.mkdir()
     (recipe,) = [block for block in blocks(ROOT / "docs" / "cluster.md") if block.words == ("sh", "events")]
     more = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.compress": "false"}
     secrets = {
@@ -203,9 +182,13 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
         "PGPASSWORD": "canary-of-the-database",
         "HTTPS_PROXY": "http://user:canary-of-a-proxy@127.0.0.1:9",
     }
-    temporary = tmp_path / "tmp"  # the recipe writes a file of settings beside it, as the user's own
-    temporary.mkdir()
-    variables = {**os.environ, **secrets, "TMPDIR": str(temporary)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    variables = {
+        **inherited,
+        **secrets,
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": "canary-of-connect",
+        "TMPDIR": str(temporary),
+    }
     script = f"{recipe.text}exec {shlex.join([sys.executable, '-c', PLANTED, json.dumps(more)])}"
     done = subprocess.run(
         ["sh", "-e", "-c", script],
@@ -223,35 +206,3 @@ def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path)
     assert not open_to_others
     logged = [path for path in (tmp_path / "spark-events").rglob("*") if path.is_file()]
     assert logged and not [path for path in logged if b"canary" in path.read_bytes()]
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_process_does_with_a_damaged_archive_reads_published_tables_and_ends_its_jvm_without_a_word(
-    archive: Path, published: Path, tmp_path: Path
-) -> None:
-    """A session for many rows, with Delta; that for few rows is the one of all other tests.
-
-    It is one for two threads: a call that failed early leaves one that still starts it, and the next asks for one. It
-    had Python workers, and the JVM is killed with the connection by which it told what they counted. A session without
-    an archive is in tests/packaging/test_wheel.py.
-    """
-    folder, temporary = tmp_path / "share" / "lowwater", tmp_path / "tmp"
-    folder.mkdir(parents=True)
-    temporary.mkdir()
-    (folder / "jars").symlink_to(jars_folder())
-    bad = Path(shutil.copy(archive, folder))
-    bad.chmod(0o600)
-    with bad.open("r+b") as file:
-        for eighth in range(1, 8):
-            file.seek(archive.stat().st_size * eighth // 8)
-            file.write(b"damage" * 100)
-    assert class_archive(folder) == bad
-    rows = len(table_rows(published, "flows"))
-    said = spoken(ENDING, tmp_path, published / "tables" / "flows", TMPDIR=str(temporary))
-    one, read, total, ended = said.splitlines()
-    counts, _, pid = ended.rpartition(" ")
-    assert (one, read, total, counts) == ("True", str(rows), "6", "[0, 1, 2]") and rows > 0
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid), 0)
-    assert not list(temporary.glob("lowwater-spark-*"))

@@ -9,7 +9,6 @@ import click
 
 from lowwater.cli import options
 from lowwater.extras import require
-from lowwater.replay.warmup import launch_jvm_early
 
 
 @click.command()
@@ -34,7 +33,6 @@ def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
     require("lowwater backfill", "quality")
-    launch_jvm_early(selection["lake"], spark)
     from lowwater.cli.backfills import IntervalSelection, run_backfill
 
     if not run_backfill(IntervalSelection(**selection), jobs, order, spark):

@@ -126,7 +126,7 @@ def _ingest_files(
     tasks = ingest_tasks(config, progress)
     try:
         with progress.stage("ingest", f"of {link}") as tell:
-            results = ingest_files(opened, link, files, config, covers, tasks(files), growing, tell=tell)
+            results = ingest_files(opened, link, files, config, covers, tasks, growing, tell=tell)
         _show(results, opened, config)
     finally:
         tell_unread(opened, config)
@@ -174,7 +174,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         try:
             known = f", {ingested}" if ingested else ""
             with progress.stage("ingest", f"of {name}, {len(files.new):,} new{known}") as tell:
-                results += ingest_files(opened, name, files.new, config, None, tasks(files.new), tell=tell)
+                results += ingest_files(opened, name, files.new, config, None, tasks, tell=tell)
         except LowwaterError as error:
             sound = False
             say(f"error: {error}", err=True)

@@ -10,7 +10,6 @@ from rich.table import Table
 from lowwater.cli import options
 from lowwater.extras import require
 from lowwater.instants import format_instant
-from lowwater.replay.warmup import launch_jvm_early
 from lowwater.terminal import open_console
 
 
@@ -41,8 +40,6 @@ def replay(
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
     require("lowwater replay", "quality")
-    if stage in (None, "high"):
-        launch_jvm_early(lake, spark)
 
     from lowwater.replay.interval import STAGES
     from lowwater.replay.interval import replay as replay_intervals

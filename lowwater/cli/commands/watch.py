@@ -9,7 +9,6 @@ import click
 
 from lowwater.cli import options
 from lowwater.extras import require
-from lowwater.replay.warmup import launch_jvm_early
 
 
 @click.command()
@@ -36,7 +35,6 @@ def watch(lake: PurePath, once: bool, names: tuple[str, ...], jobs: int, queries
       */10 * * * *  lowwater watch --lake /srv/lake --once
     """
     require("lowwater watch", "quality")
-    launch_jvm_early(lake, spark)
     from lowwater.cli.schedule import watch_lake
 
     if not watch_lake(lake, names, queries, jobs, once, spark):

@@ -29,6 +29,7 @@ class StoredStream:
     """The stored stream of one source: an LFTA on a link, or a part of a cut plan.
 
     Attributes:
+        files: the files, in order.
         chunks: row groups with data rows.
         promises: punctuation rows.
         rows: number of data rows.
@@ -38,6 +39,7 @@ class StoredStream:
         latest: tick of the last row or punctuation, ns; below every instant without any.
     """
 
+    files: list[str] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
     promises: list[Promise] = field(default_factory=list)
     rows: int = 0
@@ -55,6 +57,7 @@ class StoredStream:
         """
         feed = cls()
         for file in files:
+            feed.files.append(file)
             try:
                 with pq.ParquetFile(local(lake_path(file))) as stored:
                     index = Index.of(stored)

@@ -404,7 +404,7 @@ def run_intervals(
             _require_a_result(run_results)
             continue
         settings = LowSettings(0, request.period, request.policy, **request.low)
-        tasks = runner.low(inputs.packets)
+        tasks = runner.low()
         with progress.stage("low", detail):
             low = _low_stage(inputs, settings, work / "low", tasks, progress, run_results.failures)
             plan = plan.without(low.failed)

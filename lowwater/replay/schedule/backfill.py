@@ -117,7 +117,7 @@ def backfill(
         job.prepare()
     runner = runner or runner_of("lowwater backfill", jobs[0].config, Progress(quiet=True))
     if any(interval.packets for interval in work if not interval.blocked):
-        runner.begin(len(work))
+        runner.begin()
     listener = watch or BackfillListener()
     try:
         with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:

@@ -6,7 +6,7 @@ Nothing is kept but the lake, so it may be killed and started again at any time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Ingesting:
         tell: is told a line, and whether it is about a problem.
         stopped: whether to stop before the next portion.
         clock: returns the current time, ns.
+        spark: value of `--spark`.
 
     Attributes:
         watch: as given.
@@ -60,6 +61,7 @@ class Ingesting:
         tell: Callable[[str, bool], None],
         stopped: Callable[[], bool] = lambda: False,
         clock: Callable[[], int] = time.time_ns,
+        spark: str | None = None,
     ) -> None:
         self.watch = watch
         self.files = 0
@@ -71,9 +73,10 @@ class Ingesting:
         self._tell = tell
         self._stopped = stopped
         self._clock = clock
+        self._spark = spark
         self._complained = ""
         self._waiting: dict[str, int] = {}
-        self._tasks: Callable[[Iterable[Path]], TaskMap] | None = None
+        self._tasks: TaskMap | None = None
 
     def complain(self, error: LowwaterError) -> None:
         """Tells an error, once for as long as it lasts."""
@@ -101,9 +104,9 @@ class Ingesting:
         files = [path for path, _ in portion]
         refused: dict[Path, LowwaterError] = {}
         try:
-            self._tasks = self._tasks or ingest_tasks(config, Progress())
-            runner, clock = self._tasks(files), self._clock
-            results = ingest(self._lake, link, files, config, None, runner, growing, clock, refusals=refused)
+            self._tasks = self._tasks or ingest_tasks(config, Progress(), self._spark)
+            clock = self._clock
+            results = ingest(self._lake, link, files, config, None, self._tasks, growing, clock, refusals=refused)
         except LakeError as error:  # a full disk, or another process: the next look tries again
             self.hindered = error
             self.complain(error)

@@ -94,7 +94,7 @@ class Looker:
         self._stopped, self._clock, self._alone = stopped, clock, alone
         self._lake = open_lake(root, make=False)
         watch = Watch(self._lake, settle, clock=clock)
-        self._ingesting = Ingesting(self._lake, watch, tell, stopped, clock)
+        self._ingesting = Ingesting(self._lake, watch, tell, stopped, clock, spark)
         self._runner: tuple[object, Runner] | None = None
         self._unread: list[str] = []
 

@@ -1,1 +1,1 @@
-"""Work done once at set-up: compiling kernels, recording the archive of Java classes."""
+"""Work done once at set-up: compiling kernels."""

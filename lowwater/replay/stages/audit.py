@@ -103,7 +103,7 @@ def audit(
 
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
-    scans.begin(inputs.scan, scope.links)  # while this thread looks at the streams
+    scans.begin(inputs.to_scan, scope.links)  # while this thread looks at the streams
     queries = _queries(job, inputs, written, scratch)
     rules = {query.query: _judged(job, inputs, query) for query in queries}
     scanned = scans.results(scope.links)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import THINNED_BY, stored
-from lowwater.catalog.skews import link_skews
+from lowwater.catalog.skews import Skews, link_skews
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, error_of_query
 from lowwater.high.query_runs import run_high
@@ -144,6 +144,10 @@ class LowInputs:
 
     def scan(self, link: str) -> LinkScan:
         """Counts the records of a link in the interval, independently of every engine (A1)."""
+        return scan_link(*self.to_scan(link))
+
+    def to_scan(self, link: str) -> tuple[LinkRead, Skews]:
+        """Returns what `scan_link` takes of a link."""
         read = self.read(link, self.start)
         if read.copies is not None:
             others = [
@@ -152,7 +156,7 @@ class LowInputs:
                 if other != link and self.config.link(other).compared == self.config.link(link).compared
             ]
             read = replace(read, copies=replace(read.copies, others=tuple(others)))
-        return scan_link(read, planned_skews(self.config, self.plan, link))
+        return read, planned_skews(self.config, self.plan, link)
 
 
 @dataclass(frozen=True)

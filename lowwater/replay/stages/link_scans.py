@@ -1,4 +1,4 @@
-"""Counts the records of links in threads beside the high level; the audit takes the counts."""
+"""Counts the records of links beside the high level; the audit takes the counts."""
 
 from __future__ import annotations
 
@@ -6,35 +6,44 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from lowwater.capture.tables.reader import thread_count
-from lowwater.quality.links.packet_scan import LinkScan
+from lowwater.capture.tables.reader import TaskMap
+from lowwater.catalog.skews import Skews
+from lowwater.lake.packets import LinkRead
+from lowwater.quality.links.packet_scan import LinkScan, scan_link
+
+ToScan = tuple[LinkRead, Skews]
 
 
 class LinkScans:
-    """The scans of the links of an interval (A1). As a context manager it ends its threads."""
+    """The scans of the links of an interval (A1). As a context manager it waits for those that run.
 
-    def __init__(self) -> None:
-        self._scans: dict[str, Future[LinkScan]] = {}
-        self._pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="lowwater-scan")
+    Args:
+        tasks: runs them.
+    """
 
-    def begin(self, scan: Callable[[str], LinkScan], links: Sequence[str]) -> None:
+    def __init__(self, tasks: TaskMap) -> None:
+        self._tasks = tasks
+        self._scans: dict[str, tuple[Future[list[LinkScan]], int]] = {}
+        self._pool = ThreadPoolExecutor(thread_name_prefix="lowwater-scan")
+
+    def begin(self, to_scan: Callable[[str], ToScan], links: Sequence[str]) -> None:
         """Begins the scans that were not begun before.
 
         Args:
-            scan: counts the records of a link; depends on no stage.
+            to_scan: describes the scan of a link; depends on no stage.
             links: names of links.
         """
-        for link in links:
-            if link not in self._scans:
-                self._scans[link] = self._pool.submit(scan, link)
+        if new := [link for link in links if link not in self._scans]:
+            scans = self._pool.submit(lambda: [*self._tasks(_scanned, [to_scan(link) for link in new])])
+            self._scans |= {link: (scans, at) for at, link in enumerate(new)}
 
     def results(self, links: Sequence[str]) -> list[LinkScan]:
         """Waits for the scans of links, and returns them in this order.
 
         Raises:
-            LakeError: the packets of a link cannot be read.
+            LowwaterError: the packets of a link cannot be read, or what runs the scans fails.
         """
-        return [self._scans[link].result() for link in links]
+        return [scans.result()[at] for scans, at in map(self._scans.__getitem__, links)]
 
     def __enter__(self) -> LinkScans:
         return self
@@ -43,3 +52,7 @@ class LinkScans:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
+
+
+def _scanned(to_scan: ToScan) -> LinkScan:
+    return scan_link(*to_scan)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowwater.capture.tables.reader import TaskMap, each_on_threads
-from lowwater.config import Config, is_master
+from lowwater.config import Config, names_spark
 from lowwater.errors import ConfigError
 from lowwater.extras import require
 from lowwater.replay.progress import Progress
@@ -23,7 +21,7 @@ NO_SPARK = "none"
 
 
 def named_spark(config: Config, given: str | None = None) -> str | None:
-    """Returns the master URL of the Spark that a command uses; None for none.
+    """Returns master URL or address of the Spark that a command uses; None for none.
 
     Args:
         config: settings of the lake.
@@ -36,11 +34,11 @@ def named_spark(config: Config, given: str | None = None) -> str | None:
         if value == NO_SPARK:
             return None
         if value:
-            if not is_master(value):
-                hint = f"write for example local[*], spark://host:7077, or {NO_SPARK}"
-                raise ConfigError(f"{source} {value}: is no master of Spark", hint)
+            if not names_spark(value):
+                hint = f"write for example local[*], spark://host:7077, sc://host:15002, or {NO_SPARK}"
+                raise ConfigError(f"{source} {value}: is no master of Spark, and no address of a server", hint)
             return value
-    return config.spark.master
+    return config.spark.named
 
 
 def runner_of(app: str, config: Config, progress: Progress, given: str | None = None) -> Runner:
@@ -63,36 +61,24 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
         return InProcess(config.replay.threads)
     require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
     from lowwater.spark.runner import OnSpark
+    from lowwater.spark.session import SessionSettings
     from lowwater.spark.sessions import Sessions
 
-    sizes = {"shuffle_partitions": config.replay.partitions or os.cpu_count() or 1}
-    return OnSpark(Sessions(app, master, progress.stage, None, driver_memory=config.replay.memory, **sizes))
+    return OnSpark(Sessions(app, SessionSettings(master, config.replay.memory), progress.stage))
 
 
-def ingest_tasks(config: Config, progress: Progress) -> Callable[[Iterable[Path]], TaskMap]:
-    """Returns what gives the runner of the tasks of an ingest, by its files; starts nothing.
+def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -> TaskMap:
+    """Returns what runs the tasks of an ingest; starts nothing.
 
     Arguments and errors as of `runner_of`.
     """
-    if named_spark(config) is None:
+    if named_spark(config, given) is None:
         # `InProcess` would load the operators of the high level.
-        tasks = partial(each_on_threads, threads=config.replay.threads)
-        return lambda files: tasks
-    runner = runner_of("lowwater ingest", config, progress)
-    return lambda files: runner.ingesting(sum(path.stat().st_size for path in files if path.is_file()))
+        return partial(each_on_threads, threads=config.replay.threads)
+    return runner_of("lowwater ingest", config, progress, given).ingesting()
 
 
 def task_account(tasks: TaskMap) -> dict[str, Any]:
-    """Returns where tasks ran on a cluster and which executors died, for the ledger; else nothing."""
-    runs, lost = getattr(tasks, "runs", ()), getattr(tasks, "lost", None)
-    account = {"tasks": [asdict(run) for run in runs]} if runs else {}
-    gone = [asdict(each) for each in lost()] if lost is not None else []
-    return {**account, **({"lost": gone} if gone else {})}
-
-
-def lost_lines(account: Mapping[str, Any]) -> list[str]:
-    """Returns a line for each executor that died, for the report of a run."""
-    return [
-        f"  lost executor {each['executor']} on {each['host']} ({each['reason']}): its tasks run again on others"
-        for each in account.get("lost", ())
-    ]
+    """Returns where tasks ran on a cluster, for the ledger; else nothing."""
+    runs = getattr(tasks, "runs", ())
+    return {"tasks": [asdict(run) for run in runs]} if runs else {}

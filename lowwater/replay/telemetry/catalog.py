@@ -93,7 +93,7 @@ METRICS = (
         "lowwater_executors_lost",
         "executors",
         ("query_set", "stage"),
-        "Executors that Spark gave up while the stage ran last; 0 outside of a cluster.",
+        "Executors that Spark gave up while the stage ran last, by earlier versions; 0 of runs of this one.",
     ),
     Metric(
         "lowwater_tasks_again",

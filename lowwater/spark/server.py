@@ -1,0 +1,162 @@
+"""A resident Spark: one application with a server of Spark Connect, for the commands and tasks that name its address.
+
+`python -m lowwater.spark.server --master local[2]` prints the address and stays until it is ended. `session` starts one
+beside a command whose settings name a master. All clients share its Python workers, which have loaded Lowwater before
+the first task (`workers`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+from pathlib import Path
+from threading import Event
+
+import lowwater
+from lowwater.descriptors import require_descriptors
+from lowwater.tempfolders import make_folder, remove_folder
+from lowwater.terminal import say
+
+HOME = "lowwater-spark-"
+"""Prefix of the folder of a server."""
+LOOPBACK = "127.0.0.1"
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""The variable by which Spark knows the token that clients send."""
+READY = "ready"
+"""What a server writes into the descriptor `--ready` once it answers."""
+
+_QUIET = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n
+"""
+
+
+def host() -> str:
+    """The address at which the executors of a cluster reach this process: LOWWATER_SPARK_HOST, otherwise loopback."""
+    return os.environ.get("LOWWATER_SPARK_HOST") or LOOPBACK
+
+
+def options(master: str, app: str, home: Path, port: int, memory: str, level: str, address: str) -> dict[str, str]:
+    """Returns the settings of the application.
+
+    Args:
+        master: master URL of Spark.
+        app: its name, as Spark shows it.
+        home: folder for its files.
+        port: port of the server.
+        memory: heap of its JVM, as Spark writes sizes.
+        level: log level of the JVM.
+        address: address at which the server listens.
+    """
+    log = home / "log4j2.properties"
+    log.write_text(_QUIET.format(level=level))
+    secret = os.environ.get("LOWWATER_SPARK_SECRET")
+    return {
+        "spark.master": re.sub(r"^local(\[(\*|\d+)\])?$", retried, master),
+        "spark.app.name": app,
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": address,
+        "spark.connect.grpc.binding.port": str(port),
+        # With it the Python workers of a client end with its session, and those of the next one load everything again.
+        "spark.sql.artifact.isolation.enabled": "false",
+        "spark.python.daemon.module": "lowwater.spark.workers",
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} "
+        f"-Djava.io.tmpdir={home}",
+        "spark.driver.bindAddress": host(),
+        "spark.driver.host": host(),
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        # The ports of Spark require a secret: a generated one in one process and in pods, else that of the cluster.
+        "spark.authenticate": str(master.startswith(("local", "k8s://")) or bool(secret)).lower(),
+        **({"spark.authenticate.secret": secret} if secret else {}),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(home),
+        # Hadoop's usual local file system writes a checksum beside every file, each by two more processes (chmod).
+        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        # Frames have some rows for each task: nothing is worth Java code that is generated and compiled.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+
+
+def retried(master: re.Match[str]) -> str:
+    """Returns a master of this machine on which a task is tried again, as on a cluster: workers may be killed."""
+    return f"local[{master[2] or 1},4]"
+
+
+def free_port() -> int:
+    """Returns a port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _start(home: Path, settings: dict[str, str]) -> None:
+    from pyspark.sql import SparkSession
+
+    require_descriptors()
+    # Every process can read a command line, so settings are handed over in a file.
+    file = home / "spark.conf"
+    file.touch(0o600)
+    file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()), encoding="utf-8")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        f"--properties-file {shlex.quote(str(file))} --load-spark-defaults pyspark-shell"
+    )
+    # Read by the JVM and by the Python workers it starts; workers import this package by its name.
+    os.environ["SPARK_LOCAL_IP"] = host()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    root = str(Path(lowwater.__file__).resolve().parents[1])
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+    os.environ["PYTHONSAFEPATH"] = "1"  # they import nothing of the folder in which they, or this process, were started
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # of a client that started this process
+        os.environ.pop(name, None)
+    SparkSession.builder.getOrCreate()
+
+
+def main() -> None:
+    """Entry of `python -m lowwater.spark.server`."""
+    parser = argparse.ArgumentParser(prog="python -m lowwater.spark.server", description="A resident Spark of Lowwater")
+    parser.add_argument("--master", default="local[*]", help="master URL of Spark")
+    parser.add_argument("--app", default="lowwater", help="name that Spark shows")
+    parser.add_argument("--address", default=LOOPBACK, help="address at which clients reach it")
+    parser.add_argument("--port", type=int, default=15002)
+    parser.add_argument("--memory", default="2g", help="heap of its JVM, as Spark writes sizes")
+    parser.add_argument("--level", default="error", help="log level of the JVM")
+    parser.add_argument("--attached", action="store_true", help="end with whoever holds the other end of its input")
+    given = parser.parse_args()
+    home = make_folder(HOME)
+    ended = Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    try:
+        _start(home, options(given.master, given.app, home, given.port, given.memory, given.level, given.address))
+        say(f"sc://{given.address}:{given.port}")
+        sys.stdout.flush()
+        if given.attached:
+            sys.stdin.read()
+        else:
+            ended.wait()
+    finally:
+        remove_folder(home)
+
+
+if __name__ == "__main__":
+    main()
