@@ -131,3 +131,8 @@ def test_no_order_of_conjuncts_changes_rows_or_accounts(packets: list[Row], orde
     (streams, result), (others, other) = (run([lfta], records(packets), choice) for lfta in (first, second))
     assert streams == others
     assert result.minutes == other.minutes and result.statistics == other.statistics
+
+
+def test_what_an_lfta_computes_is_its_shape() -> None:
+    assert len({shape(lfta) for lfta in ALL}) == len(ALL)
+    assert shape(replace(ALL[0], slots=1024)) == shape(ALL[0])

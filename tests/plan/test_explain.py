@@ -16,6 +16,7 @@ from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
 from lowwater.plan.explain import FORMS, describe, explain
+from lowwater.plan.explain.mermaid import label
 from lowwater.plan.explain.model import laid_out, schema
 from lowwater.plan.prefilter import choose_prefilters
 from lowwater.plan.properties.state import needed_granularity
@@ -327,3 +328,8 @@ def test_the_clock_of_records_is_named(kind: str, source: str, column: str, cloc
     query = f"DEFINE {{ query_name 'q'; }} SELECT minute, count(*) AS c FROM log.{source} GROUP BY {column} AS minute"
     shown = explain(plan_texts([("q.gsql", f"{block} {query}")], Links(("log",), kinds={"log": kind})))
     assert f"useful punctuation: one per 60 s of {clock}," in " ".join(shown.split()), shown
+
+
+def test_labels_of_mermaid_are_escaped() -> None:
+    made = label('a "b" <c> #d; `e` \\n')
+    assert made == '"a #quot;b#quot; #lt;c#gt; #35;d; #96;e#96; #92;n"'
