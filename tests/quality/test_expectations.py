@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -308,3 +310,9 @@ def test_what_breaks_both_limits_of_a_rule_is_told_once() -> None:
         told("rows", "rule", "critical", "query q, 1 to 2: b"),
     ]
     assert once(by_hand) == by_hand, "rules by hand are facts of their own"
+
+
+@pytest.mark.parametrize("module", [offline, text])
+def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert (result.failed, result.attempted > 0) == (0, True)

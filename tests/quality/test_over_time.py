@@ -12,7 +12,7 @@ import pytest
 from lowwater.instants import HOUR
 from lowwater.lake.layout import QUALITY, Lake, open_lake
 from lowwater.lake.ledgers.runs import AUDIT, ReplayRow, record_quality, record_replays
-from lowwater.quality.over_time import flapping, last_change
+from lowwater.quality.over_time import flapping, last_change, trust
 
 RULES = ("steady", "unsteady", "since the change")
 
@@ -50,3 +50,11 @@ def test_what_flaps_and_what_a_change_made_worse(tmp_path: Path) -> None:
     assert (change.at, change.what, change.better) == (6 * HOUR, "release 1 -> 2 and queries", ())
     assert change.worse == ("since the change", "unsteady"), "2 of 5 before, 2 of 3 after"
     assert last_change(lake, "another") is None
+
+
+def test_a_word_says_what_an_interval_is_worth() -> None:
+    passed = IntervalAudit("q", 0, HOUR, "passed", (), {})
+    assert trust("done", "", passed) == ("trusted", "")
+    assert trust("done", "", replace(passed, verdict="warned")) == ("doubtful", "done")
+    for state, word in (("incomplete", "partial"), ("stale", "doubtful"), ("failed", "refused"), ("missing", "absent")):
+        assert trust(state, "why", None) == (word, "why")

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Board, render, write_site
 from lowwater_review.app import HEADERS, create, inside
-from lowwater_review.drawing import history
+from lowwater_review.drawing import history, waterfall
 from lowwater_review.pages import HERE, PAGES, addresses
 from lowwater_review.results.curve_drawing import draw_curves
 
@@ -422,3 +422,15 @@ def test_the_overview_lists_the_files_that_nobody_reads(tmp_path: Path) -> None:
     assert "Files that are not read" in page and "&lt;b&gt;spill" in page and "<b>spill" not in page
     known = board.now().part(START, START + 2 * HOUR)
     assert [each.state for each in known.intervals if each.query_set == "q"][1] == "incomplete"
+
+
+def test_a_waterfall_begins_where_its_input_ends() -> None:
+    drawn = waterfall([("a", "link", 0, SECOND, SECOND, [SECOND]), ("q", "query", SECOND, 4 * SECOND, 4 * SECOND, [])])
+    assert drawn is not None
+    first, second = drawn.steps
+    assert second.x == pytest.approx(first.x + first.width, abs=0.2)
+    assert second.most == pytest.approx(second.x + second.width, abs=0.2)
+    assert [mark.text for mark in drawn.across] == ["100ms", "1s", "10s"]
+    assert waterfall([]) is None and history([], "s") is None
+    few = history([(f"1 Jan {hour:02}:00", 1.0, "done") for hour in range(3)], "s")
+    assert few is not None and [mark.text for mark in few.across] == ["1 Jan 00:00 to 1 Jan 02:00"]

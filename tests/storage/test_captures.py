@@ -15,7 +15,7 @@ import pytest
 
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.capture.reader import read
-from lowwater.errors import CaptureError
+from lowwater.errors import CaptureError, ConfigError
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.layout import open_lake
 from lowwater.storage import objects, paths
@@ -235,3 +235,11 @@ def test_captures_that_moved_within_a_store_are_known(root: ObjectPath, tmp_path
     assert [row.packets for row in rows(lake)] == [3, 2]
     (missing,) = arrivals(lake, settings(root / "typo"))["a"].missing
     assert missing.why == "has no object"
+
+
+def test_a_common_folder_of_several_buckets_is_refused() -> None:
+    from lowwater.cli.proposals import _common
+
+    assert str(_common([capture_path("s3://a/b/c"), capture_path("s3://a/b/d")])) == "s3://a/b"
+    with pytest.raises(ConfigError, match="several buckets"):
+        _common([capture_path("s3://a/b"), Path("/b")])
