@@ -46,8 +46,8 @@ TOOLS = {
     "Lowwater": (
         "",
         "decodes captures, joins links by time, excludes late packets by one rule, audits and publishes hour by hour",
-        "live traffic; application protocols except DNS, HTTP/1 and the beginnings of TLS, QUIC and SSH; rows before "
-        "their interval is over",
+        "live traffic; application protocols except DNS, HTTP/1 and the beginnings of TLS, QUIC and SSH; results "
+        "within an hour: rows are published when their hour is over",
     ),
     "nfdump": (
         "nfdump",

@@ -1,7 +1,6 @@
 """Compilation by numba of functions whose machine code is kept on disk, where other processes load it.
 
-Below every stage. numba's own cache registers every function that numba can compile before it loads machine code that
-exists: a third of a processor second in each process, which no loaded function needs.
+Below every stage. Nothing is loaded that another user could have written.
 """
 
 from __future__ import annotations
@@ -13,19 +12,10 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache
-from numba.core.runtime.nrt import rtsys
 
 from lowwater.caches import written_by_others
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
-
-
-class _Cache(FunctionCache):
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # Loaded code counts references by functions of numba's runtime. The compiler registers the rest by itself.
-        rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 def has_machine_code(function: Callable[..., object], name: str) -> bool:
@@ -35,7 +25,7 @@ def has_machine_code(function: Callable[..., object], name: str) -> bool:
         function: a Python function.
         name: its qualified name when it was compiled.
     """
-    folder = Path(_Cache(function).cache_path)  # type: ignore[no-untyped-call]
+    folder = Path(FunctionCache(function).cache_path)  # type: ignore[no-untyped-call]
     version = "{}{}".format(*sys.version_info[:2])
     return any(folder.glob(f"*{name.rpartition('.')[2]}-*.py{version}.nbi"))
 
@@ -65,9 +55,8 @@ def cached_njit(arguments: tuple[Any, ...] | None = None, **options: Any) -> Cal
 
     def decorate(function: _Function) -> _Function:
         dispatcher = njit(**options)(function)
-        cache = _Cache(function)  # type: ignore[no-untyped-call]
-        if is_trusted(Path(cache.cache_path)):
-            dispatcher._cache = cache
+        if is_trusted(Path(FunctionCache(function).cache_path)):  # type: ignore[no-untyped-call]
+            dispatcher.enable_caching()
         if arguments is not None:
             dispatcher.compile(arguments)
             dispatcher.disable_compile()

@@ -15,10 +15,10 @@ from pathlib import Path, PurePath
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import LowwaterError
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
 from lowwater.lake.ledgers.interval_states import (

@@ -121,6 +121,7 @@ def test_jars_of_a_folder_of_others_are_not_run(mode: int, tmp_path: Path, monke
 
 def test_machine_code_of_a_folder_of_others_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from numba.core import config
+    from numba.core.caching import FunctionCache
 
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
 
@@ -128,7 +129,7 @@ def test_machine_code_of_a_folder_of_others_is_not_loaded(tmp_path: Path, monkey
         return value + 1
 
     def is_cached() -> bool:
-        return type(cached_njit()(function)._cache).__name__ == "_Cache"  # type: ignore[attr-defined]
+        return type(cached_njit()(function)._cache) is FunctionCache  # type: ignore[attr-defined]
 
     assert is_cached()
     for folder in tmp_path.iterdir():

@@ -24,7 +24,7 @@ five times:
 
 Each cell has the number of rows. **=** means that the rows are equal to those of the first column, one by one;
 **≠** means that they are not.
-[comparison.json](comparison.json) has the digests, the seconds and the commands.
+[comparison.json](comparison.json) has the hashes, the seconds and the commands.
 
 * Captures: `{captures}`, {megabytes} MB; no packet is out of order, and none comes twice.
 * {date}, {machine}. Versions: {versions}.

@@ -119,7 +119,7 @@ class InterfaceFacts:
 
     def add_times(self, stamps: NDArray[np.int64], arrivals: NDArray[np.int64]) -> None:
         """Adds timestamps and arrivals (ns) of at least one record to the facts."""
-        self.lateness.add(arrivals - stamps)
+        self.lateness.add(arrivals, stamps)
         self.gaps.add(arrivals)
         if self.largest_part is not None:
             self.largest_part = max(self.largest_part, int((stamps % SECOND).max()))

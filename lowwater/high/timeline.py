@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lowwater.catalog.time import ticks_up_to
 from lowwater.plan.temporal import END_OF_TIME
 
 Instants = npt.NDArray[np.int64]
@@ -32,15 +33,11 @@ class Promise:
     @property
     def latest(self) -> int:
         """The promise at the last tick, ns."""
-        return self.last if self.period == 0 else self.last + (self.until - self.first) // self.period * self.period
+        return self.last + self.until - self.first
 
     def at(self, instants: Instants) -> Instants:
         """The promises at instants (ns) that are not before `first`."""
-        if self.period == 0:
-            return np.full(len(instants), self.last)
-        passed = np.minimum(instants, self.until) - self.first
-        promised: Instants = self.last + passed // self.period * self.period
-        return promised
+        return self.last + ticks_up_to(instants, self.first, self.until, self.period) - self.first
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.records.copies import Hashed, copies
 from lowwater.catalog.packets import PACKET_HASH, READABLE
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews, is_late
 from lowwater.config import section_of
 from lowwater.errors import LakeError
 from lowwater.storage import paths
@@ -197,8 +197,8 @@ def read_hashes(
     parts, numbers, at = [], [], 0
     for batch in _batches(link, file):
         stamps, arrivals, high, low = (batch.column(name).to_numpy() for name in (*_TIMES, *PACKET_HASH))
-        lateness = np.maximum(arrivals, file.clock) - stamps
-        chosen = (lateness <= link.skews.of(batch)) & (stamps >= link.since) & (stamps < link.until)
+        late = is_late(np.maximum(arrivals, file.clock), stamps, link.skews.of(batch))
+        chosen = ~late & (stamps >= link.since) & (stamps < link.until)
         if classes > 1:
             chosen &= low.view(np.uint64) % np.uint64(classes) == number
         parts.append(Hashed(high, low, stamps).take(chosen))

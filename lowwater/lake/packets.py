@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.packets import HEAD, RECORD, stored_field
 from lowwater.catalog.records import arrival_unit
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
 from lowwater.lake.copies import CopyFinder, CopyRule, HashedFile, HashedLink

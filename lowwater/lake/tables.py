@@ -650,7 +650,7 @@ def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.S
         files: path of each file in the log, and an expression that says the values of its partition.
         schema: columns of the dataset, with those of the partition.
     """
-    from lowwater.lake.datasets import pads
+    import pyarrow.dataset as pads
 
     parts = [(unquote(name), partition) for name, partition in files]  # the log writes paths as URLs
     folder = fs.SubTreeFileSystem(str(paths.local_table(path, [name for name, _ in parts])), fs.LocalFileSystem())

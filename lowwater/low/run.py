@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, stored
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations
 from lowwater.low.code.compiler import compiled_before, load, uses_numba, worth_compiling

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews
 from lowwater.errors import ConfigError
 from lowwater.low.runtime.flush import IMMEDIATE, Flush
 

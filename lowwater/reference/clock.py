@@ -222,7 +222,7 @@ class Clock:
     def _violates(self, feed: SourcePort, link: Link, record: Record, values: Values) -> bool:
         """Whether a record is late in an attribute that counts, or has no value of it (SEMANTICS T2, T8).
 
-        Updates the highest values.
+        Updates the highest values. The oracle states the rule itself, and does not ask `catalog.time`.
         """
         skew = link.disorder.skew
         if link.group is not None:

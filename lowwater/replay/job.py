@@ -15,7 +15,7 @@ from typing import Any
 
 from lowwater import __version__
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.catalog.skews import link_skews
+from lowwater.catalog.time import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError

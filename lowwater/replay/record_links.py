@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lowwater.capture.tables.reader import TableOptions
 from lowwater.catalog.records import RecordLayout
-from lowwater.catalog.skews import Skews, link_skews
+from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError
 from lowwater.lake.ingestion.record_options import text_options

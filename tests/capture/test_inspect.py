@@ -111,6 +111,26 @@ def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
         facts(tmp_path / "a.pcap", b"no capture at all, but long enough")
 
 
+@given(
+    st.lists(st.integers(0, 1 << 62) | st.integers(0, 2000), min_size=1, max_size=300),
+    st.integers(1, 40),
+    st.integers(0, 1 << 61) | st.integers(0, 2000),
+)
+def test_lateness_keeps_its_error(values: list[int], piece: int, skew: int) -> None:
+    found = lateness.Lateness(skew)
+    for begin in range(0, len(values), piece):
+        part = np.array(values[begin : begin + piece], np.int64)
+        found.add(part, np.zeros_like(part))
+    ordered = sorted(values)
+    assert (found.records, found.largest) == (len(values), ordered[-1])
+    assert found.late == sum(value > 0 for value in values)
+    assert found.refused == sum(value > skew for value in values)
+    for share in (0.01, 0.5, 0.9, 0.99, 0.999, 1.0):
+        exact = ordered[max(int(np.ceil(share * len(values))), 1) - 1]
+        got = found.quantile(share)
+        assert got is not None and abs(got - exact) <= lateness.QUANTILE_ERROR * exact * (1 + 1e-6) + 0.5
+
+
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=200), st.integers(1, 30), st.integers(1, 8))
 def test_gaps_are_the_longest(steps: list[int], piece: int, most: int) -> None:
     arrivals = np.cumsum(steps)

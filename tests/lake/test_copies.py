@@ -14,7 +14,7 @@ import pytest
 
 import lowwater.lake.copies as module
 import lowwater.lake.ingestion.batch as batches
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
 from lowwater.errors import LakeError
 from lowwater.lake.copies import CopyRule

@@ -9,12 +9,12 @@ from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.transaction import RemoveAction
 
 from lowwater.lake import joins
-from lowwater.lake.datasets import pads
 from lowwater.lake.joins import MOST_FRAGMENTS, compact, join_files, tidy_ledgers
 from lowwater.lake.tables import append_rows, commit, create, live_files, read_rows
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from lowwater_expectations import SUITES, Finding, Severity, Validation, law, once, validate, verdict
+from lowwater_expectations import SUITES, Finding, Severity, Validation, law, once, text, validate, verdict
 from lowwater_expectations.entries import Entry, parse_suite, read_suite
+from lowwater_expectations.pages import offline
 from lowwater_expectations.worker import _built, answers
 
 from lowwater.errors import LawError

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.skews import Skews
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.time import Skews
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import QUALITY, Lake, open_lake
 from lowwater.lake.ledgers.runs import AUDIT, ReplayRow, record_quality, record_replays
 from lowwater.quality.over_time import flapping, last_change, trust
+from lowwater.quality.verdicts import IntervalAudit
 
 RULES = ("steady", "unsteady", "since the change")
 

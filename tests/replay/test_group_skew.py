@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.catalog.packets import READABLE
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews
 from lowwater.config import load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND

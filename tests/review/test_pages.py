@@ -19,7 +19,7 @@ from lowwater_review.results.curve_drawing import draw_curves
 
 from lowwater.config import Config
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.seen import UNCLAIMED, SeenFile, changing, put_seen

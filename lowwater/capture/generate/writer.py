@@ -21,6 +21,7 @@ from lowwater.capture.formats.capture_file import ETHERNET
 from lowwater.capture.generate import flows, templates
 from lowwater.capture.generate.flows import DNS, LONGEST, MINUTE, PACKET, TCP
 from lowwater.capture.generate.frames import LARGEST, render
+from lowwater.catalog.time import arrival_times, is_late
 from lowwater.errors import ConfigError
 
 HOUR = 60 * MINUTE
@@ -149,9 +150,9 @@ class Output:
         """Appends packets."""
         if not len(packets):
             return
-        clock = np.maximum(np.maximum.accumulate(packets["stamp"]), self._clock)
+        clock = arrival_times(packets["stamp"], self._clock)
         self._clock = int(clock[-1])
-        late = clock - packets["stamp"] > self._skew
+        late = is_late(clock, packets["stamp"], self._skew)
         self.violations += int(late.sum())
         self.packets += len(packets)
         for begin in range(0, len(packets), _PIECE):

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lowwater.catalog.time import is_late, promise_at
+
 _ROWS = 1 << 18
 """Records that wait before they are compared."""
 
@@ -130,14 +132,14 @@ class CopyCounter:
 
     def add(self, records: Hashed, arrivals: NDArray[np.int64]) -> Hashed:
         """Adds records with their arrivals, ns; returns those that are not late."""
-        admitted = arrivals - records.stamps <= self._skew
-        part = records if admitted.all() else records.take(admitted)
+        late = is_late(arrivals, records.stamps, self._skew)
+        part = records.take(~late) if late.any() else records
         self.compared += len(part)
         self._waiting.append(part)
         self._rows += len(part)
         self._clock = int(arrivals[-1]) if len(arrivals) else self._clock
         if self._rows >= max(_ROWS, self._kept):
-            self._decide(self._clock - self._skew)  # no later record that is admitted is before this instant
+            self._decide(promise_at(self._clock, self._skew))
             self._rows = 0
         return part
 

@@ -11,6 +11,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from lowwater.catalog.time import is_late
+
 QUANTILE_ERROR = 0.01
 """Largest relative error of a quantile of `Lateness`, beside half a nanosecond. Maximum and counts are exact."""
 
@@ -39,14 +41,15 @@ class Lateness:
         self._skew = skew
         self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
 
-    def add(self, lateness: NDArray[np.int64]) -> None:
-        """Counts records by their lateness (ns, at least 0); at least one record."""
+    def add(self, arrivals: NDArray[np.int64], timestamps: NDArray[np.int64]) -> None:
+        """Counts records by their lateness; at least one record, ns."""
+        lateness = arrivals - timestamps
         self.records += len(lateness)
         largest = int(lateness.max())
         if not largest:
             return
         self.largest = max(self.largest, largest)
-        self.refused += int(np.count_nonzero(lateness > self._skew))
+        self.refused += int(np.count_nonzero(is_late(arrivals, timestamps, self._skew)))
         late = lateness[lateness > 0]
         self.late += len(late)
         buckets = np.ceil(np.log(late) / np.log(_GROWTH)).astype(np.int64)

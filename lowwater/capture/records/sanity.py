@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Interface, InterfaceSummary
+from lowwater.catalog.time import arrival_times
 from lowwater.machine_code import cached_njit
 
 SIDE = 16
@@ -401,6 +402,6 @@ def longest_lull(stamps: NDArray[np.int64], clock: int, before: int) -> int:
     first = max(0, int(stamps[0]) - clock) if clock >= 0 else 0
     longest = max(before, first)
     if len(stamps) > 1 and int(np.max(stamps[1:] - stamps[:-1])) > longest:  # a step up after one back is no lull
-        arrivals = np.maximum.accumulate(np.maximum(stamps, clock))
+        arrivals = arrival_times(stamps, clock)
         longest = max(longest, int(np.max(arrivals[1:] - arrivals[:-1])))
     return longest

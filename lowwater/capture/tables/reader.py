@@ -34,6 +34,7 @@ from lowwater.capture.tables.jsonlines import JsonParser
 from lowwater.capture.tables.logs import NfdumpParser, ZeekParser
 from lowwater.catalog.logs import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
+from lowwater.catalog.time import arrival_times
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
 
@@ -411,9 +412,7 @@ class RecordReader:
             code = np.full(len(jumped), self._code(TIME_JUMP))
             self._add(part.positions[jumped], offset, length, line, code)
             columns = columns.take(pa.array(sane))
-        arrivals = np.maximum.accumulate(stamps)
-        if len(stamps) and arrivals[0] < clock:
-            np.maximum(arrivals, clock, out=arrivals)
+        arrivals = arrival_times(stamps, clock)
         self._settle_bad(positions, arrivals, clock, before)
         if len(stamps):
             self._tally.add(stamps)

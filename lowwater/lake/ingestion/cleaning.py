@@ -12,9 +12,9 @@ from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 
 from lowwater.errors import LakeError
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.tables import commit, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.storage import paths

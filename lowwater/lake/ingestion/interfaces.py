@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Interface, InterfaceSummary
 from lowwater.capture.records.sanity import MOST_MEDIANS, Median, longest_lull
+from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.survey import DAMAGE
@@ -94,9 +95,9 @@ def _in_order(batches: list[pa.RecordBatch], clock: int) -> pa.RecordBatch:
         return batches[0]
     table = pa.Table.from_batches(batches)
     table = table.take(pc.sort_indices(table, [("position", "ascending")]))
-    arrivals = np.maximum.accumulate(np.maximum(table.column("timestamp").to_numpy(), clock))
+    arrived = pa.array(arrival_times(table.column("timestamp").to_numpy(), clock))
     at = table.schema.get_field_index("arrival")
-    return table.set_column(at, table.schema.field(at), pa.array(arrivals)).combine_chunks().to_batches()[0]
+    return table.set_column(at, table.schema.field(at), arrived).combine_chunks().to_batches()[0]
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
+from lowwater.catalog.time import joined_coverage
 from lowwater.config import Link
 from lowwater.documents import stored_object, stored_pair
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.commits import MEND
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.opened import ValuesByState, cached_value
 from lowwater.lake.tables import (
@@ -298,21 +299,10 @@ class Captures(Sequence[Capture]):
     def joined(self, tolerance: int) -> list[tuple[int, int]]:
         """Covered ranges, joined over pauses of at most `tolerance`, ns, but not after a cut or growing capture."""
         if tolerance not in self._joined:
-            stretches: list[tuple[int, int]] = []
-            ended_well = False  # whether the capture at the end of the last range ended cleanly
             begins, ends, whole = self._covered
             order = np.lexsort((ends, begins))
             well = (whole[order] > 0).tolist()
-            for begin, end, ends_well in zip(begins[order].tolist(), ends[order].tolist(), well, strict=True):
-                if end <= begin:
-                    continue
-                if not stretches or begin > stretches[-1][1] + (tolerance if ended_well else 0):
-                    stretches.append((begin, end))
-                    ended_well = ends_well
-                elif end > stretches[-1][1]:
-                    stretches[-1] = stretches[-1][0], end
-                    ended_well = ends_well
-            self._joined[tolerance] = stretches
+            self._joined[tolerance] = joined_coverage(begins[order].tolist(), ends[order].tolist(), well, tolerance)
         return self._joined[tolerance]
 
     @cached_property

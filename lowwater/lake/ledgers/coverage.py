@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
+from lowwater.catalog.time import clock_of, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
 from lowwater.instants import SECOND, format_duration, format_instant
@@ -53,22 +54,13 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     """
     at = max(start, settings.since or 0)
     end = min(end, END_OF_TIME if settings.until is None else settings.until)
-    missing = []
     ordered = Captures.of(captures)
     spans = ordered.joined(settings.gap_tolerance)
     if spans and settings.since is not None and 0 < spans[0][0] - settings.since <= settings.gap_tolerance:
         at = max(at, spans[0][0])
     if spans and settings.until is not None and 0 < settings.until - spans[-1][1] <= settings.gap_tolerance:
         end = min(end, spans[-1][1]) if ordered.ends_well else end
-    for begins, ends in spans[bisect_right(spans, at, key=itemgetter(1)) :]:
-        if begins >= end:
-            break
-        if at < begins:
-            missing.append(Gap(link, at, begins))
-        at = ends
-    if at < end:
-        missing.append(Gap(link, at, end))
-    return missing
+    return [Gap(link, *gap) for gap in uncovered(spans, at, end)]
 
 
 def covered_share(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> float:
@@ -199,7 +191,9 @@ def unsettled(
     return [
         gap
         for link in sorted(read_from)
-        for gap in gaps(link, captures.get(link, ()), config.link(link), end, end + config.link(link).longest_skew)
+        for gap in gaps(
+            link, captures.get(link, ()), config.link(link), end, clock_of(end, config.link(link).longest_skew)
+        )
     ]
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import LATENESS, METRICS, Lake
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from lowwater.catalog.time import is_late, promise_at
 from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
@@ -237,7 +238,7 @@ def _of_file(
         table = pq.read_table(local(path), columns=["timestamp", "arrival"], partitioning=None)
     stamps, clocks = (table.column(name).to_numpy() for name in ("timestamp", "arrival"))
     clocks = np.maximum(clocks, clock)
-    stamps = stamps[(clocks >= start) & (clocks < end) & (clocks - stamps <= skew)]
+    stamps = stamps[(clocks >= start) & (clocks < end) & ~is_late(clocks, stamps, skew)]
     early, late = stamps < life[0], stamps >= life[1]
     strays = ((stamps < declared[0]) | (stamps >= declared[1])) & ~early & ~late
     return OutsideCount(*(int(marks.sum()) for marks in (early, late, strays)))
@@ -304,7 +305,7 @@ def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) 
     for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
         for row in _rows(files, link, attempt):
             first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
-            yield min(max(row["min.timestamp"], first - skew), first), last
+            yield min(max(row["min.timestamp"], promise_at(first, skew)), first), last
 
 
 def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:

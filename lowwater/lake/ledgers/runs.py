@@ -14,8 +14,8 @@ from operator import and_
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import HEARTBEATS, LATER_OUTCOMES, QUALITY, QUARANTINE, REPLAYS, VIOLATIONS, Lake
 from lowwater.lake.tables import (
     append_rows,

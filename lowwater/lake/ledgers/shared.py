@@ -12,8 +12,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import CAPTURES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
 from lowwater.lake.tables import read_rows

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant, parse_instant
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.opened import at_version, cached_value, existing, newest
 from lowwater.lake.results.published_log import commit_digest

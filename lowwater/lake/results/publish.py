@@ -15,13 +15,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import LakeError, LawError
 from lowwater.high.sink.hours import HourFiles
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.datasets import pads
 from lowwater.lake.described import describe, plain_type
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published

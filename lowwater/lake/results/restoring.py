@@ -10,9 +10,10 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.dataset as pads
+
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
-from lowwater.lake.datasets import pads
 from lowwater.lake.described import describe
 from lowwater.lake.layout import Lake
 from lowwater.lake.results.exploring import result_table

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
 from lowwater.catalog.streams import LAST
 from lowwater.errors import BehindError, LakeError
 from lowwater.instants import HOUR, parse_instant
-from lowwater.lake.datasets import pads
 from lowwater.lake.described import plain_type
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.opened import at_version

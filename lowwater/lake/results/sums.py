@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
-from lowwater.lake.datasets import pads
 from lowwater.lake.joins import compact
 from lowwater.lake.opened import existing
 from lowwater.lake.results.visible import of_query, plain_type

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as pads
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.interval_states import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays

@@ -321,7 +321,7 @@ BLOCK = 128
 
 _EVICTION_TABLE = "table"
 """The group table in the functions of `low.code.aggregation`: the name of their parameter."""
-_TICK = "(a // period + 1) * period"
+_TICK = "tick_after(a, period)"
 
 
 def taken_name(number: int, at: int) -> str:

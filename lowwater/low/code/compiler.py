@@ -23,6 +23,7 @@ from typing import Any
 
 from lowwater.caches import cache_folder
 from lowwater.catalog.expr import SUMMABLE
+from lowwater.catalog.time import is_late, tick_after
 from lowwater.errors import ConfigError
 from lowwater.low.code.kernel import GeneratedFunction
 from lowwater.low.runtime import arithmetic as arith
@@ -96,7 +97,7 @@ def uses_numba(compiled: bool) -> bool:
 
 
 def source(functions: Sequence[GeneratedFunction], compiled: bool) -> str:
-    """Returns the source of the module: the arithmetic of V2, then the functions.
+    """Returns the source of the module: the arithmetic of V2, the rules of time, then the functions.
 
     Args:
         functions: the functions, in order of definition.
@@ -107,6 +108,7 @@ def source(functions: Sequence[GeneratedFunction], compiled: bool) -> str:
     head += "from numba import njit\nfrom lowwater.machine_code import cached_njit\n" if compiled else ""
     head += f"MIN = {arith.MIN}\nMAX = {arith.MAX}\nSUMMABLE = {SUMMABLE}\n"
     parts = [f"{helper}{text}" for text in _arithmetic()]
+    parts += [f"{part}{inspect.getsource(rule)}" for rule in (is_late, tick_after)]
     parts += [f"{part}{_FILLED.format(_ALL_SLOTS if compiled else _FILLED_SLOTS)}"]
     parts += [f"{entry if function.entry else part}{function.text}\n" for function in functions]
     return head + "".join(f"\n\n{part}" for part in parts)

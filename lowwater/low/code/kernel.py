@@ -136,7 +136,7 @@ _DUE = f"""if a >= due:
     break"""
 
 _TICKING = """if a >= tick:
-    tick = (a // period + 1) * period"""
+    tick = tick_after(a, period)"""
 
 _TAIL = f"""    link[{TOUCHED}] ^= touched
     link[{CLOCK}], link[{SEEN}], link[{TICK}], link[{LATE}], link[{REASON}] = clock, seen, tick, lates, reason"""
@@ -263,7 +263,7 @@ def _record_lines(skew: str, late: list[str]) -> list[str]:
         skew: the code of the record's skew, ns.
         late: the statements for a late record, besides its entry among the late ones.
     """
-    lines = [*_ORDER.split("\n"), f"if a - t > {skew}:", *indented([*late, *_LATE.split("\n")])]
+    lines = [*_ORDER.split("\n"), f"if is_late(a, t, {skew}):", *indented([*late, *_LATE.split("\n")])]
     lines += ["if t < lowest or t >= stop:", "    continue"]
     return [*lines, *_DUE.split("\n"), *_COUNT.split("\n")]
 
@@ -358,7 +358,8 @@ def _comment(text: str) -> str:
 
 def _listing(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> str:
     program = generate(lftas, link, settings)
-    notes = ["a: arrival of record i, t: its timestamp, ns; arithmetic: lowwater/low/runtime/arithmetic.py"]
+    notes = ["a: arrival of record i, t: its timestamp, ns; is_late, tick_after: lowwater/catalog/time.py"]
+    notes.append("arithmetic: lowwater/low/runtime/arithmetic.py")
     notes += [
         f"c{at}[i]: {name}; m{at}: a bit a record, 1 where it is not NULL" for at, name in enumerate(program.columns)
     ]

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.time import clock_of, promise_at, tick_after, tick_from
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.settings import LowSettings, Policy
 from lowwater.plan.fields import clocks
@@ -85,7 +86,7 @@ class Heartbeats:
         self, lfta: Lfta, settings: LowSettings, read_from: int, end: int, grain: int = 1, entered: int = -1
     ) -> None:
         self._lfta = lfta
-        self._skew = (0 if lfta.arrival else settings.skew) + settings.delay
+        self._skew, self._delay = 0 if lfta.arrival else settings.skew, settings.delay
         self._period = settings.period
         self._policy = settings.policy
         self._end = end
@@ -97,7 +98,7 @@ class Heartbeats:
 
     def after(self, instant: int) -> int:
         """Returns the first tick after an instant, the `_tick` of rows that it emits."""
-        return (instant // self._period + 1) * self._period
+        return tick_after(instant, self._period)
 
     def advance(self, clock: int, seen: int, operator: FlushTarget) -> None:
         """Makes the promises of the due ticks.
@@ -108,7 +109,7 @@ class Heartbeats:
             operator: the operator of the LFTA.
         """
         if self._policy is Policy.PERIODIC:
-            self._lull(min(clock, self._end + self._skew - 1), operator)
+            self._lull(min(clock, self._clock_of(self._end) - 1), operator)
         elif self._policy is Policy.DATA_DRIVEN:
             self._follow(clock, seen, operator)
         self.due = self._due(clock)
@@ -138,26 +139,32 @@ class Heartbeats:
             punctuation.before = 0
         return ready
 
+    def _promise_at(self, clock: int) -> int:
+        return promise_at(clock, self._skew, self._delay)
+
+    def _clock_of(self, promise: int) -> int:
+        return clock_of(promise, self._skew, self._delay)
+
     def _due(self, clock: int) -> int:
         """Returns when the next promise is due, once everything up to a clock is done."""
         if self._change >= self._end or self._policy is Policy.NONE:
             return NEVER
         if self._policy is Policy.PERIODIC:
             tick = self._tick_of(self._change)
-            return tick if tick - self._skew < self._end else NEVER
-        if clock - self._skew >= self._end:
+            return tick if self._promise_at(tick) < self._end else NEVER
+        if self._promise_at(clock) >= self._end:
             return NEVER
         # A record that allows a higher promise is followed by it at the next tick.
-        return self.after(clock) if clock - self._skew >= self._change else self._change + self._skew
+        return self.after(clock) if self._promise_at(clock) >= self._change else self._clock_of(self._change)
 
     def _follow(self, clock: int, seen: int, operator: FlushTarget) -> None:
         """Makes the promise that the last record allows, at the tick after it, unless that is after the clock."""
-        if self._change <= seen - self._skew < self._end and self.after(seen) <= clock:
-            self._make(self.after(seen), seen - self._skew, operator)
+        if self._change <= self._promise_at(seen) < self._end and self.after(seen) <= clock:
+            self._make(self.after(seen), self._promise_at(seen), operator)
 
     def _tick_of(self, promise: int) -> int:
         """Returns the first tick, after the last one done, with at least this promise."""
-        return max(-(-(promise + self._skew) // self._period) * self._period, self._tick + self._period)
+        return max(tick_from(self._clock_of(promise), self._period), self._tick + self._period)
 
     def _next_change(self, promise: int) -> int:
         """Returns the least promise that changes a field, of the promises that readers can use."""
@@ -176,19 +183,19 @@ class Heartbeats:
     def _lull(self, clock: int, operator: FlushTarget) -> None:
         last = clock // self._period * self._period
         while self._change < self._end and (tick := self._tick_of(self._change)) <= last:
-            alive = self._make(tick, tick - self._skew, operator)
+            alive = self._make(tick, self._promise_at(tick), operator)
             # Until the next group leaves, only the promise itself changes, for any number of ticks.
             quiet = min(last, self._tick_of(operator.wake()) - self._period)
-            if alive < tick - self._skew:
+            if alive < self._promise_at(tick):
                 self._tick = max(tick, quiet)
                 continue
             quiet = min(quiet, self._tick_of(alive + 1) - self._period)
             if quiet <= tick:
                 continue
-            promise = self._least_equal(quiet - self._skew)
-            if promise > tick - self._skew:
+            promise = self._least_equal(self._promise_at(quiet))
+            if promise > self._promise_at(tick):
                 self._tick = self._tick_of(promise)
-                self._append(self._tick - self._skew, self._tick, operator.size)
+                self._append(self._promise_at(self._tick), self._tick, operator.size)
 
     def _least_equal(self, promise: int) -> int:
         """Returns the least promise with the same value in every field."""

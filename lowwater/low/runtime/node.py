@@ -31,6 +31,7 @@ from lowwater.catalog.expr import (
     show,
     walk,
 )
+from lowwater.catalog.time import is_late
 from lowwater.catalog.values import words_from_ip
 from lowwater.low.code.aggregation import EJECTIONS
 from lowwater.low.code.compiler import Code
@@ -301,7 +302,7 @@ class LftaNode:
             self._emit()
             self._host.forget()
         skew = self._settings.skew if self._settings.skews is None else columns.pair(OWN_SKEW)[0].astype(np.int64)
-        ok = (arrivals - stamps <= skew) & (stamps >= self.lowest) & (stamps < self._bounds.end)
+        ok = ~is_late(arrivals, stamps, skew) & (stamps >= self.lowest) & (stamps < self._bounds.end)
         if self.lfta.whole:  # late records are rows too
             ok = (arrivals >= self._read_from) & (arrivals < self._bounds.end)
         self._beside = self._host.parameters(columns, ok)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.inlining import kernel
+from lowwater.catalog.time import is_late
 from lowwater.instants import SECOND
 
 LATEST_RECORDS = 5
@@ -200,9 +201,10 @@ class LatenessMonitor:
         if not batch.num_rows:
             return
         arrivals = batch.column("arrival").to_numpy()
-        lateness = arrivals - batch.column("timestamp").to_numpy()
+        stamps = batch.column("timestamp").to_numpy()
+        lateness = arrivals - stamps
         self.lags.add(lateness)
-        self.refused += int(np.count_nonzero(lateness > self._skew))
+        self.refused += int(np.count_nonzero(is_late(arrivals, stamps, self._skew)))
         self._count_seconds(arrivals // SECOND)
         least = self._latest[0].lateness if len(self._latest) == LATEST_RECORDS else 0
         later = np.flatnonzero(lateness > least)

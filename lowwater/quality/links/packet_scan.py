@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews, is_late
 from lowwater.lake.packets import COPY, ELSEWHERE, KEYS, LinkRead
 from lowwater.low import VIOLATIONS
 from lowwater.quality.links.profile import COLUMNS, LinkProfile
@@ -95,14 +95,13 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
         profile.add(batch)
         capture, position, arrivals, stamps = (batch.column(name) for name in KEYS)
         arrival, stamp = arrivals.to_numpy(), stamps.to_numpy()
-        lateness = arrival - stamp
-        violates = lateness > skews.of(batch)
+        violates = is_late(arrival, stamp, skews.of(batch))
         owned = ~violates & (stamp >= read.start) & (stamp < read.end)
         sane += int(np.count_nonzero(owned))
         _count_minutes(capture[0].as_py(), stamp[owned], position.to_numpy()[owned], minutes)
         charged = np.flatnonzero(violates & (arrival >= read.start) & (arrival < read.end))
         if len(charged):
-            rows = batch.select(KEYS).append_column("lateness", pa.array(lateness)).take(pa.array(charged))
+            rows = batch.select(KEYS).append_column("lateness", pa.array(arrival - stamp)).take(pa.array(charged))
             late.append(pa.table(rows).select(VIOLATIONS.names).cast(VIOLATIONS))
     violations = pa.concat_tables([VIOLATIONS.empty_table(), *late])
     return LinkScan(read.link, sane, violations, profile, minutes, copies)
@@ -112,7 +111,7 @@ def _counted_copies(batch: pa.RecordBatch, read: LinkRead, skews: Skews, counts:
     """Counts the copies of a marked batch, and removes them if they are dropped."""
     arrival, stamp = batch.column("arrival").to_numpy(), batch.column("timestamp").to_numpy()
     copied, elsewhere = (batch.column(name).to_numpy(zero_copy_only=False) for name in (COPY, ELSEWHERE))
-    owned = (arrival - stamp <= skews.of(batch)) & (stamp >= read.start) & (stamp < read.end)
+    owned = ~is_late(arrival, stamp, skews.of(batch)) & (stamp >= read.start) & (stamp < read.end)
     counts.compared += int(np.count_nonzero(owned))
     counts.copies += int(np.count_nonzero(owned & copied))
     counts.elsewhere += int(np.count_nonzero(owned & elsewhere))

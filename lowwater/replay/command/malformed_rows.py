@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.dataset as pads
 
-from lowwater.lake.datasets import pads
 from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.tables import read_rows

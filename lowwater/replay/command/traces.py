@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.catalog.streams import PUNCTUATION
+from lowwater.catalog.time import ticks_up_to
 
 Numbers = npt.NDArray[np.int64]
 NO_TICK = -1
@@ -61,8 +62,7 @@ def _newest(heard: Mapping[str, Numbers], at: Numbers) -> Numbers:
     if not len(heard["tick"]):
         return np.full(len(at), NO_TICK)
     tick, until, period = (heard[name][np.maximum(place, 0)] for name in ("tick", "until", "period"))
-    step = np.maximum(period, 1)
-    ticks: Numbers = np.where(place < 0, NO_TICK, tick + (np.minimum(at, until) - tick) // step * step)
+    ticks: Numbers = np.where(place < 0, NO_TICK, ticks_up_to(at, tick, until, period))
     return ticks
 
 

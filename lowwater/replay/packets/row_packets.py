@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, columns_of, conjunction, rewrite
 from lowwater.catalog.expr import Unary as UnaryExpr
-from lowwater.catalog.skews import Skews, link_skews
+from lowwater.catalog.time import Skews, is_late, link_skews
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.config import Config
 from lowwater.errors import LakeError
@@ -371,7 +371,7 @@ def _find_link(
 
 def _on_time(batch: pa.RecordBatch, skews: Skews, wanted: RowPackets) -> pa.Array:
     stamps, arrivals = batch.column("timestamp").to_numpy(), batch.column("arrival").to_numpy()
-    return pa.array((arrivals - stamps <= skews.of(batch)) & (stamps >= wanted.start) & (stamps < wanted.end))
+    return pa.array(~is_late(arrivals, stamps, skews.of(batch)) & (stamps >= wanted.start) & (stamps < wanted.end))
 
 
 def _columns() -> list[str]:

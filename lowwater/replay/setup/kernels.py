@@ -25,7 +25,7 @@ from lowwater.capture.inspect import inspect
 from lowwater.capture.interpretation import compiling
 from lowwater.capture.tables.reader import inspect_records
 from lowwater.capture.tables.sniffing.tables import sniff
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR

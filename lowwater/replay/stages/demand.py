@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from lowwater.catalog.time import ticks_up_to
 from lowwater.plan.operators import LftaInput, Node
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.tree import walk
@@ -61,9 +62,8 @@ class Promises:
     def latest(self, tick: int) -> tuple[int, int]:
         """The last tick up to a given one, with the number of its run."""
         run = int(np.searchsorted(self.first, tick, side="right")) - 1
-        period = max(int(self.period[run]), 1)
-        upto = min(tick, int(self.until[run]))
-        return run, int(self.first[run]) + (upto - int(self.first[run])) // period * period
+        ticks = ticks_up_to(np.array([tick]), self.first[run], self.until[run], self.period[run])
+        return run, int(ticks[0])
 
     def runs_to_keep(self, ticks: Sequence[int]) -> dict[int, tuple[int, int]]:
         """Run -> first and last tick to keep, so that the last tick up to each given tick stays."""

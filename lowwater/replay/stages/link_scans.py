@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.catalog.skews import Skews
+from lowwater.catalog.time import Skews
 from lowwater.lake.packets import LinkRead
 from lowwater.quality.links.packet_scan import LinkScan, scan_link
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.packets import FRAME, THINNED_BY
 from lowwater.catalog.streams import LAST, ROW
+from lowwater.catalog.time import is_late
 from lowwater.errors import LakeError
 from lowwater.high.shares import FEWEST, Choices, DividedWriter
 from lowwater.lake.ingestion.division import divide
@@ -214,7 +215,7 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
         stamps, arrivals, lengths, heads = (
             batch.column(name).to_numpy() for name in ("timestamp", "arrival", *THINNED_BY)
         )
-        sane = arrivals - stamps <= task.settings.skew
+        sane = ~is_late(arrivals, stamps, task.settings.skew)
         for member, test in tests.items():
             chosen = sane & test(batch)
             for (of, _), load in loads.items():

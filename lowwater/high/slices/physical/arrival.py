@@ -14,6 +14,7 @@ from typing import Any
 from lowwater.catalog.expr import Column
 from lowwater.catalog.state_json import load_state, write_state
 from lowwater.catalog.streams import LAST, TICK
+from lowwater.catalog.time import is_late
 from lowwater.errors import LawError
 from lowwater.high.slices.canonical_order import links_of
 from lowwater.high.slices.evaluate import Counts, Leaves
@@ -246,7 +247,7 @@ class LeafProgress:
             return False
         skew, allowed = self._disorder[link]
         stamp = values[self._stamp]
-        late = self._judged and isinstance(stamp, int) and arrival - stamp > skew
+        late = self._judged and isinstance(stamp, int) and is_late(arrival, stamp, skew)
         highest = self.highest.setdefault(link, {})
         for origin, (at, increasing) in self.attributes.items():
             value = values[at]
@@ -255,7 +256,7 @@ class LeafProgress:
             else:
                 value = value if increasing else -value
                 highest[origin] = max(value, highest.get(origin, value))
-                late = late or highest[origin] - value > allowed.get(origin, 0)
+                late = late or is_late(highest[origin], value, allowed.get(origin, 0))
         return late
 
     def promises(self, link: str, arrival: int) -> Iterator[Promise]:

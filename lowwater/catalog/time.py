@@ -1,13 +1,18 @@
-"""The maximum lateness (skew) of the records of a link: one skew, or one per value of a column (SEMANTICS T2, T8).
+"""The time of a link: when a record arrives, whether it is late, what the link promises, what its captures cover.
 
-The column is one of packets, or a field of the protocol of a link with other records. The low level reads it, and so do
-the audits that count late records.
+Each of these rules (SEMANTICS T2, T4, T5, T8) is one function, which every part of the engine calls: kernels with the
+numbers of a record (`low.code.compiler` copies the text into them), ledgers, audits and tools with columns. The oracle
+does not: the reference engine (`reference.clock`, `stream.records`) and the SQL of the tests state the rules in their
+own words. Else an error of this module would be in both, and no test would see it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +23,121 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.packets import ADDRESSES, READABLE, TYPES, stored
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.catalog.values import pack_ip, parse_mac, words_from_ip
-from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError
 
+if TYPE_CHECKING:
+    from lowwater.config import Config
+
 Value = int | str | bytes
+Instants = npt.NDArray[np.int64]
+
+
+def arrival_times(timestamps: Instants, clock: int = -1) -> Instants:
+    """Returns a(r) of successive sane records (T2), ns; `clock` is the largest timestamp before them.
+
+    Example:
+        >>> arrival_times(np.array([4, 9, 7]), 5).tolist()
+        [5, 9, 9]
+    """
+    found: Instants = np.maximum.accumulate(timestamps)
+    if len(found) and found[0] < clock:
+        np.maximum(found, clock, out=found)
+    return found
+
+
+@overload
+def is_late(arrival: int, timestamp: int, skew: int) -> bool: ...
+@overload
+def is_late(arrival: Instants, timestamp: Instants, skew: int | Instants) -> npt.NDArray[np.bool_]: ...
+def is_late(arrival: Any, timestamp: Any, skew: Any) -> Any:
+    """Whether a record is a violation (T2): a(r) - ts(r) > skew(L), all in one unit."""
+    return arrival - timestamp > skew
+
+
+def promise_at(clock: int, skew: int, delay: int = 0) -> int:
+    """Returns what a link promises at a clock (T2): no later record that is admitted has a smaller timestamp, ns."""
+    return clock - delay - skew
+
+
+def clock_of(promise: int, skew: int, delay: int = 0) -> int:
+    """Returns the clock at which a link makes a promise, ns: the inverse of `promise_at`."""
+    return promise + skew + delay
+
+
+def tick_after(instant: int, period: int) -> int:
+    """Returns the first tick after an instant (T2), ns; ticks precede the records that arrive with them."""
+    return (instant // period + 1) * period
+
+
+def tick_from(instant: int, period: int) -> int:
+    """Returns the first tick at or after an instant, ns."""
+    return -(-instant // period) * period
+
+
+def ticks_up_to(instants: Instants, first: int | Instants, until: int | Instants, period: int | Instants) -> Instants:
+    """Returns the last tick of lulls (T4) at or before instants, ns. A lull is stored as first tick, last tick, period.
+
+    The promise rises with the ticks. No instant is before the first tick; the period of a single tick is 0.
+
+    Example:
+        >>> ticks_up_to(np.array([37, 99]), 10, 60, 10).tolist()
+        [30, 60]
+    """
+    step: Any = np.maximum(period, 1)
+    ticks: Instants = first + (np.minimum(instants, until) - first) // step * step
+    return ticks
+
+
+def joined_coverage(
+    begins: Sequence[int], ends: Sequence[int], whole: Sequence[bool], tolerance: int
+) -> list[tuple[int, int]]:
+    """Joins the coverage of captures, in the order of its begin, over pauses of at most a tolerance (T5).
+
+    Args:
+        begins, ends: the coverage [begin, end) of each capture, ns.
+        whole: whether the capture ended cleanly; after one that did not, every pause is a gap.
+        tolerance: ns.
+
+    Example:
+        >>> joined_coverage([0, 12, 25], [10, 20, 30], [True, False, True], 5)
+        [(0, 20), (25, 30)]
+    """
+    joined: list[tuple[int, int]] = []
+    ended_well = False  # whether the capture at the end of the last range ended cleanly
+    for begin, end, ends_well in zip(begins, ends, whole, strict=True):
+        if end <= begin:
+            continue
+        if not joined or begin > joined[-1][1] + (tolerance if ended_well else 0):
+            joined.append((begin, end))
+            ended_well = ends_well
+        elif end > joined[-1][1]:
+            joined[-1] = joined[-1][0], end
+            ended_well = ends_well
+    return joined
+
+
+def uncovered(covered: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields the gaps (T5) in [start, end), ns: what none of some ranges covers, which are disjoint and in order.
+
+    Example:
+        >>> [*uncovered([(0, 20), (25, 30)], 10, 40)]
+        [(20, 25), (30, 40)]
+    """
+    for begins, ends in covered[bisect_right(covered, start, key=itemgetter(1)) :]:
+        if begins >= end:
+            break
+        if start < begins:
+            yield start, begins
+        start = ends
+    if start < end:
+        yield start, end
 
 
 @dataclass(frozen=True)
 class Skews:
-    """The skews of a link's records; picklable.
+    """The skews of a link's records: one for all, or one for each value of a column (T8); picklable.
+
+    The column is one of packets, or a field of the protocol of other records.
 
     Attributes:
         rest: the skew of records with none of the values, ns.
@@ -52,6 +163,9 @@ class Skews:
         Raises:
             ConfigError: the records have no such column, or a text is not a value of its type.
         """
+        # Workers import the rules of this module without the settings.
+        from lowwater.config import section_of
+
         where = section_of(link, "group_skew")
         if layout is not None:
             kinds = {each.name: each for each in layout.fields if each.type in _RECORD_EXAMPLES}
