@@ -23,6 +23,7 @@ from numba.core.dispatcher import Dispatcher
 module, sys.argv = sys.argv[1], sys.argv[1:]
 with contextlib.suppress(SystemExit):
     runpy.run_module(module, run_name="__main__")
+gc.unfreeze()  # a command freezes its objects at its end
 functions = [thing for thing in gc.get_objects() if isinstance(thing, Dispatcher)]
 print("USED" + json.dumps([
     [f"{used.py_func.__module__}.{used.py_func.__qualname__}", str(types)]
