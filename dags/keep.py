@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, AssetOrTimeSchedule, DeltaTriggerTimetable, get_parsing_context
 
 from lowwater_airflow.alerts import failed
+from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about
 from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
 from lowwater_airflow.operators import PACKETS, published
@@ -34,6 +35,10 @@ backfill`. Both agree with this DAG, and may run beside it.
 """
 
 
+FIRST = 10
+"""Priority in the pool of what finds work, before the intervals that wait for a slot."""
+
+
 def keep_dag(settings: Settings, query_set: str) -> DAG:
     """Builds the DAG that keeps one query set right."""
     common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries, "query_set": query_set}
@@ -42,14 +47,11 @@ def keep_dag(settings: Settings, query_set: str) -> DAG:
         description=f"Query set {query_set}: looks, and runs what is due",
         doc_md=about(ABOUT.format(query_set=query_set)),
         schedule=AssetOrTimeSchedule(timetable=_clock(settings), assets=[PACKETS]),
-        start_date=settings.start,
-        catchup=False,
-        max_active_runs=1,
-        default_args=RETRYING,
-        on_failure_callback=failed,
-        tags=["lowwater"],
+        **_common(settings),
     ) as dag:
-        found = LookAtSet(task_id="look", **common)
+        found = LookAtSet(
+            task_id="look", pool=POOL, priority_weight=FIRST, doc_json=named(settings, query_set), **common
+        )
         KeepInterval.partial(
             task_id="interval",
             pool=POOL,
@@ -68,20 +70,28 @@ def ingest_dag(settings: Settings) -> DAG:
         description="New and changed captures of all links into packets/",
         doc_md=about(INGEST),
         schedule=_clock(settings),
-        start_date=settings.start,
-        catchup=False,
-        max_active_runs=1,
-        default_args=RETRYING,
-        on_failure_callback=failed,
-        tags=["lowwater"],
+        **_common(settings),
     ) as dag:
-        refused = IngestNew(task_id="ingest", lake=settings.lake, queries=settings.queries).output
+        common: dict[str, Any] = {"lake": settings.lake, "queries": settings.queries}
+        refused = IngestNew(task_id="ingest", pool=POOL, priority_weight=FIRST, **common).output
         RefusedFile.partial(task_id="refused", map_index_template="{{ map_index_label }}").expand_kwargs(refused)
     return dag
 
 
 def _clock(settings: Settings) -> Any:
     return DeltaTriggerTimetable(settings.every)
+
+
+def _common(settings: Settings) -> dict[str, Any]:
+    """What all of these DAGs have: one look at a time, and none is caught up."""
+    return {
+        "start_date": settings.start,
+        "catchup": False,
+        "max_active_runs": 1,
+        "default_args": RETRYING,
+        "on_failure_callback": failed,
+        "tags": ["lowwater"],
+    }
 
 
 _settings = Settings.load()

@@ -19,6 +19,7 @@ from airflow.sdk import (
 
 from lowwater.lake.kinds import KINDS
 from lowwater_airflow.alerts import failed, late
+from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about
 from lowwater_airflow.operators import PublishInterval, ReplayStages
 from lowwater_airflow.retries import RETRYING
@@ -100,8 +101,9 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
         tags=["lowwater"],
     ) as dag:
         patience = settings.patience.total_seconds()
+        tables = named(settings, query_set)
         if one:
-            RunInterval(task_id="interval", patience=patience, chained=chained, pool=POOL, **common)
+            RunInterval(task_id="interval", patience=patience, chained=chained, pool=POOL, doc_json=tables, **common)
             return dag
         wait = LinksReported(task_id="wait", patience=patience, **common)
         work: list[Any] = [
@@ -112,7 +114,7 @@ def replay_dag(settings: Settings, query_set: str) -> DAG:
             from lowwater_airflow.approval import ApproveWarnings
 
             work.append(ApproveWarnings(task_id="approve", query_set=query_set, audited_by=work[-1].task_id))
-        publish = PublishInterval(task_id="publish", **common)
+        publish = PublishInterval(task_id="publish", pool=POOL, doc_json=tables, **common)
         chain(wait, *work, publish)
     return dag
 

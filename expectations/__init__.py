@@ -8,22 +8,31 @@ Modules import each other relatively, because the folder `expectations/` is inst
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lowwater.extras import require
-
-from .entries import Entry, SuiteFile, read_suite
-from .findings import SUITES, Fault, Finding, Report, Severity, Validation, Verdict, once, verdict
-from .validation import validate
-from .wording import headline, spoken
+from .audits import (
+    SUITES,
+    Entry,
+    Fault,
+    Finding,
+    Report,
+    Severity,
+    SuiteFile,
+    Validation,
+    Verdict,
+    headline,
+    once,
+    read_suite,
+    spoken,
+    validate,
+    verdict,
+)
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow
-
-    from lowwater.quality.custom.project import Asset
+    from .judging import check_written
+    from .pages import assets, index, render, render_suites
+    from .project import write_project
 
 __all__ = [
     "SUITES",
@@ -52,45 +61,12 @@ __all__ = [
 # It must precede the import of Great Expectations, which happens only in modules of this package.
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
-
-def check_written(entries: Sequence[Mapping[str, Any]], schema: pyarrow.Schema) -> None:
-    """Checks that the expectations that people wrote can be judged; see `written.check`."""
-    from .written import check
-
-    check(entries, schema)
+_LATER = {"check_written": "judging", "write_project": "project"}
+_LATER |= dict.fromkeys(("assets", "index", "render", "render_suites"), "pages")
 
 
-def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequence[str]], scratch: Path) -> None:
-    """Writes a project of Great Expectations over a lake; see `project.write_project`."""
-    require("lowwater gx", "quality")
-    from .project import write_project
-
-    write_project(root, assets, suites, scratch)
-
-
-def render(validation: Validation) -> str:
-    """Renders a validation for `reports/<query set>/<interval>/<suite>.html`; see `rendering.render`."""
-    from .pages.rendering import render
-
-    return render(validation)
-
-
-def render_suites() -> Mapping[str, str]:
-    """Renders the descriptions of the suites for `reports/suites/`, by file name; see `rendering.render_suites`."""
-    from .pages.rendering import render_suites
-
-    return render_suites()
-
-
-def index(rows: Iterable[Report]) -> str:
-    """Renders the index of all pages for `reports/index.html`; see `contents.index`."""
-    from .pages.contents import index
-
-    return index(rows)
-
-
-def assets() -> dict[str, bytes]:
-    """Returns the files that all pages use, by name, for `reports/assets/`."""
-    from .pages.contents import assets
-
-    return assets()
+def __getattr__(name: str) -> Any:
+    """What takes time to import, when it is asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LATER[name]}", __package__), name)

@@ -1,6 +1,6 @@
 """Writes a project of Great Expectations over a lake: its datasource, assets, validations and checkpoints.
 
-`lowwater.quality.custom.project` makes the batches. What people add to a project stays; what is there is brought up to
+`lowwater.quality.gx_project` makes the batches. What people add to a project stays; what is there is brought up to
 date. Files are made beside their places and renamed, so that a reader sees whole files.
 """
 
@@ -22,7 +22,7 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.storage.containment import require_inside
 
 if TYPE_CHECKING:
-    from lowwater.quality.custom.project import Asset
+    from lowwater.quality.gx_project import Asset
 
 SOURCE = "lowwater"
 NEWEST = "newest"
@@ -36,14 +36,8 @@ RESULTS_SHOWN = 200
 """Validations that the index of the Data Docs shows; it reads all of them each time."""
 
 
-def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Sequence[str]], scratch: Path) -> None:
+def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapping[str, str]], scratch: Path) -> None:
     """Writes the project of a lake, or brings it up to date.
-
-    Args:
-        root: folder of the lake, with `gx/data` and `expectations/`.
-        assets: what is in `gx/data`.
-        suites: query set -> names of the suites of its queries.
-        scratch: a temporary folder on the disk of the lake.
 
     Raises:
         LakeError: Great Expectations cannot open what is there already.
@@ -127,20 +121,18 @@ def _path(folder: str, name: str) -> FileNamePartitionerPath:
     return FileNamePartitionerPath(regex=re.compile(f"{re.escape(folder)}/{re.escape(name)}\\.parquet$"))
 
 
-def _validations(context: Any, suites: Mapping[str, Sequence[str]]) -> None:
+def _validations(context: Any, suites: Mapping[str, Mapping[str, str]]) -> None:
     definitions = {each.name for each in context.validation_definitions.all()}
     checkpoints = {each.name: each for each in context.checkpoints.all()}
     assets = {asset.name: asset for asset in context.data_sources.all()[SOURCE].assets}
-    for query_set, names in suites.items():
+    for query_set, about in suites.items():
         mine = []
-        for query in names:
-            name = f"{query_set}.{query}"
-            if name not in definitions and f"tables.{query}" in assets:
-                batches = {each.name: each for each in assets[f"tables.{query}"].batch_definitions}
-                data = batches.get(NEWEST, batches[WHOLE])
-                suite = context.suites.get(name)
-                context.validation_definitions.add(gx.ValidationDefinition(name=name, data=data, suite=suite))
-            if f"tables.{query}" in assets:
+        for name, asset in about.items():
+            if asset in assets:
+                if name not in definitions:
+                    batches = {each.name: each for each in assets[asset].batch_definitions}
+                    data, suite = batches.get(NEWEST, batches[WHOLE]), context.suites.get(name)
+                    context.validation_definitions.add(gx.ValidationDefinition(name=name, data=data, suite=suite))
                 mine.append(context.validation_definitions.get(name))
         if query_set not in checkpoints:
             docs = UpdateDataDocsAction(name="data docs")

@@ -8,7 +8,7 @@ registers them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -40,17 +40,11 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Relation:
-    """Files of rows that SQL reads in place of the frame, so that they are never in memory at once.
+    """Files of rows that SQL reads in place of the frame, so that they are never in memory at once."""
 
-    Attributes:
-        files: parquet files.
-        select: what is read of them, as SQL.
-        megabytes: memory that DuckDB may take.
-    """
-
-    files: Sequence[str]
-    select: str
-    megabytes: int
+    files: Sequence[str]  # parquet files
+    select: str  # what is read of them, as SQL
+    megabytes: int  # memory that DuckDB may take
 
 
 RELATION: ContextVar[Relation | None] = ContextVar("RELATION", default=None)
@@ -139,50 +133,24 @@ def _escaped(pattern: str, escape: str | None) -> str:
     return escape.join(part.replace(escape, "\\") for part in parts)
 
 
-class MatchLike(ColumnMapMetricProvider):
-    """Values that are like a pattern of SQL."""
-
-    condition_metric_name = "column_values.match_like_pattern"
-    condition_value_keys = ("like_pattern", "escape")
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column: Any, like_pattern: str, escape: str | None = None, **_: Any) -> Any:
-        return _likes(column, [like_pattern], True, escape)
+_ROW = ("batch_id", "table", "column_A", "column_B", "row_condition", "condition_parser", "ignore_row_if")
+_COLUMN = (ColumnMapMetricProvider, column_condition_partial, ())
+_PAIR = (ColumnPairMapMetricProvider, column_pair_condition_partial, _ROW)
+_SEVERAL = (MulticolumnMapMetricProvider, multicolumn_condition_partial, ("column_list", *_ROW[:2], *_ROW[4:]))
 
 
-class NotMatchLike(ColumnMapMetricProvider):
-    """Values that are not like a pattern of SQL."""
+def _register(kind: Any, name: str, keys: tuple[str, ...], holds: Callable[..., Any]) -> None:
+    """Registers whether rows hold, by their columns and the values of some arguments of the expectation."""
+    base, partial, domain = kind
 
-    condition_metric_name = "column_values.not_match_like_pattern"
-    condition_value_keys = ("like_pattern", "escape")
+    def _pandas(cls: Any, *columns: Any, **kwargs: Any) -> Any:
+        return holds(*columns, *(kwargs.get(key) for key in keys))
 
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column: Any, like_pattern: str, escape: str | None = None, **_: Any) -> Any:
-        return ~_likes(column, [like_pattern], True, escape)
-
-
-class MatchLikeList(ColumnMapMetricProvider):
-    """Values that are like one of some patterns of SQL, or like all."""
-
-    condition_metric_name = "column_values.match_like_pattern_list"
-    condition_value_keys = ("like_pattern_list", "match_on", "escape")
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(
-        cls, column: Any, like_pattern_list: list[str], match_on: str | None, escape: str | None = None, **_: Any
-    ) -> Any:
-        return _likes(column, like_pattern_list, match_on == "all", escape)
-
-
-class NotMatchLikeList(ColumnMapMetricProvider):
-    """Values that are like none of some patterns of SQL."""
-
-    condition_metric_name = "column_values.not_match_like_pattern_list"
-    condition_value_keys = ("like_pattern_list", "escape")
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column: Any, like_pattern_list: list[str], escape: str | None = None, **_: Any) -> Any:
-        return ~_likes(column, like_pattern_list, False, escape)
+    body = {"condition_metric_name": name, "condition_value_keys": keys, "__module__": __name__}
+    body |= {"_pandas": partial(engine=PandasExecutionEngine)(_pandas)}
+    if domain:
+        body["condition_domain_keys"] = domain
+    type("".join(part.title() for part in name.split("_")), (base,), body)
 
 
 def _in_order(column: pd.Series[Any], compare: Any) -> Any:
@@ -192,90 +160,38 @@ def _in_order(column: pd.Series[Any], compare: Any) -> Any:
     return pd.Series([True, *holds][: len(column)], index=column.index, dtype=bool)
 
 
-class Increasing(ColumnMapMetricProvider):
-    """Values that are not below the one before."""
-
-    condition_metric_name = "column_values.increasing"
-    condition_value_keys = ("strictly",)
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column: Any, **kwargs: Any) -> Any:
-        return _in_order(column, pc.greater if kwargs.get("strictly") else pc.greater_equal)
-
-
-class Decreasing(ColumnMapMetricProvider):
-    """Values that are not above the one before."""
-
-    condition_metric_name = "column_values.decreasing"
-    condition_value_keys = ("strictly",)
-
-    @column_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column: Any, **kwargs: Any) -> Any:
-        return _in_order(column, pc.less if kwargs.get("strictly") else pc.less_equal)
-
-
 def _sure(holds: pd.Series[Any]) -> Any:
     """What is unknown does not hold."""
     return holds.fillna(False).astype(bool)
 
 
-class PairGreater(ColumnPairMapMetricProvider):
-    """Rows whose first value is greater than the second."""
-
-    condition_metric_name = "column_pair_values.a_greater_than_b"
-    condition_domain_keys = (
-        "batch_id",
-        "table",
-        "column_A",
-        "column_B",
-        "row_condition",
-        "condition_parser",
-        "ignore_row_if",
-    )
-    condition_value_keys = ("or_equal",)
-
-    @column_pair_condition_partial(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(cls, column_A: Any, column_B: Any, **kwargs: Any) -> Any:
-        return _sure(column_A >= column_B if kwargs.get("or_equal") else column_A > column_B)
+def _in_pairs(left: Any, right: Any, pairs: Sequence[Any]) -> Any:
+    known, lists = {(one, other) for one, other in pairs}, (pa.array(each).to_pylist() for each in (left, right))
+    return pd.Series([pair in known for pair in zip(*lists, strict=True)], index=left.index, dtype=bool)
 
 
-class PairEqual(ColumnPairMapMetricProvider):
-    """Rows with two equal values."""
-
-    condition_metric_name = "column_pair_values.equal"
-    condition_domain_keys = PairGreater.condition_domain_keys
-    condition_value_keys = ()
-
-    @column_pair_condition_partial(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(cls, column_A: Any, column_B: Any, **_: Any) -> Any:
-        return _sure(column_A == column_B)
+def _sums_to(columns: Any, total: Any) -> Any:
+    return _sure(sum((columns.iloc[:, at] for at in range(1, columns.shape[1])), columns.iloc[:, 0]) == total)
 
 
-class PairInSet(ColumnPairMapMetricProvider):
-    """Rows whose two values are a pair of a set."""
-
-    condition_metric_name = "column_pair_values.in_set"
-    condition_domain_keys = ("batch_id", "table", "column_A", "column_B", "ignore_row_if")
-    condition_value_keys = ("value_pairs_set",)
-
-    @column_pair_condition_partial(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(cls, column_A: Any, column_B: Any, **kwargs: Any) -> Any:
-        pairs = {(left, right) for left, right in kwargs["value_pairs_set"]}
-        lists = (pa.array(column).to_pylist() for column in (column_A, column_B))
-        return pd.Series([pair in pairs for pair in zip(*lists, strict=True)], index=column_A.index, dtype=bool)
-
-
-class MulticolumnSum(MulticolumnMapMetricProvider):
-    """Rows whose values have a sum."""
-
-    condition_metric_name = "multicolumn_sum.equal"
-    condition_domain_keys = ("batch_id", "table", "column_list", "row_condition", "condition_parser", "ignore_row_if")
-    condition_value_keys = ("sum_total",)
-
-    @multicolumn_condition_partial(engine=PandasExecutionEngine)  # type: ignore[untyped-decorator]
-    def _pandas(cls, column_list: Any, **kwargs: Any) -> Any:
-        total = sum(column_list.iloc[:, at] for at in range(1, column_list.shape[1])) + column_list.iloc[:, 0]
-        return _sure(total == kwargs["sum_total"])
-
+# fmt: off
+_register(_COLUMN, "column_values.match_like_pattern", ("like_pattern", "escape"),
+          lambda column, pattern, escape: _likes(column, [pattern], True, escape))
+_register(_COLUMN, "column_values.not_match_like_pattern", ("like_pattern", "escape"),
+          lambda column, pattern, escape: ~_likes(column, [pattern], True, escape))
+_register(_COLUMN, "column_values.match_like_pattern_list", ("like_pattern_list", "match_on", "escape"),
+          lambda column, patterns, on, escape: _likes(column, patterns, on == "all", escape))
+_register(_COLUMN, "column_values.not_match_like_pattern_list", ("like_pattern_list", "escape"),
+          lambda column, patterns, escape: ~_likes(column, patterns, False, escape))
+_register(_COLUMN, "column_values.increasing", ("strictly",),
+          lambda column, strictly: _in_order(column, pc.greater if strictly else pc.greater_equal))
+_register(_COLUMN, "column_values.decreasing", ("strictly",),
+          lambda column, strictly: _in_order(column, pc.less if strictly else pc.less_equal))
+_register(_PAIR, "column_pair_values.a_greater_than_b", ("or_equal",),
+          lambda left, right, equal: _sure(left >= right if equal else left > right))
+_register(_PAIR, "column_pair_values.equal", (), lambda left, right: _sure(left == right))
+_register(_PAIR, "column_pair_values.in_set", ("value_pairs_set",), _in_pairs)
+_register(_SEVERAL, "multicolumn_sum.equal", ("sum_total",), _sums_to)
+# fmt: on
 
 _LOGGER.setLevel(_LEVEL)

@@ -412,6 +412,7 @@ class Schedule(Section):
         every: time between two looks, ns.
         look_back: how long after its end an interval is kept right by looks, ns; older ones are for a backfill.
         longest_pause: longest pause before what failed is tried again on the same inputs, ns; pauses grow up to it.
+        longest_outage: how long a task of Airflow waits for a full disk, an absent store or another process, ns.
         deadline: longest time from the queueing of a run to its end; later runs are reported.
         approval: whether a person must approve the publication of an interval whose audit warns.
         maintain: period of the maintenance DAG.
@@ -421,6 +422,7 @@ class Schedule(Section):
     every: Annotated[int, BeforeValidator(parse_duration), Setting(ge=SECOND)] = 600 * SECOND
     look_back: Positive = 7 * 24 * HOUR
     longest_pause: Positive = HOUR
+    longest_outage: Duration = 24 * HOUR
     deadline: Positive | None = None
     approval: bool = False
     maintain: Literal["never", "hourly", "daily", "weekly"] = "daily"
@@ -537,6 +539,12 @@ class Config(Section):
                 f"links: no link {name!r}{nearest(name, self.links)}", f"add {section_of(name)} to {FILE_NAME}"
             )
         return Link()
+
+    def asks(self, query_set: str) -> bool:
+        """Whether a person must approve what the schedule publishes of a query set, where the audit warns."""
+        section = self.query_sets.get(query_set)
+        own = section.approval if section is not None else None
+        return self.schedule.approval if own is None else own
 
     @property
     def link_schemas(self) -> list[Path]:

@@ -187,6 +187,10 @@ class LakeError(LowwaterError):
     """The lake cannot be read or written."""
 
 
+class AwayError(LakeError):
+    """The disk of the lake has no room, or its store does not answer: it passes without another input."""
+
+
 class OwnerError(LakeError):
     """A table belongs to another query set (SEMANTICS S3)."""
 

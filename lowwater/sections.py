@@ -69,16 +69,50 @@ class Limits(Section):
         return self
 
 
+class Warnings(Limits):
+    """Limits whose critical limit is 1 by default, so that it is never exceeded."""
+
+    @classmethod
+    def _critical(cls, warning: float) -> float:
+        return 1.0
+
+
+NEVER = 1 << 62
+"""A limit of a duration that nothing exceeds, ns."""
+
+
+class Spans(Section):
+    """Limits for a duration, ns; a single duration is the warning limit."""
+
+    warning: Positive = NEVER
+    critical: Positive = NEVER
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_duration(cls, data: Any) -> Any:
+        return data if isinstance(data, Mapping) else {"warning": data}
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Spans:
+        if self.critical < self.warning < NEVER:
+            raise ValueError("critical: must not be below warning")
+        return self
+
+
 class Thresholds(Section):
-    """`[thresholds]`: limits for shares of a link's records. They decide audits and do not change rows.
+    """`[thresholds]`: limits for a link's records. They decide audits and do not change rows.
 
     Attributes:
-        violating: records later than the skew, of the records read (T2).
+        violating: share of the records later than the skew, in an hour (T2).
+        growth: growth of this share against a week before.
+        latest: lateness of the latest record, beyond the skew; no limit unless given.
         malformed: records that are unreadable or without a sane time, of the records read (T3).
         failed: records with an expression that failed, of the sane records that an LFTA read (V2).
     """
 
     violating: Limits = Limits(warning=0.01, critical=0.1)
+    growth: Warnings = Warnings(warning=0.05, critical=1)
+    latest: Spans = Spans()
     malformed: Limits = Limits(warning=0.01, critical=0.1)
     failed: Limits = Limits(warning=0.01, critical=0.1)
 
@@ -88,21 +122,17 @@ class LinkThresholds(Section):
 
     Attributes:
         violating: over the one of `[thresholds]`.
+        growth: over the one of `[thresholds]`.
+        latest: over the one of `[thresholds]`.
         malformed: over the one of `[thresholds]`.
         failed: over the one of `[thresholds]`.
     """
 
     violating: Limits | None = None
+    growth: Warnings | None = None
+    latest: Spans | None = None
     malformed: Limits | None = None
     failed: Limits | None = None
-
-
-class Warnings(Limits):
-    """Limits whose critical limit is 1 by default, so that it is never exceeded."""
-
-    @classmethod
-    def _critical(cls, warning: float) -> float:
-        return 1.0
 
 
 class SuiteLimits(Section):

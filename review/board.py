@@ -39,7 +39,7 @@ from lowwater.lake.looks import FOLDER
 from lowwater.lake.opened import identity
 from lowwater.lake.results.table_state import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
-from lowwater.quality.verdicts import IntervalAudit, Key, interval_audits
+from lowwater.quality.reports import IntervalAudit, Key, interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.link_queries import jobs

@@ -16,7 +16,7 @@ from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.interval_states import HELD, MISSING
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, PUBLISH
 from lowwater.lake.tables import interval_label, safe_name
-from lowwater.quality.verdicts import Key
+from lowwater.quality.reports import Key
 from lowwater.replay.interval import times_of
 
 from .board import Interval, Snapshot, kept_by_snapshot

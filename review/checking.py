@@ -6,19 +6,16 @@ too long or too much memory, or nobody has asked for a while. It reads the setti
 
 from __future__ import annotations
 
-import json
 import os
-import resource
-import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from lowwater.answering import EndedError, Process, serve
 from lowwater.errors import LowwaterError
-from lowwater.replay.preview.process import Limits, answer, end, own_module, start
+from lowwater.replay.preview.process import Limits
 
 BOUNDS = Limits(seconds=10, megabytes=1024)
 """What a text may take."""
@@ -41,10 +38,10 @@ class Checker:
     """
 
     def __init__(self, bounds: Limits = BOUNDS, command: Sequence[str] | None = None) -> None:
-        self._bounds, self._command = bounds, command or own_module(__name__)
+        self._bounds, self._command = bounds, command or __name__
         self._counting, self._turn = threading.Lock(), threading.Lock()
         self._of: Counter[Hashable] = Counter()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: dict[bool, Process] = {}
         self._timer: threading.Timer | None = None
 
     def check(
@@ -77,33 +74,26 @@ class Checker:
                 self._of += Counter()  # without those who have nothing here
 
     def _ask(self, asked: Mapping[str, Any], in_store: bool) -> dict[str, Any]:
-        answered, _ = answer(self._running(in_store), asked, self._bounds)
-        if not answered.endswith(b"\n"):
-            self.end()
-            return _nothing("The text takes too long to check, or too much memory: make it smaller.")
-        found: dict[str, Any] = json.loads(answered)
-        return found
-
-    def _running(self, in_store: bool) -> subprocess.Popen[bytes]:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = threading.Timer(IDLE, self._retire)
         self._timer.daemon = True
         self._timer.start()
-        if self._process is None or self._process.poll() is not None:
-            self.end()
-            self._process = start(self._command, in_store)
-        return self._process
+        process = self._processes.setdefault(in_store, Process(self._command, self._bounds.megabytes, in_store))
+        try:
+            (found,) = process.ask(asked, self._bounds.seconds)
+        except EndedError:
+            return _nothing("The text takes too long to check, or too much memory: make it smaller.")
+        return found
 
     def _retire(self) -> None:
         with self._turn:
             self.end()
 
     def end(self) -> None:
-        """Ends the process, if there is one."""
-        process, self._process = self._process, None
-        if process is not None:
-            end(process)
+        """Ends the processes, if there are any."""
+        for process in self._processes.values():
+            process.end()
 
 
 def _nothing(error: str) -> dict[str, Any]:
@@ -165,20 +155,13 @@ def _units(text: str) -> int:
     return len(text) + sum(ord(char) > 0xFFFF for char in text)
 
 
-def main() -> None:
-    """Answers texts, a line of JSON each, until there are no more."""
-    memory = 4 * BOUNDS.megabytes << 20  # the parent counts exactly
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    os.chdir("/")
-    for line in sys.stdin:
-        try:
-            found = known_of(json.loads(line))
-        except (MemoryError, RecursionError):
-            found = _nothing("The text takes too much memory to check: make it smaller.")
-        print(json.dumps(found), file=answers, flush=True)
+def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    try:
+        yield known_of(asked)
+    except (MemoryError, RecursionError):
+        yield _nothing("The text takes too much memory to check: make it smaller.")
 
 
 if __name__ == "__main__":
-    main()
+    os.chdir("/")
+    serve(_answers, BOUNDS.megabytes)

@@ -15,8 +15,8 @@ from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import undeclared
 from lowwater.lake.ledgers.history import LinkLateness, read_lateness
 from lowwater.lake.ledgers.runs import ReplayRow, read_heartbeats, read_quarantine, read_violations
-from lowwater.quality.lateness.counts import LatenessCounts
-from lowwater.quality.verdicts import CRITICAL, Key, findings
+from lowwater.quality.lateness import LatenessCounts
+from lowwater.quality.reports import CRITICAL, Key, findings
 
 from .board import Part, Snapshot
 

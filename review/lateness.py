@@ -10,9 +10,8 @@ from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.history import LinkLateness, lateness_files, read_lateness
 from lowwater.lake.opened import ValuesByState
-from lowwater.quality.lateness.counts import LatenessCounts
-from lowwater.quality.lateness.review import IntervalLateness, SkewReview, review
-from lowwater.quality.lateness.wording import headline
+from lowwater.quality.late_records import headline
+from lowwater.quality.lateness import IntervalLateness, LatenessCounts, SkewReview, review
 from lowwater.replay.schedule.link_queries import readers, row_rates
 
 from .board import Snapshot

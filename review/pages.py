@@ -24,10 +24,8 @@ from lowwater.instants import SECOND, format_duration, format_instant, parse_ins
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.timetable import range_words
 from lowwater.lake.tables import interval_label, safe_name
-from lowwater.quality.lateness.counts import bound_of
-from lowwater.quality.lateness.offenders import MOST_NAMED, offenders
-from lowwater.quality.lateness.review import QUANTILES, recommend
-from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+from lowwater.quality.late_records import MOST_NAMED, bound_labels, headline, offenders, remarks, share_text
+from lowwater.quality.lateness import QUANTILES, bound_of, recommend
 from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
 from lowwater.replay.lags import interval_lags
 from lowwater.replay.registry import list_streams, published_text

@@ -11,7 +11,7 @@ from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
 from lowwater.lake.results.visible import rows_between
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
-from lowwater.quality.verdicts import Key
+from lowwater.quality.reports import Key
 from lowwater.replay.job import Job
 
 from .board import Part, Record, Snapshot

@@ -1,6 +1,6 @@
 """Trends of a link or a query over days and weeks, from the ledger `metrics` and the cost of runs.
 
-A value is unusual where the audit's rule says so (`lowwater.quality.drift`): it is compared with the intervals before
+A value is unusual where the audit's rule says so (`lowwater.quality.history`): it is compared with the intervals before
 it, by the present limits of `[history]`.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from lowwater.documents import stored_object
 from lowwater.instants import HOUR, format_instant, spoken_duration
 from lowwater.lake.ledgers.history import read_metrics
-from lowwater.quality.drift import (
+from lowwater.quality.history import (
     COVERED,
     LINK,
     QUERY,
@@ -24,7 +24,7 @@ from lowwater.quality.drift import (
     link_row,
     query_row,
 )
-from lowwater.quality.lateness.wording import share_text
+from lowwater.quality.late_records import share_text
 
 from .board import Snapshot, kept_by_snapshot
 from .drawing import Plot, history
@@ -245,7 +245,7 @@ def _whole(items: Mapping[str, Mapping[str, float]]) -> dict[str, Mapping[str, f
 
 def _strange(row: Mapping[str, float], drift: str) -> bool:
     """Whether the audit's rule of a drift breaks at the limit of warnings."""
-    return f"{drift}_drift" in row and row[f"{drift}_drift"] > row[f"{drift}_warning"]
+    return f"{drift}_drift" in row and row[f"{drift}_drift"] > row[f"{drift}_drift_warning"]
 
 
 def _seconds(snapshot: Snapshot, query_set: str) -> dict[int, float]:

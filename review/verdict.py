@@ -17,7 +17,7 @@ from lowwater.instants import format_instant, spoken_instant
 from lowwater.lake.ledgers.interval_states import BLOCKED, DAMAGED, HALF, HELD, MISSING, RUNNING, STALE
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.tables import interval_label, safe_name
-from lowwater.quality.verdicts import IntervalAudit, Key
+from lowwater.quality.reports import IntervalAudit, Key
 
 from .board import GRAVITY, WARNED, Interval, Snapshot
 

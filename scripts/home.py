@@ -289,10 +289,13 @@ class Home:
         Raises:
             HomeError: a DAG file has an error, or the DAGs do not appear.
         """
-        slots = slots or max(1, (os.cpu_count() or 1) // 2)
-        if POOL not in [pool["name"] for pool in self.ask("GET", "pools")["pools"]]:
-            about = {"description": "Spark processes at once", "include_deferred": False}
-            self.ask("POST", "pools", {"name": POOL, "slots": slots, **about})
+        made = {pool["name"]: pool["slots"] for pool in self.ask("GET", "pools")["pools"]}
+        about = {"name": POOL, "slots": slots or max(1, (os.cpu_count() or 1) // 2), "include_deferred": False}
+        if POOL not in made:
+            self.ask("POST", "pools", {**about, "description": "Intervals of Lowwater that run at once"})
+        elif slots and made[POOL] != slots:  # the scheduler has made it
+            body = {"pool": POOL, "slots": slots, "include_deferred": False}  # Airflow asks for all three
+            self.ask("PATCH", f"pools/{POOL}?update_mask=slots", body)
         deadline = time.monotonic() + STARTS
         while set(dags) - {dag["dag_id"] for dag in self.ask("GET", "dags?limit=100")["dags"]}:
             broken = self.ask("GET", "importErrors")["import_errors"]

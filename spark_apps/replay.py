@@ -11,12 +11,17 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lowwater import errors
 from lowwater.errors import LowwaterError
 from lowwater.instants import parse_instant
 from lowwater.storage import paths
+from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
+
+if TYPE_CHECKING:
+    from lowwater.replay.interval import Outcome
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,28 +40,33 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--looked", action="store_true", help="with --reported: whoever asks knows the order of runs")
     parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
     chosen = parser.parse_args(arguments)
+    report: dict[str, Any]
+    try:
+        with outages():
+            report = {"outcome": [asdict(outcome) for outcome in _outcomes(chosen)]}
+    except LowwaterError as error:
+        name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+        report = {"error": name, "message": str(error)}
+    paths.write(chosen.outcome, json.dumps(report).encode())
+    return 1 if "error" in report else 0
+
+
+def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress
     from lowwater.replay.schedule.asked import left_alone
     from lowwater.replay.schedule.looks import waits_for
 
-    report: dict[str, Any]
-    try:
-        job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
-        if chosen.reported is None:
-            left = waits_for(job, chosen.start, chosen.end) if chosen.ask else None
-        else:
-            only = tuple(filter(None, chosen.only.split(",")))
-            left = left_alone(job, chosen.start, chosen.end, chosen.reported, only, chosen.looked)
-        outcomes = [] if left is None else [left]
-        hold, ask = chosen.hold, chosen.ask
-        outcomes = outcomes or replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=hold, ask=ask)
-        report = {"outcome": [asdict(outcome) for outcome in outcomes]}
-    except LowwaterError as error:
-        report = {"error": type(error).__name__, "message": str(error)}
-    paths.write(chosen.outcome, json.dumps(report).encode())
-    return 1 if "error" in report else 0
+    job = Job.open(chosen.lake, chosen.query_set, chosen.queries)
+    if chosen.reported is None:
+        left = waits_for(job, chosen.start, chosen.end) if chosen.ask else None
+    else:
+        only = tuple(filter(None, chosen.only.split(",")))
+        left = left_alone(job, chosen.start, chosen.end, chosen.reported, only, chosen.looked)
+    if left is not None:
+        return [left]
+    return replay(job, chosen.start, chosen.end, chosen.stage, Progress(), hold=chosen.hold, ask=chosen.ask)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "documents", "
 BELOW_ALL += [
     "descriptors",
     "signals",
+    "answering",
     "terminal",
     "storage",
     "refused",

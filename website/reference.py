@@ -29,7 +29,7 @@ API = {
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
     "lowwater.replay.notebook.lake": ("Lake",),
     "lowwater.replay.notebook.rows": ("Rows",),
-    "lowwater.spark.jars": ("delta_options",),
+    "lowwater.spark.jars": ("delta_options", "lake_session"),
     "lowwater.spark.session": ("SessionSettings", "build_session"),
     "lowwater.errors": ("LowwaterError", "QueryError", "CaptureError", "ConfigError", "LakeError"),
 }  # fmt: skip
@@ -39,6 +39,7 @@ SUITES = {
     "lftas": "LFTAs",
     "queries": "Queries",
     "rows": "Rows of the result",
+    "skew": "Late records",
     "link_history": "Links beside earlier intervals",
     "query_history": "Queries beside earlier intervals",
 }

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
+from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.interval_states import RUNNING
 from lowwater.lake.ledgers.outside import outside_lines
@@ -27,7 +28,7 @@ from lowwater.lake.ledgers.timetable import range_words
 from lowwater.lake.results.pins import pin
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress as ReplayProgress
-from lowwater.replay.schedule.backfill import WAITING, BackfillListener, IntervalResult, Order, backfill
+from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
 from lowwater.replay.stages.runners import runner_of
 from lowwater.replay.trial_changes import TrialChanges

@@ -28,8 +28,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.lake.ledgers.shared import shared_lines
 from lowwater.lake.results.table_state import stray_lines
-from lowwater.quality.report_pages import INDEX
-from lowwater.quality.verdicts import IntervalAudit, Key, findings, interval_audits
+from lowwater.quality.reports import INDEX, IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
 from lowwater.terminal import open_console, say, styled
 

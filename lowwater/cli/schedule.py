@@ -15,6 +15,7 @@ from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.looking import Looker, LookResult, pause_after
 from lowwater.replay.schedule.looks import BEHIND, Left
 from lowwater.signals import pause, until_stopped
+from lowwater.storage.failures import away
 from lowwater.terminal import say
 
 
@@ -53,9 +54,10 @@ def watch_lake(
                 if found.more and not stopped():
                     continue
                 config = load_config(root)
-            except LowwaterError as error:  # settings that are being edited
+            except LowwaterError as error:  # settings that are being edited, or a store that is away
                 if once:
                     raise
+                hindered += away(error)
                 told.once(f"error: {error}")
             pause(pause_after(hindered, config) / SECOND, stopped)
             if stopped():
@@ -71,14 +73,14 @@ class _Told:
         self._now: set[str] = set()
         self._first = True  # a process that starts says what it found
 
-    def once(self, line: str) -> None:
-        """Says a line of a problem, unless the look before said it."""
+    def once(self, line: str, problem: bool = True) -> None:
+        """Says a line, of a problem on standard error, unless the look before said it."""
         if line not in self._said | self._now:
-            say(line, err=True)
+            say(line, err=problem)
         self._now.add(line)
 
     def look(self, found: LookResult, once: bool) -> None:
-        """Says what cannot run, and why; what only waits, too, where there is one look."""
+        """Says what cannot run, and why: on standard error what is new of it, which cron mails."""
         for name, error in found.unplanned.items():
             self.once(f"query set {name}: {error}")
         for one in found.found:
@@ -88,13 +90,14 @@ class _Told:
             behind = [left for left in one.waits if left.why.startswith(BEHIND)]
             for left in one.waits:
                 if left not in behind:
-                    self.once(_line(left, "waits"))
+                    self.once(_line(left, "waits"), problem=False)
             if behind:
                 count = sum(left.due.intervals for left in behind)
-                self.once(f"{one.query_set}: {count:,} later intervals of the chain wait for it")
+                self.once(f"{one.query_set}: {count:,} later intervals of the chain wait for it", problem=False)
             old = sum(left.due.intervals for left in one.stuck if not left.news)
             if once and old:
-                self.once(f"{one.query_set}: {old:,} more cannot start, as before: `lowwater plan` lists them")
+                line = f"{one.query_set}: {old:,} more cannot start, as before: `lowwater plan` lists them"
+                self.once(line, problem=False)
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
             say(f"nothing of the last {format_duration(self._look_back)} is due")

@@ -29,6 +29,7 @@ class InProcess:
 
     def __init__(self, threads: int = 0) -> None:
         self.threads = threads or ordered.thread_count()
+        self._tasks: TaskMap = partial(ordered.each_on_threads, threads=self.threads)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
 
     def begin(self) -> None:
@@ -40,15 +41,15 @@ class InProcess:
 
     def ingesting(self) -> TaskMap:
         """Returns what runs tasks on the threads."""
-        return partial(ordered.each_on_threads, threads=self.threads)
+        return self._tasks
 
     def low(self) -> TaskMap:
         """Returns what runs tasks on the threads."""
-        return partial(ordered.each_on_threads, threads=self.threads)
+        return self._tasks
 
     def scanning(self) -> TaskMap:
         """Returns what runs tasks on the threads."""
-        return partial(ordered.each_on_threads, threads=self.threads)
+        return self._tasks
 
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields the stored punctuation."""

@@ -271,6 +271,40 @@ LATENESS = pa.schema(
 """Lateness of the records of every link and interval of arrival, as measured by the newest audit."""
 
 
+MEASURES = {
+    "links": "a row for each link of an interval: its account, coverage and change against earlier intervals",
+    "lftas": "a row for each LFTA and link of an interval: the outcomes of its records",
+    "queries": "a row for each output query of an interval: its stream, and change against earlier intervals",
+    "rows": "a row for each expectation that people wrote for the rows of a query, and interval",
+    "skew": "a row for each link and hour of an interval: records later than the skew, and what another one would do",
+}
+"""Tables of measures, by which the suites of the audit judge: those of the newest audit of every interval."""
+_MEASURED = pa.schema(
+    [
+        _required("query_set", _TEXT),
+        _required("interval_start", _INT).with_metadata({"comment": "ns since 1970, UTC"}),
+        _required("interval_end", _INT).with_metadata({"comment": "ns since 1970, UTC, exclusive"}),
+        _required("measured_at", _INT).with_metadata({"comment": "ns since 1970, UTC"}),
+    ]
+)
+_SHARES = ("_share", "_drift", "_warning", "_critical", "_growth")
+
+
+def measures_schema(frame: pa.Schema) -> pa.Schema:
+    """Schema of a table of measures, with comments; the name of a number says whether it is a duration or a share."""
+    columns = []
+    for each in frame:
+        if pa.types.is_string(each.type) or pa.types.is_boolean(each.type):
+            columns.append(pa.field(each.name, each.type))
+        elif each.name.endswith("_ns"):
+            columns.append(pa.field(each.name, _INT, metadata={"comment": "ns"}))
+        elif each.name.endswith(_SHARES):
+            columns.append(pa.field(each.name, pa.float64(), metadata={"comment": "share, 0 to 1"}))
+        else:
+            columns.append(pa.field(each.name, _INT))
+    return pa.schema([*_MEASURED, *columns])
+
+
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """Schema of `lfta/` tables: fields, CONTROL, and the partition column `interval`."""
     return pa.schema([*schemas.stream_schema(fields), _required("interval", _TEXT)])
@@ -381,7 +415,7 @@ class Lake:
     def run_ledgers(self) -> list[PurePath]:
         """Paths of the ledgers to which the run of an interval writes."""
         per_interval = [self.violations, self.heartbeats, self.quality, self.quarantine, self.metrics, self.lateness]
-        return [self.replays, *per_interval]
+        return [self.replays, *per_interval, *(self.measures(name) for name in MEASURES)]
 
     @property
     def replays(self) -> PurePath:
@@ -406,6 +440,10 @@ class Lake:
     @property
     def lateness(self) -> PurePath:
         return self.root / "lateness"
+
+    def measures(self, name: str) -> PurePath:
+        """Path of a table of measures."""
+        return self.root / "measures" / name
 
     @property
     def reports(self) -> PurePath:

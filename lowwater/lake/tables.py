@@ -33,7 +33,7 @@ from lowwater.lake.opened import address, existing, forget, keep, make_table, ne
 from lowwater.lake.opened import change as apply
 from lowwater.storage import paths
 from lowwater.storage.containment import require_names
-from lowwater.storage.failures import Door, StoreError, store_error
+from lowwater.storage.failures import Door, StoreError, lake_error, store_error
 from lowwater.storage.leases import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
 
@@ -145,12 +145,12 @@ def _told(what: str, error: BaseException) -> LakeError | None:
     from deltalake.exceptions import DeltaError
 
     if isinstance(error, StoreError):
-        return LakeError(f"{what}: {error.strerror}", error.hint)
+        return lake_error(error, f"{what}: {error.strerror}", error.hint)
     if isinstance(error, LakeError):
         return None  # it says what is wrong
     if isinstance(error, (OSError, DeltaError)) and _STORE.search(str(error)):
         refused = store_error(error)  # of Delta's own request
-        return LakeError(f"{what}: {refused.strerror}", refused.hint)
+        return lake_error(refused, f"{what}: {refused.strerror}", refused.hint)
     if type(error).__name__ == "PanicException":  # of Rust, which is no Exception
         return LakeError(f"{what}: Delta's library gave up: {_one_line(error)}", LOG_HINT)
     if not isinstance(error, (OSError, DeltaError, pa.ArrowException)):
@@ -161,7 +161,7 @@ def _told(what: str, error: BaseException) -> LakeError | None:
         hint = GONE_HINT if isinstance(error, FileNotFoundError) else ROOM_HINT
     elif isinstance(error, DeltaError) and not _LOG.search(str(error)):
         hint = ROOM_HINT
-    told = LakeError(f"{what}: {said}", hint)
+    told = lake_error(error, f"{what}: {said}", hint)
     told.__cause__ = error
     return told
 
@@ -196,6 +196,7 @@ def create(
     partition: Sequence[str] = (),
     owner: str | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
+    about: str = "",
 ) -> DeltaTable:
     """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
@@ -207,6 +208,7 @@ def create(
         partition: names of the partition columns.
         owner: query set that claims the table (S3); None for tables of the lake itself.
         more: properties that a new table gets.
+        about: its comment, which a new table gets.
 
     Raises:
         OwnerError: if another query set owns the table.
@@ -228,6 +230,7 @@ def create(
                 mode="error",
                 partition_by=list(partition),
                 configuration=properties,
+                description=about or None,
                 raise_if_key_not_exists=False,
                 # Delta would create it once more, behind the first commits of the process that was faster.
                 commit_properties=CommitProperties(max_commit_retries=0),
@@ -284,6 +287,39 @@ def with_properties(
         return table
     commit(path, note, fence)
     return existing(path)
+
+
+CHECK = "delta.constraints."
+UNCHECKED = "lowwater.unchecked"
+"""Property of a table: constraints that it does not have, since rows that were published before break them."""
+
+
+def with_constraints(
+    path: PurePath, table: DeltaTable, wanted: Mapping[str, str], fence: Fence | None = None
+) -> DeltaTable:
+    """Gives a table on this machine the CHECK constraints that are wanted (name -> SQL), takes others of ours from it,
+    and returns it. Delta reads the table for each that is new.
+
+    The names of ours begin with `lowwater_`, and a name is always of the same SQL.
+    """
+    from deltalake.exceptions import DeltaError
+
+    has = table.metadata().configuration
+    ours = {name.removeprefix(CHECK) for name in has if name.startswith(f"{CHECK}lowwater_")}
+    broken = set(json.loads(has.get(UNCHECKED) or "[]")) & wanted.keys()
+    if not isinstance(path, Path) or (ours | broken == wanted.keys() and not broken & ours):
+        return table
+    for name in sorted(ours - wanted.keys()):
+        commit(path, lambda newest, options, name=name: newest.alter.drop_constraint(name, False, **options), fence)  # type: ignore[misc]
+    for name in sorted(wanted.keys() - ours - broken):
+        check = {name: wanted[name]}
+        try:
+            commit(path, lambda newest, options, check=check: newest.alter.add_constraint(check, **options), fence)  # type: ignore[misc]
+        except LakeError as error:
+            if not isinstance(error.__cause__, DeltaError):
+                raise
+            broken.add(name)
+    return with_properties(path, existing(path), {UNCHECKED: json.dumps(sorted(broken)) if broken else ""}, fence)
 
 
 def check_owner(path: PurePath, owner: str) -> None:

@@ -6,7 +6,8 @@ Reads the ledgers and the checks of the streams. `lowwater_expectations` judges 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,25 +17,29 @@ import pyarrow.compute as pc
 
 from lowwater.capture.doubts import subsecond_words
 from lowwater.config import Config, Link
-from lowwater.instants import SECOND, format_instant
-from lowwater.lake.layout import OUTCOMES, Lake
+from lowwater.instants import HOUR, SECOND, format_instant
+from lowwater.lake.layout import MEASURES, OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
 from lowwater.lake.ledgers.coverage import Gap, uncovered_text, undeclared, undeclared_text
+from lowwater.lake.ledgers.history import late_share
 from lowwater.lake.ledgers.missing import FILE, Missing
 from lowwater.lake.ledgers.outside import OutsideCount, elsewhere, outside, outside_words
 from lowwater.lake.ledgers.runs import read_heartbeats, read_violations
 from lowwater.lake.ledgers.shared import shared_words
 from lowwater.lake.ledgers.silences import silence_text, silences
 from lowwater.lake.packets import PacketFiles
-from lowwater.quality.custom.judging import RuleResult
-from lowwater.quality.links.packet_scan import MINUTE, LinkScan
-from lowwater.quality.outputs.query_measures import QueryMeasures
+from lowwater.quality.history import FEWEST_RECORDS
+from lowwater.quality.lateness import LOSS, recommend
+from lowwater.quality.links import MINUTE, LinkScan
+from lowwater.quality.streams import QueryMeasures
+from lowwater.quality.suites import NOTHING, RuleResult
 from lowwater.sections import Thresholds
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
 
 _RECORD = ("capture", "position")
+WEEK = 7 * 24 * HOUR
 
 Row = dict[str, Any]
 Counts = Mapping[tuple[str, str], Mapping[str, int]]
@@ -43,32 +48,20 @@ Counts = Mapping[tuple[str, str], Mapping[str, int]]
 
 @dataclass(frozen=True)
 class AuditScope:
-    """The interval that an audit measures, with the ledgers and settings it needs.
+    """The interval that an audit measures, with the ledgers and settings it needs."""
 
-    Attributes:
-        lake: holds the ledgers.
-        config: settings of the links.
-        query_set: name of the query set.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-        captures: link -> ledger rows of its captures, in the order of rule T1.
-        lftas: (LFTA, link) of every LFTA instance.
-        gaps: gaps in the coverage of the read range that should stop the run.
-        excluded: gaps that the run passes over, by policy `publish` or because they lie before the first or after the
-            last capture (T6).
-        missing: records in the read range that are known and that nobody reads (T6).
-    """
-
-    lake: Lake
-    config: Config
-    query_set: str
-    start: int
-    end: int
-    captures: Mapping[str, Sequence[Capture]]
-    lftas: Sequence[tuple[str, str]]
-    gaps: Sequence[Gap]
+    lake: Lake  # holds the ledgers
+    config: Config  # settings of the links
+    query_set: str  # name of the query set
+    start: int  # first instant of the interval, ns since the epoch
+    end: int  # end of the interval, ns since the epoch, exclusive
+    captures: Mapping[str, Sequence[Capture]]  # link -> ledger rows of its captures, in the order of rule T1
+    lftas: Sequence[tuple[str, str]]  # (LFTA, link) of every LFTA instance
+    gaps: Sequence[Gap]  # gaps in the coverage of the read range that should stop the run
+    # gaps that the run passes over, by policy `publish` or because they lie before the first or after the last capture
+    # (T6)
     excluded: Sequence[Gap] = ()
-    missing: Sequence[Missing] = ()
+    missing: Sequence[Missing] = ()  # records in the read range that are known and that nobody reads (T6)
 
     @property
     def interval(self) -> str:
@@ -105,17 +98,10 @@ def frames(
     queries: Sequence[QueryMeasures],
     rules: Mapping[str, Sequence[RuleResult]],
 ) -> dict[str, pa.Table]:
-    """Builds the four frames that the suites judge, by the name of the suite.
-
-    Args:
-        scope: the interval, with its ledgers and settings.
-        scans: the scan of every link that the query set reads.
-        counts: as `lfta_counts` gives them.
-        queries: the measures of every output query.
-        rules: output query -> the results of its custom expectations.
-    """
+    """Builds the four frames that the suites judge, by the name of the suite."""
     return {
         "links": pa.Table.from_pylist([_link(scope, scan, counts) for scan in scans]),
+        "skew": pa.Table.from_pylist([row for scan in scans for row in _skew(scope, scan)]),
         "lftas": pa.Table.from_pylist([_lfta(scope, counts, *instance) for instance in scope.lftas]),
         "queries": pa.Table.from_pylist([_query(scope, query) for query in queries]),
         "rows": pa.Table.from_pylist(
@@ -177,14 +163,89 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     }
 
 
+def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
+    """Yields the rows of a link in the frame `skew`: an hour each; late records count by arrival."""
+    link, late = scan.link, scan.violations
+    settings, limits = scope.config.link(link), scope.config.limits(link)
+    arrived = pc.divide(late.column("arrival"), HOUR)
+    sane: Counter[int] = Counter()
+    for (minute, _), stretch in scan.minutes.items():
+        sane[minute * MINUTE // HOUR] += stretch.count
+    names = Captures.of(scope.captures.get(link, ())).names_of(set(pc.unique(late.column("capture")).to_pylist()))
+    before = late_share(scope.lake, link, scope.start - WEEK, scope.end - WEEK) if late.num_rows else None
+    share = _ratio(late.num_rows, late.num_rows + scan.sane)
+    advice = _advice(scan, scope.end - scope.start)
+    for hour in sorted({*sane, *pc.unique(arrived).to_pylist()} or {scope.start // HOUR}):
+        mine = late.filter(pc.equal(arrived, hour)) if late.num_rows else late
+        read = sane[hour] + mine.num_rows
+        worst = Counter(mine.column("capture").to_pylist()).most_common(1)
+        judged = _ratio(mine.num_rows, read) if read >= FEWEST_RECORDS or sane.keys() <= {hour} else share
+        bounds = max(hour * HOUR, scope.start), min((hour + 1) * HOUR, scope.end)
+        yield {
+            "link": link,
+            "hour": format_instant(hour * HOUR),
+            "interval": " to ".join(map(format_instant, bounds)),
+            "captures": scope.files(link),
+            "read": read,
+            "violating": mine.num_rows,
+            "violating_share": _ratio(mine.num_rows, read),
+            "judged_share": judged,
+            "violating_warning": limits.violating.warning,
+            "violating_critical": limits.violating.critical,
+            "latest_ns": pc.max(mine.column("lateness")).as_py() or 0,
+            "latest_warning_ns": limits.latest.warning,
+            "latest_critical_ns": limits.latest.critical,
+            "week_before_share": before,
+            "growth_share": max(0.0, judged - before) if before is not None else 0.0,
+            "growth_warning": limits.growth.warning,
+            "growth_critical": limits.growth.critical,
+            "skew_ns": settings.skew,
+            "first": _violations(scope.captures.get(link, ()), mine),
+            "worst_capture": names.get(worst[0][0], worst[0][0]) if worst else "",
+            "worst_capture_share": _ratio(worst[0][1] if worst else 0, mine.num_rows),
+            **advice,
+        }
+
+
+def _advice(scan: LinkScan, length: int) -> Row:
+    """The skew that the records of the interval recommend, what it would lose, and what it costs: records held."""
+    watch = scan.profile.watch
+    bound = recommend(watch.lags, LOSS)
+    if bound is None:
+        return dict.fromkeys(("recommended_ns", "recommended_lost", "recommended_lost_share", "recommended_held"))
+    lost = watch.lags.lost(bound)
+    return {
+        "recommended_ns": bound,
+        "recommended_lost": lost,
+        "recommended_lost_share": _ratio(lost, watch.lags.records),
+        "recommended_held": round(watch.lags.records * bound / length),
+    }
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+TABLES = {"links": ("links", "link_history"), "queries": ("queries", "query_history")}
+"""Table of measures -> the frames of which it has the columns, row by row; the others are as their frame."""
+
+
+def measure_tables(measured: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The tables of measures of an interval, by name, from all frames."""
+    tables = {}
+    for name in MEASURES:
+        first, *others = (measured[each] for each in TABLES.get(name, (name,)))
+        for other in others:
+            for column in other.column_names:
+                if column not in first.column_names:
+                    first = first.append_column(column, other.column(column))
+        tables[name] = first
+    return tables | {"rows": measured["rows"].filter(pc.not_equal(measured["rows"].column("rule"), NOTHING))}
+
+
 def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> list[str]:
     """Names the records on which `packets/` and the accounts differ (A1): late records one by one, sane records by
     minute.
-
-    Args:
-        scope: the interval, with its ledgers and settings.
-        scan: the scan of the link.
-        late: the late records of the link in the ledger of violations.
     """
     captures = Captures.of(scope.captures.get(scan.link, ()))
     paths = zip(captures.values("capture"), captures.values("path"), strict=True)
@@ -228,10 +289,6 @@ def _minutes(scope: AuditScope, link: str) -> dict[int, int]:
 def _unaccounted_count(sane: int, violating: int) -> int:
     """Counts the records of `packets/` without an account; negative: records of the accounts that `packets/` lacks
     (A1).
-
-    Args:
-        sane: sane records of `packets/` less those of the accounts.
-        violating: late records of `packets/` less those of the accounts.
     """
     return max(0, sane) + max(0, violating) or min(0, sane) + min(0, violating)
 

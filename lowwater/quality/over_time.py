@@ -18,10 +18,10 @@ from lowwater.instants import spoken_duration
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.coverage import covered_share
-from lowwater.lake.ledgers.history import read_lateness
+from lowwater.lake.ledgers.history import late_share
 from lowwater.lake.ledgers.runs import AUDIT, read_qualities, read_replays
-from lowwater.quality.lateness.wording import share_text
-from lowwater.quality.verdicts import IntervalAudit
+from lowwater.quality.late_records import share_text
+from lowwater.quality.reports import IntervalAudit
 
 DAY = 24 * 3600 * 1_000_000_000
 WEEK = 7 * DAY
@@ -40,13 +40,7 @@ _BY_STATE = {
 
 
 def trust(state: str, reason: str, audit: IntervalAudit | None) -> tuple[str, str]:
-    """What an interval is worth, in a word, and why; the reason is empty where it is trusted.
-
-    Args:
-        state: its state, of `lowwater status`.
-        reason: why it is not done.
-        audit: its newest audit; None without one.
-    """
+    """What an interval is worth, in a word, and why; the reason is empty where it is trusted."""
     word = _BY_STATE.get(state, ABSENT)
     if word == TRUSTED and audit is not None and audit.verdict != "passed":
         word = DOUBTFUL
@@ -58,19 +52,12 @@ def trust(state: str, reason: str, audit: IntervalAudit | None) -> tuple[str, st
 
 @dataclass(frozen=True)
 class LinkDay:
-    """A link over a day.
+    """A link over a day."""
 
-    Attributes:
-        link: its name.
-        lost: time that no capture covers, ns.
-        late: share of its records that were refused as late; None where nothing was audited.
-        before: the same a week before.
-    """
-
-    link: str
-    lost: int
-    late: float | None
-    before: float | None
+    link: str  # its name
+    lost: int  # time that no capture covers, ns
+    late: float | None  # share of its records that were refused as late; None where nothing was audited
+    before: float | None  # the same a week before
 
 
 def link_day(lake: Lake, config: Config, link: str, captures: Sequence[Capture], start: int, end: int) -> LinkDay:
@@ -82,14 +69,8 @@ def link_day(lake: Lake, config: Config, link: str, captures: Sequence[Capture],
     lost = 0
     if begin < until:
         lost = round((1 - covered_share(link, captures, settings, begin, until)) * (until - begin))
-    late, before = (_late(lake, link, at, at + end - start) for at in (start, start - WEEK))
+    late, before = (late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
     return LinkDay(link, lost, late, before)
-
-
-def _late(lake: Lake, link: str, start: int, end: int) -> float | None:
-    rows = read_lateness(lake, link, max(0, start), end)
-    records = sum(int(sum(row.counts)) for row in rows)
-    return sum(row.refused for row in rows) / records if records else None
 
 
 @dataclass(frozen=True)
@@ -126,21 +107,13 @@ def flapping(lake: Lake, sets: Iterable[str], start: int, end: int) -> list[Flap
 
 @dataclass(frozen=True)
 class Change:
-    """What is different since a release or a text of queries.
+    """What is different since a release or a text of queries."""
 
-    Attributes:
-        query_set: its name.
-        at: when the first run of it ended, ns since the epoch.
-        what: "release 1 -> 2", "queries", or both.
-        worse: titles of rules that hold less often than before.
-        better: titles of rules that hold more often.
-    """
-
-    query_set: str
-    at: int
-    what: str
-    worse: tuple[str, ...]
-    better: tuple[str, ...]
+    query_set: str  # its name
+    at: int  # when the first run of it ended, ns since the epoch
+    what: str  # "release 1 -> 2", "queries", or both
+    worse: tuple[str, ...]  # titles of rules that hold less often than before
+    better: tuple[str, ...]  # titles of rules that hold more often
 
 
 def last_change(lake: Lake, query_set: str) -> Change | None:
@@ -172,15 +145,7 @@ def last_change(lake: Lake, query_set: str) -> Change | None:
 def day_lines(
     words: Mapping[str, int], links: Sequence[LinkDay], flaps: Sequence[Flapping], changes: Sequence[Change], why: str
 ) -> list[str]:
-    """A day in five lines: what its intervals are worth, lost traffic, late records, rules that flap, and changes.
-
-    Args:
-        words: number of intervals by `WORDS`.
-        links: the links over the day.
-        flaps: rules that flap.
-        changes: the newest change of each query set.
-        why: reason of the first interval that is not trusted; empty without one.
-    """
+    """A day in five lines: what its intervals are worth, lost traffic, late records, rules that flap, and changes."""
     worth = ", ".join(f"{words[word]:,} {word}" for word in WORDS if words.get(word)) or "none"
     lost = ", ".join(f"{each.link} {spoken_duration(each.lost)}" for each in links if each.lost)
     late = ", ".join(

@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from lowwater import __version__
 from lowwater.documents import stored_object
-from lowwater.errors import AuditError, BusyError, LakeError, LowwaterError, OwnerError
+from lowwater.errors import AuditError, AwayError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
 from lowwater.lake.joins import tidy_ledgers
-from lowwater.lake.layout import Lake, lake_to_read, result_schema, stream_schema
+from lowwater.lake.layout import Lake, lake_to_read, result_schema, row_schema, stream_schema
+from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.interval_states import HELD, RUNNING, StatusInputs, StatusRow, status
@@ -60,11 +61,12 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.custom import judging
-from lowwater.quality.custom.suites import suite_digest
-from lowwater.quality.outputs.query_measures import WrittenStream
-from lowwater.quality.report_pages import write_index
+from lowwater.quality import suites as judging
+from lowwater.quality.reports import write_index
+from lowwater.quality.streams import WrittenStream
+from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.command.summary import Accounts
+from lowwater.replay.consent import WARNED, consented
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.link_queries import set_names
@@ -74,11 +76,9 @@ from lowwater.replay.stages.heartbeat_rows import heartbeat_rows
 from lowwater.replay.stages.link_scans import LinkScans
 from lowwater.replay.stages.runners import runner_of, task_account
 from lowwater.storage import paths
+from lowwater.storage.failures import outages
 
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
-
-WARNED = "warned"
-"""Verdict of an audit after which a person may have to approve the publication."""
 
 AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
 
@@ -188,63 +188,100 @@ class _Run:
     latest: int = 0  # time of the newest row of the ledger, ns; 0 as long as it is unknown
     shared: PurePath | None = None  # folder of the lake for files of tasks on other machines
     ask: bool = False  # whether a person approves warnings, if the settings say so
+    current: str = LOW  # stage at work
+    tried: dict[str, str] = field(default_factory=dict)  # digests of its inputs, once they are known
+    told: bool = False  # whether its failure is in the ledger, or kept for it
 
     def run(self, stage: str | None, hold: bool) -> Outcome:
+        """Runs the stages. A failure is in the ledger then, or waits on this machine until the lake can be written."""
         stages: tuple[str, ...] = (stage,) if stage else STAGES[:-1] if hold else STAGES
-        current = stages[0]
+        self.current = stages[0]
         lake, query_set = self.job.lake, self.job.query_set
-        with (
-            run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
-            handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
-            LinkScans(self.runner.scanning()) as self.scans,
-        ):
-            self.shared = shared
-            self.job = replace(self.job, lake=replace(self.job.lake, fence=fence))
-            digests: dict[str, str] = {}
-            try:
-                # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
-                fence_off(self._written(), fence)
-                for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
-                    check_owner(self.job.lake.stream(query.name), self.job.query_set)
-                    check_owner(self.job.lake.table(query.name), self.job.query_set)
-                inputs = self.job.inputs(self.start, self.end, self.job.captures())
-                digests = {query.name: inputs.digest(query) for query in self.job.plan.queries}
-                lost = any(inputs.lost(query) for query in self.job.plan.queries)
-                confirms = stage is None and not lost and self._published(digests)
-                # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
-                excluded = inputs.gaps() if confirms else inputs.require()
-                state, reason = inputs.state(excluded)
-                if stage is not None and not confirms and (outrun := self._outrun(stage, digests)):
-                    self.progress.say(f"  its inputs have changed since stage {outrun}: it begins again")
-                    stages, self.ask = STAGES[: STAGES.index(stage) + 1], True  # consent was for another audit
-                if confirms:
-                    outcome = self._confirm(digests, state, reason, folder / "publish")
-                    return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
-                outcome = Outcome(self.start, self.end, state, reason, {}, False)
-                if {LOW, HIGH, AUDIT} & set(stages):
-                    self.runner.begin()
-                if AUDIT in stages:
-                    judging.begin()
-                for next_stage in stages:
-                    if next_stage == PUBLISH and self.ask and self.job.approval and self.verdict == WARNED:
-                        outcome = replace(outcome, state=HELD, reason=self._consent())
-                        break
-                    current = next_stage
-                    if AUDIT in stages and next_stage in (HIGH, AUDIT):
-                        # The first query of a session waits for a second or two, on one core.
-                        self.scans.begin(inputs.to_scan, self.job.plan.links)
-                    outcome = self._stage(next_stage, inputs, digests, outcome, folder)
-                self._end(stages[-1], folder)
-                return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
-            except (BusyError, OwnerError):
-                raise  # says nothing about this interval: another run, or another query set, is at it
-            except LowwaterError as error:
-                account = error.accounting if isinstance(error, AuditError) else {}
-                account = {**account, "tried": self.job.attempted(digests), "repeats": error.repeats}
-                with suppress(LowwaterError):  # what went wrong first is what is said, also where the disk is full
-                    self._record(current, FAILED, "", "", None, account, error.message)
-                    self._end(current, folder)
-                raise
+        try:
+            with (
+                outages(),
+                run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
+                handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
+                LinkScans(self.runner.scanning()) as self.scans,
+            ):
+                self.shared = shared
+                self.job = replace(self.job, lake=replace(lake, fence=fence))
+                try:
+                    with outages():
+                        return self._run(stage, stages, folder)
+                except (BusyError, OwnerError):
+                    raise  # says nothing about this interval: another run, or another query set, is at it
+                except LowwaterError as error:
+                    self._failed(error, folder)
+                    raise
+        except AwayError as error:
+            if not self.told:
+                self._keep(error)
+            raise
+
+    def _failed(self, error: LowwaterError, folder: Path) -> None:
+        """Records a failure. What went wrong first is what is said, also where that fails."""
+        self.told = True
+        try:
+            with outages():
+                self._record(self.current, FAILED, "", "", None, self._account(error), error.message)
+            with suppress(LowwaterError):
+                self._end(self.current, folder)
+        except AwayError:
+            self._keep(error)
+        except LowwaterError:
+            pass  # its lease is lost: another run tells
+
+    def _keep(self, error: LowwaterError) -> None:
+        """Keeps a failure that cannot be recorded."""
+        self.latest = max(self.latest, time.time_ns())
+        row = self._row(self.current, FAILED, "", "", None, self._account(error), error.message)
+        untold.keep(self.job.lake, row)
+
+    def _account(self, error: LowwaterError) -> dict[str, Any]:
+        """What is kept of a failure: what it was tried on, and whether the same inputs would repeat it."""
+        account = error.accounting if isinstance(error, AuditError) else {}
+        return {**account, "tried": self.job.attempted(self.tried), "repeats": error.repeats}
+
+    def _run(self, stage: str | None, stages: tuple[str, ...], folder: Path) -> Outcome:
+        # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
+        fence_off(self._written(), self.job.lake.fence)
+        untold.tell(self.job.lake)
+        for query in self.job.plan.queries:  # before any work: another set's table is no matter of inputs
+            check_owner(self.job.lake.stream(query.name), self.job.query_set)
+            check_owner(self.job.lake.table(query.name), self.job.query_set)
+        inputs = self.job.inputs(self.start, self.end, self.job.captures())
+        digests = {query.name: inputs.digest(query) for query in self.job.plan.queries}
+        self.tried = digests
+        lost = any(inputs.lost(query) for query in self.job.plan.queries)
+        confirms = stage is None and not lost and self._published(digests)
+        # Gaps and policies are in the digests: what was let pass then, with --through-end too, stands.
+        excluded = inputs.gaps() if confirms else inputs.require()
+        state, reason = inputs.state(excluded)
+        if stage is not None and not confirms and (outrun := self._outrun(stage, digests)):
+            self.progress.say(f"  its inputs have changed since stage {outrun}: it begins again")
+            stages, self.ask = STAGES[: STAGES.index(stage) + 1], True  # consent was for another audit
+        if stage is None and self.ask and consented(self._rows(), digests):
+            stages, self.ask = (PUBLISH,), False
+        if confirms:
+            outcome = self._confirm(digests, state, reason, folder / "publish")
+            return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
+        outcome = Outcome(self.start, self.end, state, reason, {}, False)
+        if {LOW, HIGH, AUDIT} & set(stages):
+            self.runner.begin()
+        if AUDIT in stages:
+            judging.begin()
+        for next_stage in stages:
+            if next_stage == PUBLISH and self.ask and self.job.approval and self.verdict == WARNED:
+                outcome = replace(outcome, state=HELD, reason=self._consent())
+                break
+            self.current = next_stage
+            if AUDIT in stages and next_stage in (HIGH, AUDIT):
+                # The first query of a session waits for a second or two, on one core.
+                self.scans.begin(inputs.to_scan, self.job.plan.links)
+            outcome = self._stage(next_stage, inputs, digests, outcome, folder)
+        self._end(stages[-1], folder)
+        return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
 
     def _written(self) -> list[PurePath]:
         """The tables that the run writes."""
@@ -455,6 +492,7 @@ class _Run:
                     audited,
                     act,
                     _words(query),
+                    checks_of(job.suites.get(query.name, ()), row_schema(fields)),
                 )
                 rows[query.name] = publication.rows
                 last = self._last(query.name)

@@ -51,7 +51,7 @@ from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.plan.tree import walk
-from lowwater.quality.custom.suites import Suites, read_suites, suite_digest
+from lowwater.quality.suites import Suites, read_suites, suite_digest
 from lowwater.replay.checks.affordable import require_affordable
 from lowwater.replay.checks.capabilities import require_lowered
 from lowwater.replay.checks.estimates import require_marked
@@ -174,9 +174,7 @@ class Job:
     @property
     def approval(self) -> bool:
         """Whether a person must approve what the schedule publishes, where the audit warns."""
-        section = self.config.query_sets.get(self.query_set)
-        own = section.approval if section is not None else None
-        return self.config.schedule.approval if own is None else own
+        return self.config.asks(self.query_set)
 
     def tunings(self) -> dict[str, Tuning]:
         """The recommendations of the last runs for the LFTAs, if the settings turn tuning on."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyspark
@@ -21,6 +23,9 @@ import pyspark
 from lowwater.caches import written_by_others
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.terminal import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 NEEDED = {
@@ -147,6 +152,25 @@ def delta_options() -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
+
+
+def lake_session(lake: Path | str, master: str = "local[*]") -> SparkSession:
+    """Starts a Spark in which the tables of a lake have names: that of a query, `measures.links`, `ledgers.captures`.
+
+    What a name of Spark may not have is an underscore. Nothing is written; what SQL changes is changed in the lake.
+    """
+    from pyspark.sql import SparkSession
+
+    options: dict[str, bool | float | int | str | None] = {**delta_options(), "spark.sql.session.timeZone": "UTC"}
+    options["spark.sql.warehouse.dir"] = tempfile.mkdtemp()
+    spark = SparkSession.builder.master(master).config(map=options).getOrCreate()
+    root = Path(lake).absolute()
+    for schema, folder in (("default", root / "tables"), ("measures", root / "measures"), ("ledgers", root)):
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {schema}")
+        for log in sorted(folder.glob("*/_delta_log")):
+            name, place = re.sub(r"\W", "_", log.parent.name), str(log.parent).replace("'", "\\'")
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {schema}.`{name}` USING delta LOCATION '{place}'")
+    return spark
 
 
 def main() -> None:

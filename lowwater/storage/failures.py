@@ -8,9 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from lowwater.errors import LakeError
+from lowwater.errors import AwayError, LakeError, LowwaterError
 
 SECRETS = (
     "AWS_ACCESS_KEY_ID",
@@ -112,6 +113,15 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 _PASSING = (LATER, ANSWER)
+_AWAY = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT),
+        *(errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH),
+        *(errno.ECONNREFUSED, errno.ECONNRESET),
+    )
+)
+_ROOM = re.compile(r"No space left on device|[Qq]uota exceeded")
+"""How libraries tell of a full disk in the texts of their own errors."""
 _BUSY = re.compile(r"status code: ((?!501)5\d\d|429|408|409)")
 """What a store answers while it is busy or disturbed; 501 is for good."""
 _SILENT = re.compile(r"timed? ?out|connect|error sending request|dns", re.IGNORECASE)
@@ -153,6 +163,54 @@ def store_error(error: BaseException) -> StoreError:
                 message + _detail(message, text), hint, hint not in _PASSING, _SILENT.search(text) is None
             )
     return StoreError(f"the object store failed: {redacted(text.splitlines()[0] if text else repr(error))}", ANSWER)
+
+
+def away(error: BaseException | None) -> bool:
+    """Whether an error is of a disk without room, or of a store that does not answer: one that passes by itself, or
+    when somebody makes room.
+
+    Example:
+        >>> away(OSError(errno.ENOSPC, "No space left on device")), away(PermissionError(errno.EACCES, "no"))
+        (True, False)
+    """
+    if error is None or isinstance(error, AwayError):
+        return error is not None
+    if isinstance(error, StoreError):
+        return not error.lasting
+    if isinstance(error, OSError) and error.errno in _AWAY:
+        return True
+    context = None if isinstance(error, LowwaterError) and error.repeats else error.__context__
+    return _ROOM.search(str(error)) is not None or away(error.__cause__ or context)
+
+
+def passing(error: LowwaterError, cause: BaseException | None = None) -> LowwaterError:
+    """Returns an error as one that says that it passes, if its cause does: whoever sends it on would lose that."""
+    if isinstance(error, AwayError) or not away(cause or error):
+        return error
+    told = AwayError(error.message, error.hint)
+    told.__cause__ = error
+    return told
+
+
+@contextmanager
+def outages() -> Iterator[None]:
+    """Turns every error of a full disk or an absent store into an AwayError, whoever has given it words before."""
+    try:
+        yield
+    except AwayError:
+        raise
+    except (LowwaterError, OSError) as error:
+        if not away(error):
+            raise
+        if isinstance(error, LowwaterError):
+            raise passing(error) from error
+        what = error.filename or "a file"
+        raise AwayError(f"{what} cannot be written: {error.strerror or error}", "make room on its disk") from error
+
+
+def lake_error(error: BaseException, message: str, hint: str) -> LakeError:
+    """Makes the error of a lake of an error of its disk or store: one that says whether it passes."""
+    return (AwayError if away(error) else LakeError)(message, hint)
 
 
 class Door:

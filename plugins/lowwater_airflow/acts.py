@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from itertools import dropwhile, takewhile
 from pathlib import PurePath
@@ -18,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.kinds import KINDS
+from lowwater.lake.layout import lake_to_read, open_lake
+from lowwater.lake.ledgers.runs import read_replays
+from lowwater.replay.consent import approve, awaited
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_setting import write_skew
 from lowwater_airflow.database import paused
@@ -38,8 +42,9 @@ STRETCHES = (
     "It ends before a stretch in which nothing is recorded: what is due behind is for another backfill, or for "
     "`lowwater backfill`, which runs a stretch as one interval."
 )
-SET_SKEW = "lowwater_set_skew"
-"""Event of the audit log."""
+SET_SKEW, APPROVED = "lowwater_set_skew", "lowwater_approve"
+"""Events of the audit log."""
+KEEP = "keep_"
 
 
 class Refused(LowwaterError):
@@ -69,6 +74,8 @@ class AirflowHost:
         if act.kind == "skew":
             return ""
         dag = DAG + act.name
+        if act.kind == APPROVAL and self._asked_by_look(act):
+            return ""
         paused = _dag_paused(dag)
         if paused is None:
             return f"Airflow has no DAG {dag}."
@@ -102,6 +109,11 @@ class AirflowHost:
             left = len(act.work) - len(_in_airflow(act))
             return [made, *([STRETCHES] if left else [])]
         run = run_of(dag, *act.span)
+        if act.kind == APPROVAL and self._asked_by_look(act):
+            return [
+                f"The audit gets your consent, with your name, and Airflow's audit log the event {APPROVED}.",
+                "The next look publishes the interval, unless its inputs change until then.",
+            ]
         if act.kind == APPROVAL:
             return [f"The task {APPROVAL} of {dag} gets your consent, with your name."]
         if run is None:
@@ -128,6 +140,8 @@ class AirflowHost:
             return self._set_skew(act)
         dag = DAG + act.name
         assert act.span is not None
+        if act.kind == APPROVAL and self._asked_by_look(act):
+            return self._approve(act)
         run = run_of(dag, *act.span)
         if act.kind == "backfill" or (act.kind == "run" and run is not None and run.orphan):
             if act.kind == "run" and run is not None and run.stuck:
@@ -150,16 +164,44 @@ class AirflowHost:
         made = self._ask("POST", f"dags/{dag}/dagRuns", bounds)
         return f"Airflow made the run {made['dag_run_id']}."
 
-    def _set_skew(self, act: Act) -> str:
+    def _asked_by_look(self, act: Act) -> bool:
+        """Whether the interval waits for approval, and no run of it asks for that: a look has left it."""
+        assert act.span is not None
+        run = run_of(DAG + act.name, *act.span)
+        if run is not None and (run.waits or run.active):
+            return False
+        rows = read_replays(lake_to_read(self._root), act.name, act.span)
+        return bool(awaited(row for row in rows if (row.interval_start, row.interval_end) == act.span))
+
+    def _approve(self, act: Act) -> str:
+        assert act.span is not None
+        start, end = map(format_instant, act.span)
+        keep = KEEP + act.name
+        # A store may take long, and over SQLite nobody else writes meanwhile: the ledger has the name too.
+        approve(open_lake(self._root, make=False), act.name, *act.span, self._user.get_name())
+        with self._logged(APPROVED, {"query_set": act.name, "from": start, "to": end}, keep):
+            pass
+        if _dag_paused(keep) is not False or not self._may(keep, "POST", "RUN"):
+            return "You have approved it; the next look publishes the interval."
+        made = self._ask("POST", f"dags/{keep}/dagRuns", {"logical_date": None})
+        return f"You have approved it; the run {made['dag_run_id']} of {keep} looks, and publishes the interval."
+
+    @contextmanager
+    def _logged(self, event: str, about: dict[str, Any], dag: str | None = None) -> Iterator[None]:
+        """Writes an entry of the audit log with what the block does; where that fails there is none."""
         from airflow.models import Log
         from airflow.utils.session import create_session
 
+        name = self._user.get_name()
+        with create_session() as session:  # it commits at its end
+            session.add(Log(event=event, owner=name, owner_display_name=name, dag_id=dag, extra=json.dumps(about)))
+            session.flush()
+            yield
+
+    def _set_skew(self, act: Act) -> str:
         assert act.change is not None
         about = {"link": act.change.link, "before_ns": act.change.before, "after_ns": act.change.after}
-        name = self._user.get_name()
-        with create_session() as session:  # it commits at its end, so a failed write leaves no entry
-            session.add(Log(event=SET_SKEW, owner=name, owner_display_name=name, extra=json.dumps(about)))
-            session.flush()
+        with self._logged(SET_SKEW, about):
             write_skew(self._root, act.change)
         return f"The skew of {act.change.link} is {act.fields['bound']}. {len(act.change.stale):,} intervals are stale."
 

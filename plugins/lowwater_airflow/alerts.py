@@ -19,6 +19,7 @@ from urllib.error import HTTPError
 from urllib.request import Request
 
 from airflow.sdk import BaseOperator, Connection, Context
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lowwater.config import Notify
 from lowwater.terminal import shown
@@ -36,7 +37,11 @@ async def late(context: Mapping[str, Any]) -> None:
     run = _run(context)
     alert = {"kind": "deadline", "text": f"{run['dag']} {run['run']} has missed its deadline and goes on", **run}
     notify = _notify()
-    connection = await Connection.async_get(notify.connection) if notify.connection else None
+    connection = None
+    try:
+        connection = await Connection.async_get(notify.connection) if notify.connection else None
+    except AirflowNotFoundException:
+        _absent(notify)
     await asyncio.to_thread(_post, notify, connection, alert)
     if notify.email:
         try:
@@ -49,6 +54,12 @@ def failed(context: Mapping[str, Any]) -> None:
     """Callback of a DAG: a run has failed."""
     run = _run(context)
     tell({"kind": "failed", "text": f"{run['dag']} {run['run']} has failed: see the logs of its tasks", **run})
+
+
+def hindered(context: Mapping[str, Any], why: str) -> None:
+    """Tells that a task waits for the disk or the store of the lake."""
+    run = _run(context)
+    tell({"kind": "hindered", "text": f"{run['dag']} {run['run']} waits: {why}", **run})
 
 
 def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any]) -> None:
@@ -71,7 +82,11 @@ def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any
 def tell(alert: dict[str, str]) -> None:
     """Logs an alert, posts it to the webhook and mails it, as the settings say. Nothing that fails stops the caller."""
     notify = _notify()
-    connection = Connection.get(notify.connection) if notify.connection else None
+    connection = None
+    try:
+        connection = Connection.get(notify.connection) if notify.connection else None
+    except AirflowNotFoundException:
+        _absent(notify)
     _post(notify, connection, alert)
     if notify.email:
         try:
@@ -111,6 +126,20 @@ class TellDigest(BaseOperator):
 def _notify() -> Notify:
     """Reads the settings when an alert is due: arguments in a DAG would be stored in clear text."""
     return Settings.load().config.notify
+
+
+def has_connection(name: str) -> bool:
+    """Whether Airflow has a connection, for a task that asks."""
+    try:
+        Connection.get(name)
+    except AirflowNotFoundException:
+        return False
+    return True
+
+
+def _absent(notify: Notify) -> None:
+    """Logs that Airflow does not have the connection of the webhook; the notes of looks say so too."""
+    log.error("the webhook of [notify] is not told: Airflow has no connection %s", notify.connection)
 
 
 def _request(notify: Notify, connection: Any) -> Request | None:

@@ -2,15 +2,19 @@
 
 Airflow itself makes the row of an asset that an alias names with its first event. Where two first publications end at
 once it makes the row twice, and fails the second task though its interval is published.
+
+A run begins in a transaction of the scheduler, and with it stands everything: so no file is read there, and no store
+asked. The reader of DAG files leaves the names of the tables in the DAG, as the documentation of a task.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, AssetAlias
+from airflow.sdk import Asset, AssetAlias, get_parsing_context
 
 from lowwater.errors import LowwaterError
 from lowwater_airflow.settings import Settings
@@ -33,28 +37,54 @@ def tables_of(query_set: str) -> AssetAlias:
     return AssetAlias(f"tables of {query_set}", group="lowwater")
 
 
-def make(session: Session, query_set: str) -> None:
-    """Makes the rows that are not there, as Airflow makes them; queries that cannot be read are for the run to tell.
+def named(settings: Settings, query_set: str) -> str:
+    """The tables of a query set as the documentation (JSON) of a task of its DAG; Airflow reads none of a mapped task.
+
+    None where the queries cannot be read, which the run tells.
+
+    Args:
+        settings: settings of the lake.
+        query_set: name of the query set.
+    """
+    names: list[str] = []
+    if get_parsing_context().dag_id is not None:  # a task needs none of them, and pays for the import
+        return json.dumps({"tables": names})
+    from lowwater.plan.queryset import table_names
+
+    try:
+        files = settings.files(query_set)
+        # A reader of DAG files waits for no pipe, and for no long text.
+        if all(file.is_file() and file.stat().st_size <= LONGEST for file in files):
+            names = sorted(table_names(files))
+    except (LowwaterError, OSError) as error:
+        log.info("the assets of %s are not known: %s", query_set, error)
+    return json.dumps({"tables": names})
+
+
+def named_in(dag: Any) -> list[str]:
+    """The tables that a DAG publishes, by the documentation of its tasks.
+
+    Args:
+        dag: the DAG as Airflow stores it.
+    """
+    texts = [text for task in dag.tasks if (text := getattr(task, "doc_json", None))]
+    return sorted({name for text in texts for name in json.loads(text)["tables"]})
+
+
+def make(session: Session, query_set: str, names: Iterable[str]) -> None:
+    """Makes the rows that are not there, as Airflow makes them.
 
     Args:
         session: a session of Airflow's database.
         query_set: name of the query set.
+        names: its tables.
     """
     # Imported only here: tasks import this module too.
     from airflow.models.asset import AssetAliasModel, AssetModel, alias_association_table
     from sqlalchemy import select
 
-    from lowwater.plan.queryset import table_names
+    from lowwater_airflow.database import insert_absent
 
-    try:
-        files = Settings.load().files(query_set)
-        # A scheduler waits for no pipe, and for no long text.
-        if not all(file.is_file() and file.stat().st_size <= LONGEST for file in files):
-            return
-        names = table_names(files)
-    except (LowwaterError, OSError) as error:
-        log.info("the assets of %s are not known: %s", query_set, error)
-        return
     alias = session.scalar(select(AssetAliasModel.id).where(AssetAliasModel.name == tables_of(query_set).name))
     assets = [table_asset(name) for name in sorted(names)]
     uris = {each.uri for each in assets}
@@ -62,18 +92,6 @@ def make(session: Session, query_set: str) -> None:
     if alias is None or uris == set(session.scalars(known)):
         return
     rows = [{"name": each.name, "uri": each.uri, "group": "asset", "extra": {}} for each in assets]
-    _insert(session, AssetModel, rows)
+    insert_absent(session, AssetModel, rows)
     ids = session.scalars(select(AssetModel.id).where(AssetModel.uri.in_(uris)))
-    _insert(session, alias_association_table, [{"alias_id": alias, "asset_id": each} for each in sorted(ids)])
-
-
-def _insert(session: Session, table: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """Adds rows but those that are there; another scheduler may add them at the same moment."""
-    from sqlalchemy.dialects import mysql, postgresql, sqlite
-
-    name = session.get_bind().dialect.name
-    if name == "mysql":
-        session.execute(mysql.insert(table).prefix_with("IGNORE"), rows)
-    else:
-        insert: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[name]
-        session.execute(insert(table).on_conflict_do_nothing(), rows)
+    insert_absent(session, alias_association_table, [{"alias_id": alias, "asset_id": each} for each in sorted(ids)])

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from lowwater.config import Notify
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater_airflow.settings import POOL, SPARK, Settings, deployment
 
@@ -51,10 +53,9 @@ class Finding:
         return f"{self.what}: {self.mend}"
 
 
-def of_settings() -> Iterator[Finding]:
-    """What can be said without Airflow's database, also where DAG files are read: the lake, versions, the executor."""
+def of_versions() -> Iterator[Finding]:
+    """What can be said without the lake, where nothing may wait for it."""
     from airflow import __version__
-    from airflow.configuration import conf
 
     if __version__.rpartition(".")[0] not in TRIED:
         tried = ", ".join(TRIED)
@@ -63,6 +64,13 @@ def of_settings() -> Iterator[Finding]:
             f"this is Airflow {__version__}, and Lowwater was tried with {tried}",
             f"install apache-airflow=={tried}.*, or report what differs",
         )
+
+
+def of_settings() -> Iterator[Finding]:
+    """What can be said without Airflow's database, also where DAG files are read: the lake, versions, the executor."""
+    from airflow.configuration import conf
+
+    yield from of_versions()
     executor = conf.get("core", "executor")
     try:
         settings: Settings | None = Settings.load()
@@ -106,18 +114,25 @@ def of_connections() -> Iterator[Finding]:
 
     It opens a session of its own, which would end that of a scheduler.
     """
-    try:
-        notify = Settings.load().config.notify
-    except ConfigError:
-        return
     if (spark := _connection(SPARK)) is not None:
         try:
             deployment(str(spark.host), spark.password or "", spark.extra_dejson)
         except LowwaterError as error:
             yield Finding("connection", error.message, error.hint or "")
+    with suppress(ConfigError):
+        yield from of_notify(Settings.load().config.notify, lambda name: _connection(name) is not None)
+
+
+def of_notify(notify: Notify, known: Callable[[str], bool]) -> Iterator[Finding]:
+    """The connections that `[notify]` names and Airflow does not have.
+
+    Args:
+        notify: the section of the settings.
+        known: whether Airflow has a connection.
+    """
     mail = notify.mail_connection if notify.email else None
     for name, what in ((notify.connection, "webhook"), (mail, "mail")):
-        if name and _connection(name) is None:
+        if name and not known(name):
             yield Finding(
                 "connection",
                 f"[notify] names the connection {name} for its {what}, which Airflow does not have",

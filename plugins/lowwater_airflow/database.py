@@ -1,10 +1,11 @@
-"""Makes an Airflow over SQLite wait for its one writer, in every process that loads the plugin."""
+"""Makes an Airflow over SQLite wait for its one writer, in every process that loads the plugin; adds rows to any
+database of Airflow."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sqlalchemy.pool import Pool
 from lowwater_airflow.checks import LOCKED
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
@@ -104,3 +106,15 @@ def paused(dag: str) -> Iterator[None]:
         if lone and not was:
             with create_session() as session:
                 session.execute(update(DagModel).where(DagModel.dag_id == dag).values(is_paused=False))
+
+
+def insert_absent(session: Session, table: Any, rows: Sequence[dict[str, Any]]) -> None:
+    """Adds rows but those that are there; another process may add them at the same moment."""
+    from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+    name = session.get_bind().dialect.name
+    if name == "mysql":
+        session.execute(mysql.insert(table).prefix_with("IGNORE"), rows)
+    else:
+        insert: Any = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}[name]
+        session.execute(insert(table).on_conflict_do_nothing(), rows)

@@ -7,6 +7,7 @@ not matter which runs were missed or failed.
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -16,16 +17,20 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.lake.kinds import WAITING
 from lowwater.storage.paths import lake_path, private
+from lowwater_airflow.alerts import has_connection
+from lowwater_airflow.checks import of_notify
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
 from lowwater_airflow.operators import PACKETS, PublishInterval, ingest_spark, tell_ingested, telling
+from lowwater_airflow.outages import Patient
 
 MOST_TOLD = 20
 """Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
 
 
-class IngestNew(Lineage, BaseOperator):
+class IngestNew(Lineage, Patient):
     """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of.
 
     What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
@@ -38,6 +43,10 @@ class IngestNew(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with telling(context), self.waiting(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.replay.schedule.looking import Looker
 
         def tell(line: str, problem: bool) -> None:
@@ -46,9 +55,10 @@ class IngestNew(Lineage, BaseOperator):
         looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
+        context["ti"].xcom_push(FOUND, {"files": sum(each.state != "known" for each in found.results)})
         if found.hindered is not None:
             raise found.hindered
-        return [{"link": each.link, "file": each.file, "why": each.why} for each in found.refusals]
+        return [asdict(each) for each in found.refusals]
 
 
 class RefusedFile(BaseOperator):
@@ -65,7 +75,7 @@ class RefusedFile(BaseOperator):
             raise CaptureError(self.why)
 
 
-class LookAtSet(BaseOperator):
+class LookAtSet(Patient):
     """Looks at a query set: what of the last days it lacks, what of it can run now, and why the rest cannot.
 
     Returns the intervals for `KeepInterval`: those that run, and those of which is told for the first time that they
@@ -78,6 +88,10 @@ class LookAtSet(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns begin and end of each interval, and why it cannot start; empty for those that run."""
+        with telling(context), self.waiting(context):
+            return self._look(context)
+
+    def _look(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ledgers.timetable import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due
@@ -99,10 +113,12 @@ class LookAtSet(BaseOperator):
         old = [left for left in found.stuck if not left.news]
         summary = {
             "waits": sum(left.due.intervals for left in found.waits),
+            "waiting": f"{name(found.waits[0].due)}: {found.waits[0].why}" if found.waits else "",
             "stuck": sum(left.due.intervals for left in (*old, *news[MOST_TOLD:])),
             "more": max(0, len(found.runs) - MOST),
             "days": format_duration(job.config.schedule.look_back),
             "example": f"{name(old[0].due)}: {old[0].why}" if old else "",
+            "lacks": "; ".join(each.text for each in of_notify(job.config.notify, has_connection)),
         }
         context["ti"].xcom_push(FOUND, summary)
         work = [(due, "") for due in found.runs[:MOST]] + [(left.due, left.why) for left in news[:MOST_TOLD]]
@@ -137,7 +153,7 @@ class KeepInterval(PublishInterval):
             if self.why:
                 raise GapError(f"cannot start: {self.why}")
             outcome = super().execute(context)
-            if outcome["state"] == "waiting":
+            if outcome["state"] == WAITING:
                 raise AirflowSkipException(outcome["reason"])
         context["map_index_label"] = f"{self.start} {outcome['state']}"  # type: ignore[typeddict-unknown-key]
         return outcome

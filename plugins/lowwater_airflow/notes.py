@@ -1,7 +1,8 @@
 """Writes the note of every run: its interval and what was published, since a green run may still be incomplete; of a
 look, what it did for which intervals.
 
-It listens to Airflow's scheduler and reads only Airflow's database, where tasks store their results.
+It listens to Airflow's scheduler, in whose transactions it reads only Airflow's database: what tasks and the reader of
+DAG files have stored there. A lake may not answer, and then everything would stand.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sqlalchemy.orm import object_session
 
 from lowwater.terminal import shown
 from lowwater_airflow import assets, pools
-from lowwater_airflow.checks import of_settings
+from lowwater_airflow.checks import of_versions
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -32,7 +33,7 @@ LOOKS = ("keep_", "lowwater_ingest")
 LOOK = "Look: "
 """Our line in the note of a look."""
 FOUND = "found"
-"""Key under which a look stores what it leaves, and how much."""
+"""Key under which a look stores what it leaves, or has ingested, and how much."""
 NAMED = 3
 """Most intervals that a note names."""
 ONE = "interval"
@@ -84,8 +85,8 @@ def _make_assets(dag_run: DagRun) -> None:
     """Makes the assets of the tables that the run publishes."""
     session = object_session(dag_run)
     prefix, mark, query_set = dag_run.dag_id.partition("_")
-    if session is not None and prefix + mark in (DAGS[0], LOOKS[0]):
-        assets.make(session, query_set)
+    if session is not None and dag_run.dag is not None and prefix + mark in (DAGS[0], LOOKS[0]):
+        assets.make(session, query_set, assets.named_in(dag_run.dag))
 
 
 def _write_lacking(dag_run: DagRun) -> None:
@@ -94,7 +95,7 @@ def _write_lacking(dag_run: DagRun) -> None:
     if not dag_run.dag_id.startswith((*DAGS, *LOOKS)) or session is None:
         return
     told = [made] if (made := pools.make(session)) else []
-    told += [each.text for each in of_settings() if each.told]
+    told += [each.text for each in of_versions()]
     if told:
         _put(dag_run, LACKS, one_line(LACKS + "; ".join(told))[:LONGEST_LACKS])
 
@@ -111,8 +112,13 @@ def _writable(dag_run: DagRun) -> bool:
 
 
 def _write_look(dag_run: DagRun) -> None:
-    if dag_run.dag_id.startswith(LOOKS) and _writable(dag_run):
-        _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), _all_left(dag_run))))
+    if not dag_run.dag_id.startswith(LOOKS) or not _writable(dag_run):
+        return
+    left = _all_left(dag_run)
+    found = left.get(("look", -1, FOUND))
+    if isinstance(found, dict) and found.get("lacks"):
+        _put(dag_run, LACKS, one_line(f"{LACKS}{found['lacks']}")[:LONGEST_LACKS])
+    _put(dag_run, LOOK, one_line(LOOK + look_text(_tasks(dag_run), left)))
 
 
 def look_text(
@@ -142,14 +148,19 @@ def look_text(
     found = left.get(("look", -1, FOUND))
     found = found if isinstance(found, dict) else {}
     parts = [f"{count:,} {state}" for state, count in counts.items()]
+    if files := (left.get(("ingest", -1, FOUND)) or {}).get("files"):
+        parts.insert(0, f"{files:,} file{'s' * (files > 1)} ingested")
     if found.get("stuck"):
         parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
-    parts += [
-        f"{found[key]:,} {words}" for key, words in (("waits", "wait"), ("more", "more are due")) if found.get(key)
-    ]
-    text = ", ".join(parts) or "nothing to do" + (f" in the last {found['days']}" if "days" in found else "")
+    if found.get("waits"):
+        parts.append(f"{found['waits']:,} wait ({found.get('waiting', '')})")
+    if found.get("more"):
+        parts.append(f"{found['more']:,} more are due")
+    if not parts and not named:
+        parts = ["nothing to do" + (f" in the last {found['days']}" if "days" in found else "")]
     more = len(named) - NAMED
-    return text + "".join(f"; {each}" for each in named[:NAMED]) + (f"; and {more} more" if more > 0 else "")
+    said = [", ".join(parts)] if parts else []
+    return "; ".join([*said, *named[:NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def one_line(text: str) -> str:
@@ -189,11 +200,7 @@ def _failed(dag_run: DagRun) -> str:
 
 def _states(dag_run: DagRun) -> dict[str, str | None]:
     """Task -> state."""
-    session = object_session(dag_run)
-    if session is None:
-        return {}
-    # Without this session, the call would open its own and end the scheduler's, and the note would be lost.
-    return {instance.task_id: instance.state for instance in dag_run.get_task_instances(session=session)}
+    return {task: state for (task, _), (state, _) in _tasks(dag_run).items()}
 
 
 def _tasks(dag_run: DagRun) -> dict[tuple[str, int], tuple[str | None, str | None]]:
@@ -201,6 +208,7 @@ def _tasks(dag_run: DagRun) -> dict[tuple[str, int], tuple[str | None, str | Non
     session = object_session(dag_run)
     if session is None:
         return {}
+    # Without this session, the call would open its own and end the scheduler's, and the note would be lost.
     return {
         (each.task_id, each.map_index): (each.state, each.rendered_map_index)
         for each in dag_run.get_task_instances(session=session)

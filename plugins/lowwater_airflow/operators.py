@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any
 
-from airflow.sdk import Asset, AssetAlias, BaseOperator, Connection, Context
+from airflow.sdk import Asset, AssetAlias, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
 
 from lowwater.config import load_config
-from lowwater.errors import ConfigError, LakeError, LowwaterError
+from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake.kinds import SKIPPED, UNREPORTED, WAITING
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned
@@ -25,15 +27,12 @@ from lowwater_airflow.assets import table_asset, tables_of
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
+from lowwater_airflow.outages import Patient
 from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 MASTER = "LOWWATER_SPARK_MASTER"
-WAITING = "waiting"
-"""State of an interval that does not run, since an earlier one of its chain is not published."""
-SKIPPED, UNREPORTED = "skipped", "unreported"
-"""States of an interval that does not run: it is in no state that was asked for, or its links may still report."""
 MOST_NAMED = 20
 """Most files that an event of new packets names."""
 
@@ -58,7 +57,7 @@ def _instant(moment: datetime) -> int:
 
 @contextmanager
 def telling(context: Context) -> Iterator[None]:
-    """Stores the reason why an interval is not published, for the note of its run."""
+    """Stores the reason why an interval is not published, or a task fails, for the note of its run."""
     try:
         yield
     except (LowwaterError, AirflowSkipException) as error:
@@ -66,7 +65,7 @@ def telling(context: Context) -> Iterator[None]:
         raise
 
 
-class IngestCaptures(Lineage, BaseOperator):
+class IngestCaptures(Lineage, Patient):
     """Ingests the captures of the run's interval, of every link with a file pattern, in one process.
 
     What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
@@ -82,12 +81,17 @@ class IngestCaptures(Lineage, BaseOperator):
     @private()
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Returns link, name and reason of each file that was refused."""
+        with telling(context), self.waiting(context):
+            return self._ingest(context)
+
+    def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.ingestion.arrivals import pattern_files, without_aside
-        from lowwater.lake.ingestion.ingest import IngestResult, ingest
+        from lowwater.lake.ingestion.ingest import IngestResult
         from lowwater.lake.ingestion.looking import look
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.seen import GROWING, NEW, unread_lines
         from lowwater.replay.progress import Progress
+        from lowwater.replay.schedule.ingesting import Refusal, ingest_readable
         from lowwater.replay.stages.runners import ingest_tasks
 
         start, end = interval_of(context)
@@ -97,7 +101,7 @@ class IngestCaptures(Lineage, BaseOperator):
         files = {name: without_aside(lake, config.link(name), paths) for name, paths in found.items()}
         tasks = ingest_tasks(config, Progress(quiet=True), ingest_spark())
         results: list[IngestResult] = []
-        refusals: list[dict[str, str]] = []
+        refusals: list[Refusal] = []
         for name, link in sorted(config.links.items()):
             if name not in files:
                 self.log.info("link %s has no pattern of files: ingest its captures by hand", name)
@@ -105,19 +109,16 @@ class IngestCaptures(Lineage, BaseOperator):
                 patterns = ", ".join(link.captures or ())
                 self.log.warning("link %s: no file of %s for %s", name, patterns, format_instant(start))
             else:
-                refused: dict[Path, LowwaterError] = {}
-                try:
-                    results += ingest(lake, name, files[name], config, runner=tasks, refusals=refused)
-                except LakeError:
-                    raise
-                except LowwaterError as fault:  # of the link
-                    refused[files[name][0]] = fault
-                refusals += [{"link": name, "file": path.name, "why": str(why)} for path, why in refused.items()]
+                ingested, refused, hindered = ingest_readable(lake, name, files[name], config, tasks)
+                if hindered is not None:
+                    raise hindered
+                results += ingested
+                refusals += refused.values()
         look(lake, config)
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)
         tell_ingested(self, context, results)
-        return refusals
+        return [asdict(each) for each in refusals]
 
 
 def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> None:
@@ -152,7 +153,7 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
     context["outlet_events"][PACKETS].extra = extra
 
 
-class ReplayStages(Lineage, BaseOperator):
+class ReplayStages(Lineage, Patient):
     """Runs stages of the run's interval in a child process, which dies with the task.
 
     Args:
@@ -178,7 +179,7 @@ class ReplayStages(Lineage, BaseOperator):
         arguments = [self.query_set, "--lake", self.lake, "--queries", self.queries, "--from", start, "--to", end]
         arguments += self._mode()
         self._child = Child("replay", arguments, _spark())
-        with telling(context):
+        with telling(context), self.waiting(context):
             (outcome,) = self._child.run()
         report: dict[str, Any] = outcome
         self.log.info("%s %s: %s %s", self.query_set, start, report["state"], report["reason"])
@@ -247,7 +248,7 @@ class PublishInterval(ReplayStages):
         return outcome
 
 
-class MaintainLake(BaseOperator):
+class MaintainLake(Patient):
     """Maintains the lake, like `lowwater maintain`."""
 
     def __init__(self, *, lake: PurePath, queries: Path, **kwargs: Any) -> None:
@@ -257,6 +258,10 @@ class MaintainLake(BaseOperator):
     @private()
     def execute(self, context: Context) -> dict[str, int]:
         """Returns the bytes removed, or written again, by each kind of maintenance."""
+        with telling(context), self.waiting(context):
+            return self._maintain()
+
+    def _maintain(self) -> dict[str, int]:
         from lowwater.lake.layout import open_lake
         from lowwater.lake.maintain import maintain
         from lowwater.replay.taking_over import take_over

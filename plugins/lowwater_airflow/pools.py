@@ -1,4 +1,4 @@
-"""Makes the pool of the tasks where it is not there: when a scheduler starts, and when a run begins.
+"""Makes the pool of the tasks where it is not there: when a component of Airflow starts, and when a run begins.
 
 Airflow never runs tasks of a pool that is not there, and only the log of its scheduler says so.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from lowwater_airflow.database import insert_absent
 from lowwater_airflow.settings import POOL
 
 if TYPE_CHECKING:
@@ -23,18 +24,15 @@ ABOUT = "Intervals of Lowwater that run at once"
 @hookimpl
 def on_starting(component: Any) -> None:
     """Makes the pool, with a slot for every two cores; one that is there stays as it is."""
-    if getattr(component, "job_type", "") != "SchedulerJob":
+    if not hasattr(component, "job_type"):  # a task has no database; a job does not know yet whose it is
         return
-    # A run that begins needs it (`assets`), in a transaction of the scheduler, which should be short.
     from airflow.utils.session import create_session
     from sqlalchemy.exc import SQLAlchemyError
-
-    import lowwater.plan.queryset  # noqa: F401
 
     try:
         with create_session() as session:
             make(session)
-    except SQLAlchemyError as error:  # another scheduler may have made it meanwhile
+    except SQLAlchemyError as error:
         log.warning("the pool %s cannot be made: %s", POOL, error)
 
 
@@ -46,7 +44,8 @@ def make(session: Session) -> str:
     if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is not None:
         return ""
     slots = max(1, (os.cpu_count() or 1) // 2)
-    session.add(Pool(pool=POOL, slots=slots, description=ABOUT, include_deferred=False))
+    # At once, and not with the transaction: another run may begin in it, and another component at this moment.
+    insert_absent(session, Pool, [{"pool": POOL, "slots": slots, "description": ABOUT, "include_deferred": False}])
     told = f"there was no pool {POOL}: made with {slots} slots, which Admin, Pools changes"
     log.warning("%s", told)
     return told

@@ -1,4 +1,6 @@
-"""Retry policy of tasks: errors that may pass are retried, errors that the user must fix are not."""
+"""Retry policy of tasks: errors that may pass are retried, errors that the user must fix are not.
+
+A disk or a store that is away is waited for without a try (`outages`)."""
 
 from __future__ import annotations
 
@@ -23,10 +25,15 @@ POLICY = ExceptionRetryPolicy(
             reason="the same inputs would fail again: mend what the message names, then clear the task",
         ),
         RetryRule(
-            exception=["lowwater.errors.BusyError", "lowwater.errors.LakeError"],
+            exception=["lowwater.errors.AwayError", "lowwater.errors.BusyError"],
+            action=RetryAction.FAIL,
+            reason="it was waited for as long as [schedule] longest_outage says: clear the task once it has passed",
+        ),
+        RetryRule(
+            exception="lowwater.errors.LakeError",
             action=RetryAction.RETRY,
             retry_delay=timedelta(seconds=10),
-            reason="another writer or the disk was in the way",
+            reason="the lake could not be read or written",
         ),
         RetryRule(
             exception="lowwater_airflow.child.ChildDied",

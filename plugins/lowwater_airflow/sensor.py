@@ -13,22 +13,25 @@ from collections.abc import AsyncIterator
 from pathlib import Path, PurePath
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from lowwater.errors import GapError, LakeError
+from lowwater.errors import AwayError, GapError, LakeError
 from lowwater.instants import SECOND, format_instant, parse_duration
+from lowwater.lake.kinds import SKIPPED, UNREPORTED
+from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
-from lowwater_airflow.operators import SKIPPED, UNREPORTED, PublishInterval, interval_of, telling
+from lowwater_airflow.operators import PublishInterval, interval_of, telling
+from lowwater_airflow.outages import Patient
 from lowwater_airflow.settings import moment
 
 POLL = 5.0
 """Seconds between two reads of the ledger."""
 
 
-class LinksReported(BaseOperator):
+class LinksReported(Patient):
     """Waits until the links that a query set reads have reported to the end of the run's interval.
 
     A gap of a link with policy `fail` raises a `GapError` with link and time: at once if the capture of that time is
@@ -51,22 +54,17 @@ class LinksReported(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Looks once; defers to the triggerer if there is something to wait for."""
-        start, end = interval_of(context)
         patience = _patience(context, self.patience)
-        only = list(context["params"].get("only") or ())
-        dag = context["ti"].dag_id
-        trigger = LinksTrigger(self.lake, self.queries, self.query_set, start, end, _unbegun(patience), only, dag)
+        trigger = _trigger(self, context, _unbegun(patience))
         readiness = trigger.look()
         if readiness["status"] == "waiting":
-            trigger.begin(patience)
-            for line in readiness["missing"]:
-                self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
+            _begin(self, trigger, patience, readiness)
             self.defer(trigger=trigger, method_name="resume")
         self.resume(context, readiness)
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Continues when the trigger has an event."""
-        with telling(context):
+        with telling(context), self.waiting(context):
             _conclude(event)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
 
@@ -82,11 +80,27 @@ def _unbegun(patience: float) -> float:
     return math.inf if patience else 0.0
 
 
+def _trigger(operator: LinksReported | RunInterval, context: Context, deadline: float) -> LinksTrigger:
+    """What waits for the links of the run's interval."""
+    only, dag = list(context["params"].get("only") or ()), context["ti"].dag_id
+    start, end = interval_of(context)
+    return LinksTrigger(operator.lake, operator.queries, operator.query_set, start, end, deadline, only, dag)
+
+
+def _begin(operator: Patient, trigger: LinksTrigger, patience: float, readiness: dict[str, Any]) -> None:
+    """Begins to wait, and logs for what."""
+    trigger.begin(patience)
+    for line in readiness.get("missing", ()):
+        operator.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
+
+
 def _conclude(readiness: dict[str, Any]) -> None:
     if readiness["status"] == "skip":
         raise AirflowSkipException(readiness["message"])
     if readiness["status"] == "gap":
         raise GapError(readiness["message"])
+    if readiness["status"] == "away":
+        raise AwayError(readiness["message"])
     if readiness["status"] == "error":
         raise LakeError(readiness["message"])
 
@@ -112,20 +126,16 @@ class RunInterval(PublishInterval):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
-        trigger = self._trigger(context, _unbegun(_patience(context, self.patience)))
+        trigger = _trigger(self, context, _unbegun(_patience(context, self.patience)))
         if self.chained:
             self._wait(context, trigger)
         return self._run(context, trigger, looked=self.chained)
 
     def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
         """Begins anew when the trigger has an event."""
-        with telling(context):
+        with telling(context), self.waiting(context):
             _conclude(event)
-        return self._run(context, self._trigger(context, deadline), looked=True)
-
-    def _trigger(self, context: Context, deadline: float) -> LinksTrigger:
-        only, dag = list(context["params"].get("only") or ()), context["ti"].dag_id
-        return LinksTrigger(self.lake, self.queries, self.query_set, *self._bounds(context), deadline, only, dag)
+        return self._run(context, _trigger(self, context, deadline), looked=True)
 
     def _wait(self, context: Context, trigger: LinksTrigger, again: bool = False) -> None:
         """Defers to the triggerer if there is something to wait for.
@@ -137,11 +147,9 @@ class RunInterval(PublishInterval):
         """
         readiness = trigger.look()
         if readiness["status"] == "waiting" or again:
-            trigger.begin(_patience(context, self.patience))
-            for line in readiness.get("missing", ()):
-                self.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
+            _begin(self, trigger, _patience(context, self.patience), readiness)
             self.defer(trigger=trigger, method_name="resume", kwargs={"deadline": trigger.deadline})
-        with telling(context):
+        with telling(context), self.waiting(context):
             _conclude(readiness)
 
     def _run(self, context: Context, trigger: LinksTrigger, looked: bool) -> dict[str, Any]:
@@ -219,26 +227,31 @@ class LinksTrigger(BaseTrigger):
             await asyncio.sleep(POLL)
 
     def look(self) -> dict[str, Any]:
-        """Reads the ledger: status ready, waiting, skip, gap or error, with the messages."""
+        """Reads the ledger: status ready, waiting, skip, gap, away or error, with the messages."""
         from lowwater.errors import LowwaterError
+
+        try:
+            with outages():
+                return self._look()
+        except LowwaterError as error:
+            return {"status": "away" if isinstance(error, AwayError) else "error", "message": str(error)}
+
+    def _look(self) -> dict[str, Any]:
         from lowwater.replay.job import Job
-        from lowwater.replay.schedule.due import DueSelection, due
+        from lowwater.replay.schedule.asked import not_asked_for
         from lowwater.replay.schedule.link_readiness import link_readiness
         from lowwater.replay.schedule.looks import waits_for
 
-        try:
-            job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
-            job.prepare()  # a DAG learns from it whether intervals must run in order
-            before = self.start - job.length
-            if job.chained and _runs(self.dag, before):
-                said = f"the run of {format_instant(before)}, before it in its chain, is at work"
-                return {"status": "waiting", "missing": [said]}
-            if self.only and not due(job, DueSelection(self.start, self.end, tuple(self.only))):
-                return {"status": "skip", "message": f"skipped: the interval is not {' or '.join(self.only)}"}
-            readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
-            behind = waits_for(job, self.start, self.end) if readiness.ready else None
-        except LowwaterError as error:
-            return {"status": "error", "message": str(error)}
+        job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
+        job.prepare()  # a DAG learns from it whether intervals must run in order
+        before = self.start - job.length
+        if job.chained and _runs(self.dag, before):
+            said = f"the run of {format_instant(before)}, before it in its chain, is at work"
+            return {"status": "waiting", "missing": [said]}
+        if unasked := not_asked_for(job, self.start, self.end, self.only):
+            return {"status": "skip", "message": unasked}
+        readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
+        behind = waits_for(job, self.start, self.end) if readiness.ready else None
         if readiness.failure is not None:
             return {"status": "gap", "message": str(readiness.failure)}
         if behind is not None:

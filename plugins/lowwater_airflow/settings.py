@@ -8,16 +8,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any
 
-from lowwater.config import Config, load_config
+from lowwater.caches import cache_folder
+from lowwater.config import FILE_NAME, Config, load_config
+from lowwater.documents import LARGEST_SETTINGS
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.chains import is_chained
 from lowwater.places import checkout
+from lowwater.storage import paths
+from lowwater.storage.failures import away
+from lowwater.storage.objects import PATIENCE, patience
 from lowwater.storage.paths import lake_path
 
 POOL = "lowwater"
@@ -31,6 +38,9 @@ LONGEST = 200
 """Most characters of the name of a query set with a DAG; Airflow takes 250 for that of a DAG."""
 NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST}}}")
 """Names of query sets that can be in those of DAGs, which Airflow shows, and puts into addresses."""
+
+SOON = 5.0
+"""Seconds for which a store is asked for settings that this machine has seen before: DAG files are read in 30."""
 
 MINUTE, DAY = 60 * SECOND, 24 * HOUR
 
@@ -63,7 +73,7 @@ class Settings:
             lake = lake_path(named)
         except ValueError as error:
             raise ConfigError(f"LOWWATER_LAKE: {error}", "name a folder, or s3://BUCKET/PREFIX") from None
-        return Settings(lake, query_folder(lake), load_config(lake))
+        return Settings(lake, query_folder(lake), _config(lake))
 
     def query_sets(self) -> list[str]:
         """The names of the query sets: files in the folder, and sets with files in the settings."""
@@ -112,14 +122,19 @@ class Settings:
 
     def approval(self, query_set: str) -> bool:
         """Whether an interval with warnings needs approval before it is published."""
-        section = self.config.query_sets.get(query_set)
-        configured = section.approval if section else None
-        return self.config.schedule.approval if configured is None else configured
+        return self.config.asks(query_set)
 
     def chained(self, query_set: str) -> bool:
         """Whether each interval needs the one before it (SEMANTICS I4), by the settings or the last plan."""
         section = self.config.query_sets.get(query_set)
-        return (section is not None and section.chain_start is not None) or is_chained(self.lake, query_set)
+        if section is not None and section.chain_start is not None:
+            return True
+        try:
+            return is_chained(self.lake, query_set)
+        except OSError as error:
+            if away(error):
+                return False  # the process of an interval knows
+            raise
 
     @property
     def looks(self) -> bool:
@@ -165,6 +180,28 @@ class Settings:
     def patience(self) -> timedelta:
         """The time that a run waits for a link that has not reported."""
         return _duration(self.config.replay.patience)
+
+
+def _config(lake: PurePath) -> Config:
+    """Reads the settings; where the store of the lake is away, as this machine has seen them last: without its DAG a
+    task could not even wait."""
+    if isinstance(lake, Path):
+        return load_config(lake)
+    copy = cache_folder() / "settings" / f"{sha256(str(lake).encode()).hexdigest()[:24]}.toml"
+    try:
+        with patience(SOON if copy.is_file() else PATIENCE):
+            text = paths.read_lately(lake / FILE_NAME, LARGEST_SETTINGS + 1).decode()
+    except OSError as error:
+        if not away(error) or not copy.is_file():
+            return load_config(lake)
+        return load_config(lake, text=copy.read_text(encoding="utf-8"))
+    if not copy.is_file() or copy.read_text(encoding="utf-8") != text:
+        with suppress(OSError):
+            copy.parent.mkdir(exist_ok=True)
+            new = copy.with_suffix(f".{os.getpid()}")
+            new.write_text(text, encoding="utf-8")
+            new.replace(copy)
+    return load_config(lake, text=text)
 
 
 def query_folder(lake: PurePath) -> Path:

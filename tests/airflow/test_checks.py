@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import runpy
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -20,6 +24,7 @@ NOTIFY = '[notify]\nconnection = "hook"\n[links.a]\nskew = "1s"\n'
 @pytest.fixture
 def session(plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
     """A database of Airflow with what the checks ask for, and a lake with two query sets."""
+    import airflow.models.asset  # noqa: F401
     from airflow.models.connection import Connection
     from airflow.models.pool import Pool
     from sqlalchemy import create_engine
@@ -36,11 +41,12 @@ def session(plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
         monkeypatch.delenv(f"AIRFLOW_CONN_{name}", raising=False)
     monkeypatch.setattr(Connection, "get_connection_from_secrets", _absent)
     engine = create_engine("sqlite://")
-    Pool.metadata.create_all(engine, tables=[Pool.metadata.tables["slot_pool"]])
+    names = ("slot_pool", "asset", "asset_alias", "asset_alias_asset")
+    Pool.metadata.create_all(engine, tables=[Pool.metadata.tables[name] for name in names])
     with engine.begin() as connection:  # the columns that are asked for
         connection.exec_driver_sql("CREATE TABLE dag (dag_id TEXT, is_paused BOOLEAN, is_stale BOOLEAN)")
         connection.exec_driver_sql("CREATE TABLE dag_run (dag_id TEXT)")
-    with Session(engine) as made:
+    with Session(engine, autoflush=False) as made:  # as Airflow's are
         yield made
 
 
@@ -54,7 +60,7 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     from airflow.models.connection import Connection
     from sqlalchemy import text
 
-    from lowwater_airflow import pools
+    from lowwater_airflow import alerts, pools
     from lowwater_airflow.checks import of_connections, of_database
 
     for name, paused in (("lowwater_ingest", 0), ("keep_p", 1), ("keep_q", 1)):
@@ -70,6 +76,10 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     assert "PostgreSQL" in found["database"].mend and not found["database"].told
     assert pools.make(session).startswith("there was no pool lowwater: made with ") and pools.make(session) == ""
     assert "there is no pool lowwater" not in [each.what for each in of_database(session)]
+
+    monkeypatch.setattr(alerts.Connection, "get", _absent)
+    alerts.tell({"kind": "failed", "text": "a run has failed"})
+    assert not alerts.has_connection("hook"), "the note of a look tells"
 
     def cluster(name: str) -> Any:
         return Connection(conn_id=name, conn_type="spark", host="spark://m", extra='{"deploy-mode": "cluster"}')
@@ -88,26 +98,89 @@ def test_the_asset_of_a_table_is_there_before_it_is_published(session: Any) -> N
     from lowwater_airflow import assets
     from lowwater_airflow.settings import Settings
 
-    tables = [AssetModel.metadata.tables[name] for name in ("asset", "asset_alias", "asset_alias_asset")]
-    AssetModel.metadata.create_all(session.get_bind(), tables=tables)
-    (file,) = Settings.load().files("p")
+    settings = Settings.load()
+    (file,) = settings.files("p")
     shown = "DEFINE {{ query_name '{}'; {} }} SELECT len FROM a.IPv4"
     file.write_text(
         "; ".join([shown.format("z", ""), shown.format("y", ""), shown.format("x", "visibility 'internal';")])
     )
-    assets.make(session, "p")
-    assert session.scalars(select(AssetModel.name)).all() == [], "no DAG of it was read yet"
+    for name in ("keep", "replay"):
+        dag = stored(runpy.run_path(str(ROOT / "dags" / f"{name}.py"))[f"{name}_p"])
+        assert assets.named_in(dag) == ["y", "z"]
+    begin(session, dag)
+    assert session.scalars(select(AssetModel.name)).all() == [], "its alias is not there yet"
     session.add_all([AssetAliasModel(name="tables of p"), AssetModel(name="y", uri="lowwater://tables/y")])
+    session.flush()
     for _ in range(2):
-        assets.make(session, "p")
+        begin(session, dag)
     assert sorted(session.scalars(select(AssetModel.name))) == ["y", "z"]
     (alias,) = session.scalars(select(AssetAliasModel))
     assert {each.uri for each in alias.assets} == {assets.table_asset("y").uri, assets.table_asset("z").uri}
     file.write_text("SELECT")
-    assets.make(session, "p")
+    assert assets.named(settings, "p") == '{"tables": []}'
     file.unlink()
     os.mkfifo(file)
-    assets.make(session, "p")
+    assert assets.named(settings, "p") == '{"tables": []}'
+
+
+def stored(dag: Any) -> Any:
+    """The DAG as the scheduler has it."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    return DagSerialization.from_dict(DagSerialization.to_dict(dag))
+
+
+def begin(session: Any, dag: Any) -> Any:
+    """What the scheduler tells when a run of a DAG begins, in its transaction; the run."""
+    from lowwater_airflow import notes
+
+    class Run:
+        dag_id, note, data_interval_start, data_interval_end = dag.dag_id, "", None, None
+
+    run = Run()
+    run.dag = dag
+    with patch.object(notes, "object_session", lambda _: session):
+        notes.on_dag_run_running(run, "started")
+    return run
+
+
+def test_the_pool_is_made_when_a_component_starts_and_by_two_runs_that_begin_at_once(session: Any) -> None:
+    """It was made by neither, and the scheduler of a new Airflow ended with its first two runs."""
+    import airflow.utils.session
+    from airflow.jobs.job import Job
+    from airflow.listeners.listener import get_listener_manager
+    from airflow.models.pool import Pool
+    from sqlalchemy import delete, select
+
+    from lowwater_airflow import pools
+
+    dag = stored(runpy.run_path(str(ROOT / "dags" / "keep.py"))["keep_p"])
+    runs = [begin(session, dag) for _ in range(2)]
+    session.commit()
+    assert session.scalars(select(Pool.pool)).all() == ["lowwater"]
+    assert [(run.note or "").startswith("This Airflow: there was no pool") for run in runs] == [True, False]
+    session.execute(delete(Pool))
+    get_listener_manager().add_listener(pools)
+    with patch.object(airflow.utils.session, "create_session", lambda: nullcontext(session)):
+        Job()
+    assert session.scalars(select(Pool.pool)).all() == ["lowwater"]
+
+
+def test_no_store_is_asked_while_the_scheduler_begins_a_run(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that is away would hold up every run of this Airflow."""
+    import airflow
+
+    monkeypatch.setattr(airflow, "__version__", "3.9.1")
+    dag = stored(runpy.run_path(str(ROOT / "dags" / "keep.py"))["keep_p"])
+    with socket.create_server(("127.0.0.1", 0)) as store:
+        store.setblocking(False)
+        monkeypatch.setenv("LOWWATER_LAKE", "s3://bucket/lake")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{store.getsockname()[1]}")
+        monkeypatch.setenv("LOWWATER_STORE_PATIENCE", "1")
+        run = begin(session, dag)
+        with pytest.raises(BlockingIOError):
+            store.accept()
+    assert run.note.startswith("This Airflow: ") and "3.9.1" in run.note
 
 
 def test_settings_version_and_executor_are_said_where_dag_files_are_read(

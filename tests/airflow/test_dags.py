@@ -110,7 +110,7 @@ def test_every_dag(tmp_path: Path) -> None:
     stages = {"wait": ["low"], "low": ["high"], "high": ["audit"], "audit": ["publish"], "publish": []}
     assert dags["replay_flows"]["tasks"] == stages
     assert dags["replay_flows"]["cron"] == "*/15 * * * *"
-    pools = {"wait": "default_pool", "evaluate": "lowwater", "approve": "default_pool", "publish": "default_pool"}
+    pools = {"wait": "default_pool", "evaluate": "lowwater", "approve": "default_pool", "publish": "lowwater"}
     assert dags["replay_demo"]["pools"] == pools and dags["replay_more"]["pools"] == {"interval": "lowwater"}
     upkeep = dags.pop("lowwater_maintain")
     assert upkeep["tasks"] == {"maintain": []} and upkeep["runs"] == 1 and not upkeep["catchup"]

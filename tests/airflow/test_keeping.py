@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lowwater.errors import CaptureError, GapError
+from lowwater.errors import CaptureError, GapError, LowwaterError
 from lowwater.instants import format_instant
 from tests.replay.test_looks import CHAINED, at, deliver, lake_of
 
@@ -41,7 +40,9 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     lake = lake_of(tmp_path, [0], more=FAR).lake.root
     common: Any = {"lake": lake, "queries": tmp_path}
     deliver(tmp_path / "captures", 2)
-    (tmp_path / "captures" / f"p_{format_instant(at(3))[:13].replace('-', '')}.pcap").write_bytes(b"no capture at all")
+    growing = tmp_path / "captures" / f"p_{format_instant(at(3))[:13].replace('-', '')}.pcap"
+    growing.write_bytes(b"no capture at all")
+    os.utime(growing, (1 << 33, 1 << 33))  # still being written, however slow the machine is
 
     task = Task()
     assert IngestNew(task_id="ingest", **common).execute(task.context) == []
@@ -134,14 +135,18 @@ def test_the_note_of_a_look(plugins: None) -> None:
         ("interval", 0, "return_value"): {"state": "done", "reason": ""},
         ("interval", 1, "why"): "cannot start: no capture",
         ("interval", 2, "return_value"): {"state": "held", "reason": "its audit warned"},
-        ("look", -1, "found"): {"stuck": 3, "waits": 1, "more": 0, "example": "2025-12-31T00:00:00Z: a gap"},
+        ("look", -1, "found"): {"stuck": 3, "waits": 1, "more": 0, "example": "2025-12-31T00:00:00Z: a gap"}
+        | {"waiting": "2026-01-01T03:00:00Z: may report"},
     }
     assert look_text(tasks, left) == (
-        "1 done, 1 cannot start, 1 held, 3 cannot start, as before (2025-12-31T00:00:00Z: a gap), 1 wait; "
+        "1 done, 1 cannot start, 1 held, 3 cannot start, as before (2025-12-31T00:00:00Z: a gap), "
+        "1 wait (2026-01-01T03:00:00Z: may report); "
         "2026-01-01T01:00:00Z: no capture; 2026-01-01T02:00:00Z held: its audit warned"
     )
     tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
-    assert look_text(tasks, {("refused", 0, "why"): "no capture"}) == "1 refused; p x.pcap: no capture"
+    left = {("refused", 0, "why"): "no capture", ("ingest", -1, "found"): {"files": 2}}
+    assert look_text(tasks, left) == "2 files ingested, 1 refused; p x.pcap: no capture"
+    assert look_text({("look", -1): ("failed", None)}, {("look", -1, "why"): "full"}) == "failed in look: full"
 
 
 def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: None) -> None:
@@ -161,32 +166,14 @@ def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: Non
     assert WhenAsked.deserialize(times.serialize()).summary == "when asked"
 
 
-@pytest.mark.slow
-def test_a_scheduler_makes_the_pool_once(plugins: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow.models.pool import Pool
-    from airflow.utils import session as sessions
-    from sqlalchemy import create_engine, select
-    from sqlalchemy.orm import Session
+def test_what_looks_tells_why_it_fails(plugins: None, tmp_path: Path) -> None:
+    from lowwater_airflow.keeping import IngestNew, LookAtSet
 
-    from lowwater_airflow.pools import on_starting
-
-    engine = create_engine("sqlite://")
-    Pool.__table__.create(engine)
-
-    def slots() -> list[int]:
-        with Session(engine) as session:
-            return list(session.scalars(select(Pool.slots).where(Pool.pool == "lowwater")))
-
-    @contextmanager
-    def own() -> Iterator[Session]:
-        with Session(engine) as session:
-            yield session
-            session.commit()
-
-    monkeypatch.setattr(sessions, "create_session", own)
-    on_starting(SimpleNamespace(job_type="TriggererJob"))
-    assert slots() == []
-    for _ in range(2):
-        on_starting(SimpleNamespace(job_type="SchedulerJob"))
-    (made,) = slots()
-    assert made >= 1
+    for work in (
+        IngestNew(task_id="ingest", lake=tmp_path / "none", queries=tmp_path),
+        LookAtSet(task_id="look", lake=tmp_path / "none", queries=tmp_path, query_set="q"),
+    ):
+        task = Task()
+        with pytest.raises(LowwaterError):
+            work.execute(task.context)
+        assert "none" in task.left["why"]

@@ -93,6 +93,8 @@ ASK = """
 import json, sys
 from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from lowwater.instants import parse_instant
+from lowwater.storage.paths import lake_path
 from tests.review.asgi import ask
 
 app = create_app(apps="core")
@@ -152,6 +154,25 @@ acts["again"] = act("boss", good)
 acts["settings"] = [settings, open(sys.argv[1]).read()]
 with create_session() as session:
     acts["log"] = [[row.event, row.owner, json.loads(row.extra)] for row in session.scalars(select(Log))]
+import time
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
+
+lake = open_lake(lake_path(sys.argv[1]).parent)
+begin, end = parse_instant("2025-01-01T00:00:00Z"), parse_instant("2025-01-01T01:00:00Z")
+of = {row.query for row in read_replays(lake, "q", (begin, end)) if row.query}
+now, account = time.time_ns(), '{"verdict": "warned"}'
+warned = [ReplayRow("q", name, begin, end, "audit", "done", now, accounting=account) for name in of]
+record_replays(lake, warned)
+ONE, PATH = "start=2025-01-01T00:00:00Z&end=2025-01-01T01:00:00Z", "/lowwater/act/approve/q"
+asked = {who: ask(app, PATH, query=ONE, headers=login(who)).text for who in ("guest", "boss")}
+acts["asked"] = asked
+acts["approved"] = act("boss", f"{ONE}&seal={sealed(asked['boss'])}", path=PATH)
+rows = [row for row in read_replays(lake, "q", (begin, end)) if row.stage == "audit"]
+acts["consents"] = [json.loads(row.accounting).get("consent") for row in rows if row.finished_at > now]
+with create_session() as session:
+    logged = session.scalars(select(Log).where(Log.event == "lowwater_approve"))
+    acts["approvals"] = [[row.owner, row.dag_id] for row in logged]
 from tests.airflow.rights import everything
 
 plugins = json.loads(ask(app, "/api/v2/plugins", headers=known).text)["plugins"]
@@ -207,7 +228,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT), environment.get("PYTHONPATH", "")]),
     }
     for command in (["-m", "airflow", "db", "migrate"], ["-c", ASK, str(root / "lowwater.toml"), *WANTED]):
-        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=1800)
         assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stderr.splitlines()[-1])
 
@@ -249,6 +270,15 @@ def test_a_skew_is_written_and_is_in_the_audit_log(answers: Any) -> None:
     assert after == before.replace("[links.main1]\n", '[links.main1]\nskew = "7s"\n')
     about = {"link": "main1", "before_ns": 10**9, "after_ns": 7 * 10**9}
     assert acts["log"] == [["lowwater_set_skew", "boss", about]]
+
+
+def test_a_person_approves_what_a_look_has_left(answers: Any) -> None:
+    """No run asks for it: the consent is kept with the audit, and the next look publishes."""
+    acts = answers["acts"]
+    assert "You may not approve intervals of" in acts["asked"]["guest"]
+    assert "The next look publishes the interval" in acts["asked"]["boss"]
+    assert acts["approved"][0] == 200 and "You have approved it" in acts["approved"][1]
+    assert set(acts["consents"]) == {"boss"} and acts["approvals"] == [["boss", "keep_q"]]
 
 
 def test_each_role_sees_and_does_what_airflow_lets_it(answers: Any) -> None:

@@ -11,8 +11,7 @@ import pytest
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, Lake, open_lake
 from lowwater.lake.ledgers.runs import read_quality, read_quarantine, record_quality
-from lowwater.quality.report_pages import page_of
-from lowwater.quality.verdicts import interval_audits
+from lowwater.quality.reports import interval_audits, page_of
 from tests.replay.support import lowwater
 
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -14,9 +15,10 @@ import pytest
 
 from lowwater.capture.generate import generate
 from lowwater.cli.main import cli
-from lowwater.instants import parse_instant
+from lowwater.instants import format_instant, parse_instant
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import lowwater
+from tests.replay.test_looks import at, deliver, lake_of
 
 PAGE = ROOT / "docs" / "backfill.md"
 BLOCKS = blocks(PAGE)
@@ -95,3 +97,46 @@ def test_airflow_has_these_options(tmp_path: Path) -> None:
         assert {word for word in shlex.split(line) if word.startswith("--")} <= set(
             re.findall(r"--[a-z-]+", done.stdout)
         )
+
+
+@pytest.mark.slow
+def test_cron_and_systemd_look(tmp_path: Path) -> None:
+    """Their lines in the little environment that both give, with another folder in place of /srv."""
+    srv = tmp_path / "srv"
+    lake_of(srv, [0, 1], more='[schedule]\nlook_back = "36500d"')
+    with (srv / "lake" / "lowwater.toml").open("a") as settings:
+        settings.write(f'until = "{format_instant(at(3))}"\n')
+    program = srv / "venv" / "bin" / "lowwater"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec "{sys.executable}" -m lowwater.cli.main "$@"\n')
+    program.chmod(0o755)
+    little = {"HOME": str(tmp_path), "LOGNAME": "lowwater", "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+    text = PAGE.read_text(encoding="utf-8").replace("/srv", str(srv))
+    (cron,) = re.findall(r"^```text\n((?:\S+ +){5}.*lowwater watch.*)\n```", text, re.MULTILINE)
+    assert "%" not in cron, "an end of line to cron"
+    line = cron.split(None, 5)[5]
+    for mail in ("cannot start", ""):
+        done = subprocess.run(["sh", "-c", line], cwd="/", env=little, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stdout) == (bool(mail), "") and mail in done.stderr, done
+    assert done.stderr == "", "what cannot start is told once"
+    assert "done" in lowwater("status", "--lake", srv / "lake", "--queries", srv).out
+
+    (unit,) = re.findall(r"^```ini\n(\[Unit\].*?)^```", text, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "lowwater.service"
+    file.write_text(unit)
+    if check := shutil.which("systemd-analyze"):
+        verified = subprocess.run([check, "verify", file], capture_output=True, text=True, timeout=60)
+        assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
+    service_lines = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
+    deliver(srv / "captures", 2)
+    with subprocess.Popen(
+        shlex.split(service_lines["ExecStart"]),
+        cwd=service_lines["WorkingDirectory"],
+        env=little,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as service:
+        assert service.stdout is not None
+        assert any("done" in line for line in service.stdout)
+        service.terminate()
+        assert service.wait(300) == 0, "systemd stops it without a failure"

@@ -15,7 +15,7 @@ from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.instants import parse_duration as duration
 from lowwater.instants import parse_instant as instant
 from lowwater.lake.files.rotation import declared_coverage, files_of
-from lowwater.sections import Section
+from lowwater.sections import NEVER, Section
 from tests.lake.support import BASE
 from tests.replay.support import ROOT
 
@@ -47,8 +47,10 @@ params = { port = 80 }
 [thresholds]
 violating = 0.5
 failed = { warning = 0.1, critical = 0.2 }
+latest = "10 min"
 [links.main1.thresholds]
 malformed = 0.001
+latest = { warning = "1s", critical = "1h" }
 violating = { warning = 0.0 }
 [replay]
 heartbeat = "data-driven"
@@ -91,8 +93,13 @@ def test_thresholds_of_all_links_and_of_one(tmp_path: Path) -> None:
     def limits(link: str) -> dict[str, tuple[float, float]]:
         return {kind: (limit.warning, limit.critical) for kind, limit in config.limits(link)}
 
-    assert limits("control") == {"violating": (0.5, 1.0), "malformed": (0.01, 0.1), "failed": (0.1, 0.2)}
-    assert limits("main1") == {"violating": (0.0, 0.0), "malformed": (0.001, 0.01), "failed": (0.1, 0.2)}
+    growth, failed = (0.05, 1.0), (0.1, 0.2)
+    spans: dict[str, dict[str, tuple[float, float]]] = {
+        "control": {"latest": (600 * SECOND, NEVER)}, "main1": {"latest": (SECOND, HOUR)}
+    }  # fmt: skip
+    rest: dict[str, tuple[float, float]] = {"growth": growth, "failed": failed}
+    assert limits("control") == {"violating": (0.5, 1.0), "malformed": (0.01, 0.1), **rest, **spans["control"]}
+    assert limits("main1") == {"violating": (0.0, 0.0), "malformed": (0.001, 0.01), **rest, **spans["main1"]}
     assert limits("main1/eth0") == limits("main1")
 
 
@@ -122,6 +129,8 @@ def test_thresholds_of_all_links_and_of_one(tmp_path: Path) -> None:
         ("[thresholds]\nviolating = true", "thresholds.violating: is no share; write a number from 0 to 1"),
         ("[thresholds]\nfailed = { critical = 0.5 }", "thresholds.failed: is no share"),
         ("[thresholds]\nfailed = 1.5", "thresholds.failed.warning: must be at most 1"),
+        ('[thresholds]\nlatest = { warning = "2s", critical = "1s" }', "critical: must not be below warning"),
+        ("[thresholds]\nlatest = true", "latest"),
         ("[thresholds]\nfailed = { warning = 0.2, critical = 0.1 }", "critical: must not be below warning"),
         ("[thresholds]\nfailed = { warning = 0.2, crit = 1 }", "unknown key 'crit'; did you mean 'critical'?"),
         ("[links.a.thresholds]\nviolated = 0", "links.a.thresholds: unknown key 'violated'; did you mean 'violating'?"),

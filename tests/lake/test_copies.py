@@ -25,7 +25,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import COPY, DroppedCopies, LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.links.packet_scan import scan_link
+from lowwater.quality.links import scan_link
 from tests.capturemaker import Record, pcap_bytes, udp
 from tests.database import database
 from tests.lake.support import BASE

@@ -112,6 +112,13 @@ class OwnAirflow:
             assert time.monotonic() - begun < MOST, f"{dag}: {[run['state'] for run in found]}\n{self._log()}"
             time.sleep(1)
 
+    def free(self, dag: str) -> None:
+        """Waits until Airflow has seen that the backfills of a DAG have ended: it takes another one only then."""
+        begun = time.monotonic()
+        while any(not each["completed_at"] for each in self.ask(f"/api/v2/backfills?dag_id={dag}")["backfills"]):
+            assert time.monotonic() - begun < MOST, f"a backfill of {dag} did not end\n{self._log()}"
+            time.sleep(1)
+
     def stop(self) -> None:
         """Ends everything that the commands have left."""
         for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
@@ -147,6 +154,7 @@ def follow(airflow: OwnAirflow, begun: float) -> list[str]:
     states = airflow.run("lowwater status --lake lake")
     assert "incomplete" in states and re.search(r"\bdone\b|provisional", states), states
     airflow.run('sed -i \'/^.links.main2/,/^skew/ s/^skew = "[^"]*"/skew = "1500ms"/\' lake/lowwater.toml')
+    airflow.free("replay_flows")
     airflow.run(again)
     time.sleep(5)  # the runs are there, and are of before
     runs = airflow.ended("replay_flows", 3)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from lowwater_expectations import Validation, validate
-from lowwater_expectations.worker import answers
+from lowwater_expectations.judging import answers
 
 INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
 RUN = "demo 2026-01-01T00:00:00Z"
@@ -58,6 +58,33 @@ LINK: dict[str, Any] = {
     "skew_ns": SECOND,
     "violations": "a.pcap record 17 (2.3s late), a.pcap record 40 (1.1s late)",
     "offsets": "b.pcap at byte 1234 (cut)",
+}
+SKEW: dict[str, Any] = {
+    "link": "main1",
+    "hour": "2026-01-01T00:00:00Z",
+    "interval": INTERVAL,
+    "captures": "a.pcap, b.pcap",
+    "read": 999,
+    "violating": 2,
+    "violating_share": 2 / 999,
+    "judged_share": 2 / 999,
+    "violating_warning": 0.01,
+    "violating_critical": 0.1,
+    "latest_ns": 2_300_000_000,
+    "latest_warning_ns": 600 * SECOND,
+    "latest_critical_ns": 3600 * SECOND,
+    "week_before_share": None,
+    "growth_share": 0.0,
+    "growth_warning": 0.05,
+    "growth_critical": 0.5,
+    "skew_ns": SECOND,
+    "first": "a.pcap record 17 (2.3s late), a.pcap record 40 (1.1s late)",
+    "worst_capture": "a.pcap",
+    "worst_capture_share": 1.0,
+    "recommended_ns": 5 * SECOND,
+    "recommended_lost": 0,
+    "recommended_lost_share": 0.0,
+    "recommended_held": 2,
 }
 LFTA: dict[str, Any] = {
     "lfta": "flows_0",
@@ -135,7 +162,7 @@ LINK_HISTORY: dict[str, Any] = {
             "link_types": 0.0,
             "talkers": 0.5,
         }.items()
-        for name, value in (("drift", 0.0), ("warning", warning), ("critical", 0.95))
+        for name, value in (("drift", 0.0), ("drift_warning", warning), ("drift_critical", 0.95))
     },
 }
 QUERY_HISTORY: dict[str, Any] = {
@@ -147,8 +174,8 @@ QUERY_HISTORY: dict[str, Any] = {
     "volume": 250,
     "usual_volume": 260,
     "volume_drift": 0.04,
-    "volume_warning": 0.8,
-    "volume_critical": 0.95,
+    "volume_drift_warning": 0.8,
+    "volume_drift_critical": 0.95,
 }
 ROW = "tb=7 srcIP=10.0.0.1 _last=1767225599999999999"
 
@@ -164,7 +191,7 @@ class Case(NamedTuple):
 def both(kind: str, drift: str, broken: dict[str, Any], says: str) -> tuple[Case, Case]:
     """The cases of an expectation about a drift: beyond its warning limit, and beyond its critical one."""
     known = "in 24 earlier intervals: a difference of "
-    warning, critical = (LINK_HISTORY | QUERY_HISTORY)[f"{drift}_warning"] + 0.01, 0.99
+    warning, critical = (LINK_HISTORY | QUERY_HISTORY)[f"{drift}_drift_warning"] + 0.01, 0.99
     return (
         Case(
             f"{kind}/warning", {f"{drift}_drift": warning, **broken}, f"{says} {known}{100 * warning:.4g}%, more than"
@@ -226,18 +253,6 @@ CASES: dict[str, tuple[Case, ...]] = {
             "a query over both links counts up to 1,000 records twice: a.pcap is a.pcap.gz of link 'copy'",
         ),
         Case(
-            "link_violations_to_stay_within_limit/warning",
-            {"violating": 12, "violating_share": 0.012, "sane": 987},
-            "12 of 1,000 records (1.2%) are later than the skew of 1s, more than the warning limit of 1%; "
-            "the first: a.pcap record 17 (2.3s late)",
-        ),
-        Case(
-            "link_violations_to_stay_within_limit/critical",
-            {"violating": 120, "violating_share": 0.12, "sane": 879},
-            "120 of 1,000 records (12%) are later than the skew of 1s, more than the critical limit of 10%; "
-            "the first: a.pcap record 17 (2.3s late)",
-        ),
-        Case(
             "link_malformed_to_stay_within_limit/warning",
             {"malformed": 12, "malformed_share": 0.012, "sane": 986},
             "12 of 1,000 records (1.2%) are malformed, more than the warning limit of 1%; "
@@ -248,6 +263,41 @@ CASES: dict[str, tuple[Case, ...]] = {
             {"malformed": 120, "malformed_share": 0.12, "sane": 878},
             "120 of 1,000 records (12%) are malformed, more than the critical limit of 10%; "
             "the first: b.pcap at byte 1234 (cut)",
+        ),
+    ),
+    "skew": (
+        Case(
+            "link_violations_to_stay_within_limit/warning",
+            {"violating": 12, "violating_share": 0.012, "judged_share": 0.012},
+            "12 of 999 records (1.2%) are later than the skew of 1s, more than the warning limit of 1%; "
+            "the first: a.pcap record 17 (2.3s late)",
+        ),
+        Case(
+            "link_violations_to_stay_within_limit/critical",
+            {"violating": 120, "violating_share": 0.12, "judged_share": 0.12},
+            "120 of 999 records (12%) are later than the skew of 1s, more than the critical limit of 10%; "
+            "the first: a.pcap record 17 (2.3s late)",
+        ),
+        Case(
+            "link_latest_to_stay_within_limit/warning",
+            {"latest_ns": 601 * SECOND},
+            "the latest record came 601s behind the clock of the link, more than the warning limit of 10min; the",
+        ),
+        Case(
+            "link_latest_to_stay_within_limit/critical",
+            {"latest_ns": 4000 * SECOND},
+            "the latest record came 4000s behind the clock of the link, more than the critical limit of 1h; the first:",
+        ),
+        Case(
+            "link_violations_to_grow_within_limit/warning",
+            {"judged_share": 0.009, "week_before_share": 0.0, "growth_share": 0.06},
+            "0.9% of the records are later than the skew, a week before 0%: more by 6% than then, and the warning "
+            "limit is 5%; recommended skew: 5s",
+        ),
+        Case(
+            "link_violations_to_grow_within_limit/critical",
+            {"judged_share": 0.009, "week_before_share": 0.0, "growth_share": 0.6},
+            "0.9% of the records are later than the skew, a week before 0%: more by 60% than then, and the critical",
         ),
     ),
     "lftas": (
@@ -359,6 +409,7 @@ CASES: dict[str, tuple[Case, ...]] = {
 
 GOOD: dict[str, dict[str, Any]] = {
     "links": LINK,
+    "skew": SKEW,
     "lftas": LFTA,
     "queries": QUERY,
     "rows": ROWS,
@@ -367,6 +418,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 OTHER: dict[str, dict[str, Any]] = {
     "links": {"link": "main2", "captures": "c.pcap", "violations": "", "offsets": ""},
+    "skew": {"link": "main2", "captures": "c.pcap", "violating": 0, "violating_share": 0.0, "first": ""},
     "lftas": {"lfta": "flows_1", "link": "main2", "captures": "c.pcap"},
     "queries": {"query": "full_flow", "links": "main2"},
     "rows": {"query": "full_flow", "links": "main2", "rule": "nothing is asked of its rows", "values": 0},
@@ -377,7 +429,12 @@ OTHER: dict[str, dict[str, Any]] = {
 
 
 def frames(suite: str = "", **broken: Any) -> dict[str, pa.Table]:
-    """Frames of two rows each that keep every rule, but for the first row of one suite."""
+    """Frames of two rows each that keep every rule, but for the first row of one suite.
+
+    Args:
+        suite: the suite to break.
+        broken: what differs in its first row.
+    """
     rows = {name: [dict(row), row | OTHER[name]] for name, row in GOOD.items()}
     if suite:
         rows[suite][0] |= broken

@@ -8,9 +8,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from lowwater_expectations import Report, Validation, assets, index, render, render_suites
-from lowwater_expectations.entries import read_suite
-from lowwater_expectations.pages.offline import offline
+from jinja2 import Undefined
+from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites
+from lowwater_expectations import pages as rendering
+from lowwater_expectations.audits import read_suite
+from lowwater_expectations.pages import offline
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, RUN, SECOND, audited
@@ -19,6 +21,7 @@ HOSTILE = (
     "<script>alert('x')</script><img src=\"https://x.example/\" onerror=alert(1)> "
     '&lt;b> "$value" ${x} $$ {{ 7 * 7 }} `é`'
 )
+ROW = ("demo", "2026-01-01T00:00:00Z", "passed", "done", (), {"links": "demo/2026-01-01T00/links.html"})
 
 
 class Reader(HTMLParser):
@@ -49,7 +52,7 @@ class Reader(HTMLParser):
 
 
 def broken() -> dict[str, object]:
-    return {"gap_ns": 20 * SECOND, "gaps": "from 1 to 2", "violating": 12, "violating_share": 0.012, "sane": 987}
+    return {"gap_ns": 20 * SECOND, "gaps": "from 1 to 2", "malformed": 12, "malformed_share": 0.012, "sane": 986}
 
 
 def links_page(**row: object) -> tuple[Validation, str]:
@@ -79,9 +82,7 @@ def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
         for entry in every
     ]
     assert [entry.severity for entry in every if entry.id in failed] == ["critical", "warning"]
-    assert (
-        "link read violating violating share violating warning latest skew main1 1,000 12 1.2% 1% 2.3s 1s" in read.text
-    )
+    assert "link read malformed malformed share malformed warning main1 1,000 12 1.2% 1%" in read.text
     assert "1 of 2 links fails" in read.text
     assert "all 2 links hold" in read.text
     assert RUN in read.text
@@ -89,8 +90,24 @@ def test_a_page_says_verdict_severity_messages_and_what_was_measured() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({}, "{all} of {all} expectations hold. What"),
+        (
+            {"malformed": 12, "malformed_share": 0.012, "sane": 986},
+            "{some} of {all} expectations hold. Warnings do not stop the publication.",
+        ),
+    ],
+)
+def test_a_page_tells_a_warning_from_a_pass(row: dict[str, object], says: str) -> None:
+    count = len(read_suite("links").expectations)
+    assert says.format(all=count, some=count - 1) in Reader(links_page(**row)[1]).text
+
+
+@pytest.mark.slow
 def test_what_the_data_holds_comes_out_as_text() -> None:
-    texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "violations": HOSTILE}
+    texts = {"link": HOSTILE, "captures": HOSTILE, "interval": HOSTILE, "gaps": HOSTILE, "offsets": HOSTILE}
     made, page = links_page(**broken() | texts)
     read = Reader(page)
     plain = Reader(links_page(**broken())[1])
@@ -113,6 +130,36 @@ def test_the_other_suites_escape_too(suite: str) -> None:
         assert "script" not in read.tags
         assert HOSTILE in read.texts
         assert all(message in read.texts for finding in made.findings for message in finding.messages)
+
+
+@pytest.mark.slow
+def test_a_name_of_several_lines_is_shown() -> None:
+    made, page = links_page(**broken() | {"captures": "a\n \n<b>\n"})
+    assert "captures: a\n&lt;b&gt;" in page
+    assert made.findings[0].messages[0].endswith("a\n \n<b>\n")
+
+
+@pytest.mark.slow
+def test_a_page_that_lacks_a_message_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = links_page(**broken())
+    monkeypatch.setattr(rendering, "_outcome", lambda *_: {"finding": made.findings[1], "headings": [], "measures": []})
+    monkeypatch.setattr(rendering._templates(), "undefined", Undefined)
+    with pytest.raises(LawError, match=r"page of the suite links lacks 'id=.* of link_to_be_covered"):
+        render(made)
+
+
+@pytest.mark.slow
+def test_the_pages_of_the_suites_name_every_expectation_and_what_to_do() -> None:
+    pages = render_suites()
+    assert set(pages) == {f"{suite}.html" for suite in SUITES}
+    for suite in SUITES:
+        read = Reader(pages[f"{suite}.html"])
+        for entry in read_suite(suite).expectations:
+            assert read.ids.count(entry.id) == 1
+            assert any(text.startswith(entry.type) and text.endswith(f" · {entry.id}") for text in read.texts)
+            assert entry.description in read.texts
+        assert read.text.count("What to do.") == len(read_suite(suite).expectations)
+        assert not re.search(r"[*`]|\]\(", read.text), "notes have more markdown than the pages read"
 
 
 @pytest.mark.slow
@@ -142,7 +189,32 @@ def test_every_address_leads_to_a_file_of_the_report(tmp_path: Path) -> None:
     assert reached == {reports / name for name in files}
 
 
+def test_the_styles_fetch_nothing() -> None:
+    for name, data in assets().items():
+        assert not re.search(rb"@import|url\(|<script|\bhref", data), name
+
+
 # The index
+
+
+def test_the_index_has_the_newest_interval_first_and_a_table_a_query_set() -> None:
+    days = [Report("demo", f"2026-01-0{day}T00:00:00Z", "passed", "done", (), {}) for day in (2, 3, 1)]
+    text = Reader(index([*days, Report("busy", "2026-01-09T00:00:00Z", "warned", "incomplete", ("gap",), {})])).text
+    order = [
+        text.index(part) for part in ("busy 1 warned", "9 Jan 2026", "gap", "demo 3 passed", "3 Jan", "2 Jan", "1 Jan")
+    ]
+    assert order == sorted(order)
+
+
+def test_the_index_shows_verdict_state_pages_and_messages_of_a_plain_row() -> None:
+    page = index([(*ROW[:2], "failed", "held", ("first", "second", "third"), ROW[5])])
+    read = Reader(page)
+    assert "failed held links first (and 2 more) first second third" in read.text
+    assert "demo/2026-01-01T00/links.html" in read.addresses
+
+
+def test_an_index_of_nothing_says_so() -> None:
+    assert "No interval has been audited yet." in Reader(index([])).text
 
 
 def test_the_index_escapes() -> None:
@@ -151,6 +223,17 @@ def test_the_index_escapes() -> None:
     assert read.texts.count(HOSTILE) == 5
     assert "a%20b/%3Cscript%3E.html" in read.addresses
     assert "script" not in read.tags
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "//host/page.html", ""])
+def test_the_index_refuses_an_address_that_is_not_relative(path: str) -> None:
+    with pytest.raises(LawError, match="which is not relative"):
+        index([Report("demo", "i", "passed", "done", (), {"links": path})])
+
+
+def test_an_address_with_a_scheme_is_a_file_name() -> None:
+    page = index([Report("demo", "i", "passed", "done", (), {"links": "javascript:alert(1)"})])
+    assert "javascript%3Aalert%281%29" in Reader(page).addresses
 
 
 # The check

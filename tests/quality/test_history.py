@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lowwater_expectations import read_suite
 
 from lowwater.catalog.packets import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
@@ -20,26 +21,27 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.history import read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.tables import open_table
-from lowwater.quality.drift import (
+from lowwater.quality import links as profile
+from lowwater.quality.history import (
     LINK,
     QUERY,
     IntervalHistory,
     history_start,
     interval_history,
     lateness_row,
+    limit_proposals,
     link_items,
     link_row,
     metric_rows,
     metric_table,
+    propose,
     query_items,
     query_row,
 )
-from lowwater.quality.lateness.counts import LatenessCounts
-from lowwater.quality.limit_proposals import limit_proposals, propose
-from lowwater.quality.links import profile
-from lowwater.quality.links.profile import LinkProfile
-from lowwater.quality.links.senders import SenderCounts
+from lowwater.quality.lateness import LatenessCounts
+from lowwater.quality.links import LinkProfile, SenderCounts
 from lowwater.sections import History
+from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
 from tests.replay.support import lowwater
 
 BASE = 500_000 * HOUR
@@ -159,6 +161,17 @@ def test_how_far_a_link_is_from_usual(now: Any, drift: dict[str, float]) -> None
     assert row["past"] == 3
     assert judged(now, []) == judged(now, []) | {"past": 0, "new_link_types": "", "changed_talkers": ""}
     assert drifts(judged(now, [])) == {}
+
+
+def test_rows_have_the_columns_that_the_suites_are_tested_with() -> None:
+    row = judged(items(talkers={"10.0.0.9": 1.0}), [items()] * 3)
+    about = {"query": "q", "interval": "i", "links": "a", "captures": "c"}
+    other = query_row(about, query_items({"rows": 5}), [query_items({"rows": 20})], SETTINGS)
+    assert (other["usual_volume"], other["volume_drift"]) == (20, 0.75)
+    for found, expected, suite in ((row, LINK_HISTORY, "link_history"), (other, QUERY_HISTORY, "query_history")):
+        assert {name: type(value) for name, value in found.items()} == {k: type(v) for k, v in expected.items()}
+        assert set(read_suite(suite).meta["subjects"]) <= set(found)
+    assert row["changed_talkers"] == "10.0.0.9 0.0% -> 100.0%, 10.0.0.1 60.0% -> 0.0%, 10.0.0.2 40.0% -> 0.0%"
 
 
 @pytest.fixture

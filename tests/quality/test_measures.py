@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import tempfile
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lowwater_expectations import read_suite
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW
@@ -27,22 +29,33 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.coverage import Gap
+from lowwater.lake.ledgers.history import record_measures
 from lowwater.lake.ledgers.runs import record_heartbeats, record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
+from lowwater.low import VIOLATIONS
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
 from lowwater.plan.temporal import CLOCK
-from lowwater.quality.custom.judging import RuleResult
-from lowwater.quality.links.packet_scan import LinkScan, scan_link
-from lowwater.quality.links.profile import LinkProfile
+from lowwater.quality import measures
+from lowwater.quality import streams as stream_checks
+from lowwater.quality import streams as unique_keys
+from lowwater.quality.links import MINUTE, LinkProfile, LinkScan, RecordRange, scan_link
 from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
-from lowwater.quality.outputs import stream_checks, unique_keys
-from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
-from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
-from lowwater.quality.outputs.stream_checks import BrokenRows, StreamCheck, check_stream
-from lowwater.quality.outputs.unique_keys import distinct_keys
+from lowwater.quality.streams import (
+    BrokenRows,
+    KeyedStream,
+    QueryMeasures,
+    StreamCheck,
+    WrittenStream,
+    check_stream,
+    distinct_keys,
+    shared_keys,
+)
+from lowwater.quality.suites import RuleResult
+from lowwater.replay.stages.audit import EVIDENCE
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
+from tests.quality.frames import LFTA, LINK, QUERY, ROWS, SKEW
 
 FIELDS = (Field("addr", Type.IP), Field("n", Type.INT))
 PLAIN = (Field("n", Type.INT),)
@@ -544,6 +557,82 @@ def test_queries(lake: Lake) -> None:
         "example": "tb=7, srcIP=NULL, _last=70",
     }
     assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")
+
+
+@pytest.mark.slow
+def test_long_lists_are_cut(lake: Lake, tmp_path: Path) -> None:
+    frame = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
+    for number in range(7):
+        path = tmp_path / f"b{number}.pcap"
+        path.write_bytes(pcap_bytes([(at(60 * number), frame)], nanoseconds=True))
+        ingest(lake, "b", [path], load_config(lake.root))
+    (b,) = measured(lake, [("q", "b")], [])["links"]
+    assert b["captures"] == "b0.pcap, b1.pcap, b2.pcap, b3.pcap, b4.pcap and 2 more"
+
+
+def test_the_frames_have_the_columns_that_the_suites_are_tested_with(lake: Lake) -> None:
+    empty = StreamCheck(0, "", 0, BrokenRows(), BrokenRows())
+    query = QueryMeasures("q", ("a",), None, WrittenStream(0, ""), "", empty, BrokenRows(), 0)
+    found = measured(lake, [("q", "a")], [query])
+    for name, expected in (("links", LINK), ("skew", SKEW), ("lftas", LFTA), ("queries", QUERY), ("rows", ROWS)):
+        (row,) = found[name]
+        assert {key: type(value) for key, value in row.items()} == {key: type(v) for key, v in expected.items()}
+        assert set(read_suite(name).meta["subjects"]) <= set(row)
+
+
+def test_late_records_are_told_by_hour(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three hours of 900, 20 and no records; in the second, the share of the interval decides."""
+    scope = AuditScope(lake, load_config(lake.root), "s", BASE, BASE + 3 * HOUR, {}, [], [])
+    late = [(BASE + 9, "x"), (BASE + 8, "y"), (BASE + HOUR, "x"), (BASE + HOUR + 1, "x")]
+    rows = [
+        {"capture": capture, "position": at, "timestamp": 0, "arrival": arrival, "lateness": (at + 2) * SECOND}
+        for at, (arrival, capture) in enumerate(late)
+    ]
+    minutes = {(BASE // MINUTE, "x"): RecordRange(800, 0, 799), ((BASE + HOUR) // MINUTE, "x"): RecordRange(18, 0, 17)}
+    minutes[BASE // MINUTE + 1, "y"] = RecordRange(98, 0, 97)
+    profile = LinkProfile(BASE, BASE + 3 * HOUR, SECOND)
+    profile.watch.lags.add(np.array([0] * 916 + [2 * SECOND, 3 * SECOND, 4 * SECOND, 5 * SECOND]))
+    table = pa.Table.from_pylist(rows, schema=VIOLATIONS)
+    monkeypatch.setattr(measures, "late_share", lambda *_: 0.001)
+    first, second = measures._skew(scope, LinkScan("a", 916, table, profile, minutes))
+    assert (first["read"], first["violating"], first["judged_share"]) == (900, 2, 2 / 900)
+    assert (second["read"], second["violating"], second["judged_share"]) == (20, 2, 4 / 920)
+    assert (second["interval"], second["latest_ns"]) == ("2027-01-15T09:00:00Z to 2027-01-15T10:00:00Z", 5 * SECOND)
+    assert (first["worst_capture_share"], second["worst_capture"], second["worst_capture_share"]) == (0.5, "x", 1.0)
+    assert second["growth_share"] == 4 / 920 - 0.001
+    assert {second[f"recommended_{name}"] for name in ("ns", "lost")} == {5 * SECOND, 0}
+    (none,) = measures._skew(scope, LinkScan("a", 0, VIOLATIONS.empty_table(), LinkProfile(BASE, BASE + HOUR, 1), {}))
+    assert (none["judged_share"], none["week_before_share"], none["recommended_ns"]) == (0.0, None, None)
+
+
+def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake: Lake) -> None:
+    from deltalake import DeltaTable
+
+    from tests.quality.frames import frames as made
+
+    for number, broken in enumerate(({}, {"gap_ns": 7})):
+        tables = measures.measure_tables(made("links", **broken))
+        for hour in (0, 1):
+            record_measures(lake, "s", BASE + hour * HOUR, BASE + (hour + 1) * HOUR, tables, number)
+    links = DeltaTable(lake.measures("links"))
+    rows = links.to_pyarrow_table()
+    assert (rows.num_rows, rows["measured_at"].unique().to_pylist()) == (4, [1])
+    assert rows["gap_ns"].to_pylist() == [7, 0, 7, 0] and rows["usual_volume"][0].as_py() == 1100
+    comments = {each.name: each.metadata.get("comment") for each in links.schema().fields}
+    assert (comments["gap_ns"], comments["volume_drift"], comments["read"]) == ("ns", "share, 0 to 1", None)
+    assert (links.metadata().description or "").startswith("a row for each link")
+    assert [DeltaTable(lake.measures(name)).to_pyarrow_table().num_rows for name in ("skew", "lftas", "rows")] == [
+        4,
+        4,
+        2,
+    ]
+
+
+def test_evidence_is_of_expectations_that_exist() -> None:
+    suite = json.loads((Path(__file__).parents[2] / "expectations" / "suites" / "queries.json").read_text())
+    kinds = {each["meta"]["rule"] for each in suite["expectations"]}
+    assert set(EVIDENCE) <= kinds
+    assert set(EVIDENCE.values()) <= set(QUERY)
 
 
 def test_the_scan_counts_by_the_definition(lake: Lake) -> None:

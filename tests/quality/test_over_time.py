@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import QUALITY, Lake, open_lake
 from lowwater.lake.ledgers.runs import AUDIT, ReplayRow, record_quality, record_replays
-from lowwater.quality.over_time import flapping, last_change, trust
-from lowwater.quality.verdicts import IntervalAudit
+from lowwater.quality.over_time import LinkDay, day_lines, flapping, last_change, trust
+from lowwater.quality.reports import IntervalAudit
 
 RULES = ("steady", "unsteady", "since the change")
 
@@ -60,3 +60,14 @@ def test_a_word_says_what_an_interval_is_worth() -> None:
     assert trust("done", "", replace(passed, verdict="warned")) == ("doubtful", "done")
     for state, word in (("incomplete", "partial"), ("stale", "doubtful"), ("failed", "refused"), ("missing", "absent")):
         assert trust(state, "why", None) == (word, "why")
+
+
+def test_a_day_is_five_lines() -> None:
+    links = [LinkDay("a", 90 * SECOND, 0.02, None), LinkDay("b", 0, None, None)]
+    assert day_lines({"trusted": 23, "partial": 1}, links, [], [], "no capture") == [
+        "Intervals: 23 trusted, 1 partial; the first: no capture",
+        "Lost traffic: a 1 min 30 s",
+        "Late records: a 2% (a week before unknown)",
+        "Rules that flap: none",
+        "Changes: none",
+    ]

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lowwater.catalog.expr import Type
+from lowwater.catalog.streams import ROW
 from lowwater.instants import HOUR
+from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake, row_schema
+from lowwater.lake.ledgers.history import record_measures
+from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
-from lowwater.quality.custom.suites import read_suites, suite_digest
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.schemas import result_schema
+from lowwater.quality.measures import measure_tables
+from lowwater.quality.suites import CustomExpectation, checks_of, read_suites, suite_digest
 from lowwater.sections import SuiteLimits
-from tests.lake.support import BASE, FIELDS
-from tests.lake.test_publish import run
+from tests.breadth import some
+from tests.lake.support import BASE, FIELDS, put_stream
+from tests.lake.test_publish import audited, run
+from tests.quality import gallery
+from tests.quality.frames import frames
 from tests.quality.test_written import here
-from tests.replay.support import lowwater
+from tests.replay.support import ROOT, lowwater
 
 NEWEST = interval_label(BASE + HOUR, BASE + 2 * HOUR)
 POSITIVE = {
@@ -34,6 +47,20 @@ def hour(lake: Lake, number: int, values: list[int]) -> None:
     run(lake, BASE + number * HOUR, BASE + (number + 1) * HOUR, rows, digest=f"{number} {values}")
 
 
+def notebook(lake: Lake, query_set: str, query: str, column: str, spark: bool = False) -> list[str]:
+    """The cells of the notebook of the examples, over another lake; with `spark`, those alone that need it."""
+    cells = json.loads((Path(__file__).parents[2] / "examples" / "quality.ipynb").read_text(encoding="utf-8"))["cells"]
+    names = {"var/lake": str(lake.root), "demo": query_set, "flows": query, "cnt": column}
+    found = []
+    for cell in cells:
+        if cell["cell_type"] == "code" and spark == ("spark" in cell["metadata"].get("tags", ())):
+            text = "".join(cell["source"])
+            for shown, mine in names.items():
+                text = text.replace(shown, mine)
+            found.append(text)
+    return found
+
+
 def write(lake: Lake) -> None:
     said = lowwater("gx", "--lake", lake.root)
     assert said.code == 0, said
@@ -43,7 +70,7 @@ def write(lake: Lake) -> None:
 def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from lowwater.quality.custom.judging import check_rows
+    from lowwater.quality.suites import check_rows
 
     lake = open_lake(tmp_path / "lake")
     path = tmp_path / "lake" / "expectations" / "set" / "q.json"
@@ -55,19 +82,17 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     before = suite_digest(read_suites(lake.root, "set", schemas)["q"])
     write(lake)
     assert suite_digest(read_suites(lake.root, "set", schemas)["q"]) == before
-    page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
-    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    for shown, mine in (
-        ("var/lake", lake.root),
-        ("demo.flows", "set.q"),
-        ("flows", "q"),
-        ("demo", "set"),
-        ("cnt", "n"),
-    ):
-        script = script.replace(shown, str(mine))
+    for name in ("main1", "main2"):
+        tables = measure_tables(frames("queries", not_owned=int(name == "main2")))
+        record_measures(lake, name, BASE, BASE + HOUR, tables, 0)
+    write(lake)
     capsys.readouterr()
-    exec(compile(script, "script", "exec"), {})  # noqa: S102 - what a person types
-    assert capsys.readouterr().out.splitlines() == ["before: True", "after: False", "whole 6", "newest 3"]
+    scope: dict[str, Any] = {}
+    for script in notebook(lake, "set", "q", "n"):
+        exec(compile(script, "cell", "exec"), scope)  # noqa: S102 - what a person runs
+    said = capsys.readouterr().out.splitlines()
+    assert said[:5] == ["suites: ['set.q']", "before: True", "after: False", "whole 6", "newest 3"]
+    assert said[5] == "measures: False 7" and len(said) == 11
     assert list((tmp_path / "lake" / "gx" / "uncommitted" / "data_docs").rglob("set/q.html"))
 
     suite = read_suites(lake.root, "set", schemas)["q"]
@@ -81,11 +106,19 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     import great_expectations as gx
 
     context = gx.get_context(project_root_dir=lake.root)
-    assert [len(each.expectations) for each in context.suites.all()] == [2]
+    assert len(context.suites.get("set.q").expectations) == 2
     table = context.data_sources.get("lowwater").get_asset("tables.q")
     sizes = {each.name: len(each.get_batch().data.dataframe) for each in table.batch_definitions}
     assert (len(sizes), sizes["whole"], sizes["newest"], sizes[NEWEST]) == (5, 6, 1, 3)
     assert context.checkpoints.get("set").run().success
+    found = context.checkpoints.get("@measures").run()
+    wrong = [
+        (result.suite_name, each.expectation_config.kwargs["column"])
+        for result in found.run_results.values()
+        for each in result.results
+        if not each.success
+    ]
+    assert wrong == [("@measures.queries", "not_owned")] and len(found.run_results) == 7
     project = tmp_path / "lake" / "gx"
     assert len(list(project.glob("data-*"))) == 1
 
@@ -101,3 +134,56 @@ def test_what_has_no_project_is_said(tmp_path: Path) -> None:
     lake = open_lake(tmp_path / "lake")
     said = lowwater("gx", "--lake", lake.root)
     assert said.code == 1 and "nothing is published" in said.err
+
+
+TYPES = {pa.int64(): Type.INT, pa.float64(): Type.FLOAT, pa.string(): Type.STRING}
+BY_SPARK = [
+    case
+    for case in gallery.GALLERY
+    if "like" not in case[0] and "type" not in case[0] and "dateutil" not in case[0] and "outliers" not in case[0]
+]
+"""The gallery without what Spark's engine lacks, and types, which have other names there."""
+
+
+@pytest.mark.spark
+def test_on_spark_the_gallery_the_notebook_and_delta_say_the_same(tmp_path: Path) -> None:
+    """One process with a JVM: GX over a published table, the last part of the notebook, and Delta beside Lowwater."""
+    lake = open_lake(tmp_path / "lake")
+    for number, values in enumerate(([1, 2, 3], [2, 3, 4], [5])):
+        hour(lake, number, values)
+    rows = gallery.TABLE.append_column("_kind", pa.array([ROW] * 6)).append_column("_last", pa.array([BASE + 1] * 6))
+    for name in ("_tick", "_until", "_period"):
+        rows = rows.append_column(name, pa.array([BASE] * 6))
+    fields = tuple(Field(name, TYPES[gallery.TABLE.schema.field(name).type]) for name in gallery.ROWS)
+    schema = pa.schema([each for each in result_schema(fields) if each.name != "interval"])
+    put_stream(lake.stream("gallery"), fields, BASE, BASE + HOUR, rows.select(schema.names).cast(schema), "set")
+    publish(lake, "set", "gallery", fields, BASE, BASE + HOUR, "d", audited(lake, BASE, BASE + HOUR, "gallery"))
+    check = CustomExpectation("expect_column_values_to_be_between", {"column": "n", "min_value": 1}, "critical")
+    checks = checks_of([check], row_schema(FIELDS))
+    table = tables.open_table(lake.table("q"))
+    assert table is not None and list(checks.values()) == ["n IS NULL OR (n >= 1)"]
+    tables.with_constraints(lake.table("q"), table, checks)
+    record_measures(lake, "set", BASE, BASE + HOUR, measure_tables(frames()), 0)
+    path = tmp_path / "lake" / "expectations" / "set" / "q.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"name": "q", "expectations": [POSITIVE]}))
+    write(lake)
+    chosen = some(BY_SPARK, 9)
+    rules = json.dumps([(kind, of) for kind, *both in chosen for of in both])
+    cells = json.dumps(notebook(lake, "set", "q", "n", spark=True))
+    command = [sys.executable, "-m", "tests.quality.gx_on_spark", str(lake.root), rules, cells]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["holds"] == [True, False] * len(chosen)
+    assert said["notebook"].startswith("on Spark: True") and "a.pcap" in said["notebook"]
+    assert said["then"] == [[1, 2, 2, 3, 3, 4, 5, 7, 8], [1, 2, 2, 3, 3, 4, 5, 7]]
+    assert sorted(map(tuple, said["changes"])) == [
+        (7, "delete"),
+        (7, "insert"),
+        (7, "insert"),
+        (8, "delete"),
+        (8, "insert"),
+    ]
+    assert said["now"] == [1, 2, 2, 3, 3, 4, 5, 7, 9] and said["damage"] == [""] * 5
+    assert said["comments"]["addr"] == "IP address, as text" and said["refused"]

@@ -21,19 +21,22 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.quality.lateness.counts import LATEST_RECORDS, LatenessCounts, LatenessMonitor, bound_of
-from lowwater.quality.lateness.offenders import offenders
-from lowwater.quality.lateness.review import (
+from lowwater.quality.late_records import headline, offenders, remarks, review_json
+from lowwater.quality.lateness import (
     LADDER,
+    LATEST_RECORDS,
     QUANTILES,
     IntervalLateness,
+    LatenessCounts,
+    LatenessMonitor,
+    ReadingQuery,
     SkewReview,
+    bound_of,
     find_knee,
     link_lateness,
     recommend,
     review,
 )
-from lowwater.quality.lateness.wording import headline, remarks, review_json
 from lowwater.replay.schedule.link_queries import row_rates
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at, capture
@@ -192,6 +195,31 @@ def test_small_batches_change_nothing(lake: Path) -> None:
 
 def seen(values: list[int], skew: int = SECOND) -> IntervalLateness:
     return IntervalLateness(0, HOUR, counted(values), sum(value > skew for value in values), 7)
+
+
+def test_the_words() -> None:
+    few = review("a", SECOND, [seen([0] * 99 + [3 * SECOND])])
+    assert (few.recommended, few.advice) == (5 * SECOND, "raise")
+    assert "refuses 1 (1%): raise it to 5s, which refuses none" in headline(few)
+    assert remarks(few)[0] == "0.01% of 100 records is less than one: the bound has to admit all"
+    clock = review("a", SECOND, [seen([0] * 99_980 + [SECOND // 10] * 15 + [3600 * SECOND] * 5)])
+    assert (clock.recommended, clock.advice, clock.apart) == (SECOND // 10, "lower", (5, 3600 * SECOND))
+    assert "clock that was set" in remarks(clock)[0]
+    waits = (
+        ReadingQuery("s", "q", 10 * SECOND, 2.0),
+        ReadingQuery("s", "alone", None, 2.0),
+        ReadingQuery("s", "idle", SECOND, None),
+    )
+    told = remarks(review("a", SECOND, [seen([0] * 9 + [4 * SECOND])], 0.0, waits))
+    assert told == [
+        "s/q: its rows wait 10s, as now (for another link, 10s)",
+        "s/alone: its rows wait 5s (now 1s), about 10 of them at a time (now 2)",
+        "s/idle: its rows wait 5s (now 1s)",
+    ]
+    none = review("a", SECOND, [])
+    assert (none.advice, headline(none), none.rung(SECOND).share) == ("none", "no records arrived in this time", 0.0)
+    hopeless = review("a", SECOND, [seen([2**62 - 1])])
+    assert hopeless.recommended is None and headline(hopeless).endswith("refuses 1 (100%): nothing to recommend")
 
 
 def test_an_interval_that_alone_is_late_is_an_outlier_and_the_others_are_advised() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -19,17 +20,19 @@ from lowwater.errors import ConfigError
 from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import result_schema
-from lowwater.quality.custom.judging import NOTHING, RuleResult, check_rows
-from lowwater.quality.custom.suites import (
+from lowwater.quality.streams import EXAMPLE_ROWS
+from lowwater.quality.suites import (
     LARGEST_SUITE,
+    NOTHING,
     CustomExpectation,
+    RuleResult,
     Suites,
+    check_rows,
     read_suites,
     starting_suite,
     suite_digest,
     suite_file,
 )
-from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS
 from lowwater.sections import SuiteLimits
 from tests.quality import gallery
 
@@ -109,7 +112,7 @@ def written(folder: Path, *entries: Any, **suite: Any) -> Suites:
 
 def here(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Judges in this process."""
-    from lowwater_expectations.written import judge
+    from lowwater_expectations.judging import judge
 
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
     for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
@@ -162,12 +165,12 @@ def published(folder: Path) -> list[Path]:
 @pytest.mark.slow
 def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
     """Each expectation of GX, over the rows of a stream: the verdict of GX by hand is that of an audit."""
-    from lowwater_expectations.written import check, kinds
+    from lowwater_expectations.judging import check_written, kinds
 
     assert [kind for kind, _, _ in gallery.GALLERY] == list(dict.fromkeys(kind for kind, _, _ in gallery.GALLERY))
     assert {kind for kind, _, _ in gallery.GALLERY} == set(kinds())
     asked = [CustomExpectation(kind, of, "critical") for kind, *both in gallery.GALLERY for of in both]
-    check([each.entry() for each in asked], gallery.TABLE.schema)
+    check_written([each.entry() for each in asked], gallery.TABLE.schema)
     files = published(tmp_path)
     found = judged(files, asked, gallery.TABLE.schema)
     hand = by_hand(gallery.TABLE.to_pandas(), [(each.type, dict(each.kwargs)) for each in asked])
@@ -288,6 +291,18 @@ def test_the_suite_to_begin_with_is_one(tmp_path: Path) -> None:
     theirs = gx.ExpectationSuite(**json.loads(text))
     assert [each.type for each in theirs.expectation_configurations] == [each.type for each in found]
     assert {each.broken.total > each.allowed for each in judged(stream(tmp_path), found)} == {True, False}
+
+
+def test_the_page_on_reviews_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
+    told = page.partition("| expectation |")[2].partition("\n* ")[0]
+    assert set(re.findall(r"`(\w*expect\w+)`", told)) == {kind for kind, _, _ in gallery.GALLERY}
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    path = suite_file(tmp_path, "set", "flows")
+    path.parent.mkdir(parents=True)
+    path.write_text(example, encoding="utf-8")
+    (suite,) = read_suites(tmp_path, "set", {"flows": row_schema((Field("protocol", Type.INT),))}).values()
+    assert [each.severity for each in suite] == ["warning", "critical"]
 
 
 @pytest.mark.slow

@@ -9,18 +9,23 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from unittest.mock import patch
 
+from lowwater_review.board import Board
+from lowwater_review.pages import render
+
 from lowwater.config import load_config
-from lowwater.errors import LakeError
+from lowwater.errors import AwayError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import tables
@@ -155,9 +160,9 @@ class Month:
 
     def run(self) -> None:
         """Lets the month pass, and a bit more, until all that comes late was taken up."""
-        looker = self._looker()
+        looker, looker_names = self._looker(), list(self.sets)
         changes = {BEGIN + self.days * DAY // 2: "query", BEGIN + self.days * DAY // 3: "setting"}
-        away = self._outages()
+        away, paused = self._outages(), self._pauses()
         hindered, over = 0, self.end + self.length + 40 * MINUTE
         with patch.object(time, "time_ns", self.clock):
             while self.now < over:
@@ -167,6 +172,9 @@ class Month:
                     self._change(changes.pop(at))
                 if any(begin <= self.now < end for begin, end in away):
                     continue
+                names = [name for name, begin, end in paused if not begin <= self.now < end]
+                if names != looker_names:
+                    looker, looker_names = self._looker(names), names
                 self.looks += 1
                 quiet = self.now > self.end + self.length
                 luck = 1.0 if quiet else self.random.random()
@@ -176,7 +184,7 @@ class Month:
                     hindered = hindered + 1 if found.hindered else 0
                 except Killed:
                     self.kills += 1
-                    looker, hindered = self._looker(), 0
+                    looker, hindered = self._looker(names), 0
 
     def _step(self) -> int:
         """To the next look at which there may be something: clocks of minutes without any are told quickly."""
@@ -184,10 +192,10 @@ class Month:
         edge = (self.now // self.length + 1) * self.length + 21 * MINUTE
         return max(10 * MINUTE, min(soon, edge) - self.now)
 
-    def _looker(self) -> Looker:
-        self._config = open_jobs(self.lake, ["pair"], self.queries)[0].config
+    def _looker(self, names: Sequence[str] = ()) -> Looker:
+        self._config = load_config(self.lake)
         note = self.lines.append
-        return Looker(self.lake, (), self.queries, lambda line, _: note(line), clock=self.clock)
+        return Looker(self.lake, names, self.queries, lambda line, _: note(line), clock=self.clock)
 
     def _outages(self) -> list[tuple[int, int]]:
         """When nobody looks."""
@@ -195,6 +203,15 @@ class Month:
         for _ in range(max(1, self.days // 6)):
             begin = BEGIN + self.random.randrange(self.days * 24) * HOUR
             found.append((begin, min(self.end, begin + self.random.choice([2, 6, 30]) * HOUR)))
+        return found
+
+    def _pauses(self) -> list[tuple[str, int, int]]:
+        """When nobody looks at a query set, while the others go on."""
+        found = []
+        for name in self.sets:
+            begin = BEGIN + self.random.randrange(self.days * 24) * HOUR
+            length = self.random.choice([6, 24, 72]) * HOUR if name != self.sets[0] else 0
+            found.append((name, begin, min(self.end, begin + length)))
         return found
 
     def _change(self, what: str) -> None:
@@ -218,7 +235,7 @@ class Month:
                 return real(*arguments, **options)  # type: ignore[arg-type]
             if how == "full":
                 self.full += 1
-                raise LakeError("the disk is full", "make room on it")
+                raise AwayError("the disk is full", "make room on it")
             if when < 0.5:
                 real(*arguments, **options)  # type: ignore[arg-type]
             raise Killed
@@ -255,12 +272,30 @@ class Month:
         return {name: table_rows(lake, name, 0, 1 << 62) for name in self.sets}
 
 
+def page_states(get: Callable[[str], str | None]) -> dict[tuple[str, int], str]:
+    """(query set, hour) -> state, as the calendars of the pages show it.
+
+    Args:
+        get: returns the page of an address.
+    """
+    found = {}
+    cell = re.compile(r'<a href="[^"]*\binterval/([^/"]+)/[^"]+" title="([^",]+), ([^"]+)"')
+    for address in {"index.html", *re.findall(r"\bmonth/[\w-]+\.html", get("index.html") or "")}:
+        for name, label, state in cell.findall(get(address) or ""):
+            at = datetime.strptime(f"2026 {label} +0000", "%Y %d %b %H:%M %z")
+            found[name, round(at.timestamp()) * SECOND] = "done" if state == "warned" else state
+    return found
+
+
 def compare(month: Month) -> Counter[str]:
-    """Compares a month that has passed with a quiet backfill; returns how many hours are in which state."""
+    """Compares a month that has passed with a quiet backfill and with its pages; counts the hours by state."""
     quiet = month.quiet()
     assert month.rows(month.lake) == month.rows(quiet)
     ours, theirs = month.states(month.lake), month.states(quiet)
-    assert {key: state for key, (state, _) in ours.items()} == {key: state for key, (state, _) in theirs.items()}
+    states = {key: state for key, (state, _) in ours.items()}
+    assert states == {key: state for key, (state, _) in theirs.items()}
+    snapshot = Board(month.lake, month.queries).now()
+    assert states == page_states(lambda address: render(snapshot, address))
     for (name, at), (state, why) in ours.items():
         if at + month.length <= month.end:
             true = {"done": "", "provisional": "not yet reported", "incomplete": "no capture covers"}

@@ -22,8 +22,8 @@ from lowwater.lake.ledgers.runs import read_quality, read_quarantine, read_repla
 from lowwater.lake.locks import hold
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
-from lowwater.quality import report_pages
-from lowwater.quality.verdicts import IntervalAudit, interval_audits
+from lowwater.quality import reports as report_pages
+from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.interval import Outcome, replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -377,25 +377,25 @@ def test_thresholds_decide(tmp_path: Path, runner: Runner) -> None:
     lake = lone_lake(tmp_path, "[thresholds]\nviolating = 0.001\nmalformed = 0.001\n")
     with pytest.raises(AuditError) as caught:
         replay_range(lake, runner, *HOUR_0, query_set="lone")
-    first, second = caught.value.message.splitlines()
-    assert f"link main1, {INTERVAL}: 4 of 200 records (2%) are later than the skew of 1s" in first
+    second, first = caught.value.message.splitlines()
+    assert f"link main1, {INTERVAL}: 4 of 196 records (2.041%) are later than the skew of 1s" in first
     assert "more than the critical limit of 1%; the first: main1.pcap record 20 (" in first
     assert "4 of 200 records (2%) are malformed" in second
     at = 24 + 100 * (16 + len(FRAME))
     assert f"the first: main1.pcap at byte {at} (time-jump), main1.pcap at byte" in second
     assert not (lake / "tables").exists()
     (state,) = [row for row in statuses(lake, QUERIES) if row.start == START]
-    assert (state.state, state.reason) == ("failed", f"audit: {first}")
+    assert (state.state, state.reason) == ("failed", f"audit: {second}")
     shown: Said = lowwater("report", "--lake", lake, "--interval", format_instant(START))
     assert shown.code == 0 and f"lone, {INTERVAL}: failed\n" in shown.out
-    assert f"  critical: {first.partition('failed: ')[2]}\n" in shown.out
+    assert f"  critical: {second.partition('failed: ')[2]}\n" in shown.out
     title = "Skew violations stay within the critical limit of the link"
     assert title in shown.out and "1 of 1 fail" in shown.out
     assert "more than the warning limit" not in shown.out, "each fact is told once"
     page = render(Board(lake, QUERIES).now(), f"interval/lone/{interval_label(*HOUR_0)}.html") or ""
     (audit,) = interval_audits(open_lake(lake))
     assert "<h3>Link main1: 4 of 200 records (2%) are malformed, more than the critical limit of 1% " in page
-    assert title in (lake / "reports" / audit.pages["links"]).read_text()
+    assert title in (lake / "reports" / audit.pages["skew"]).read_text()
     assert "more than the critical limit" in page and "more than the warning limit" not in page
     came = page.partition('id="came"')[2].partition("</table>")[0]
     assert '<td class="n">200</td>' in came and "\N{EN DASH}" not in came, "also where it failed"

@@ -12,12 +12,13 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
+from lowwater.lake.kinds import WAITING
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.outside import lake_records_outside
 from lowwater.lake.tables import open_table
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.backfill import WAITING, backfill
+from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
+from lowwater.answering import EndedError, Process
 from lowwater.errors import LakeError, LowwaterError, QueryError
 from lowwater.instants import HOUR, SECOND
 from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
@@ -74,6 +76,9 @@ def test_a_preview_ends_where_it_takes_too_long_or_too_much(request_: PreviewReq
     request = replace(request_, text=heavy)
     with pytest.raises(LowwaterError, match="ended: it took longer than 3 s"):
         run_preview(request, Limits(seconds=3))
+    own = ["import resource as r; r.setrlimit(r.RLIMIT_CPU, (1, 2))", "print(flush=True)", "while True: pass"]
+    with pytest.raises(EndedError, match="it took longer than 600 s of a processor"):
+        list(Process([sys.executable, "-c", "\n".join(own)]).ask({}, 600))
     with pytest.raises(LowwaterError, match="ended: it took more than 60 MiB"):
         run_preview(request_, Limits(megabytes=60))
 

@@ -177,6 +177,7 @@ def _quality(lake: Lake, hours: int, failed: frozenset[int]) -> None:
         key = {"query_set": "q", "interval_start": start, "interval_end": end}
         for suite, count in (
             ("links", 7),
+            ("skew", 6),
             ("lftas", 4),
             ("queries", 7),
             ("rows", 2),

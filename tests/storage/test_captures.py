@@ -15,7 +15,7 @@ import pytest
 
 from lowwater.capture.generate import GeneratedCapture
 from lowwater.capture.reader import read
-from lowwater.errors import CaptureError, ConfigError
+from lowwater.errors import AwayError, CaptureError, ConfigError, LowwaterError
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.layout import open_lake
 from lowwater.storage import objects, paths
@@ -216,6 +216,28 @@ def test_the_ledger_of_files_knows_what_lies_in_a_store(root: ObjectPath, tmp_pa
     assert unread_lines(lake, config) == [
         "link 'a': 1 file set aside by me, 2 records, from 2027-01-15T08:00:11Z: a_1.pcap1: a test"
     ]
+
+
+@pytest.mark.slow
+def test_a_capture_of_a_store_that_is_away_is_not_refused(
+    root: ObjectPath, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lowwater.config import Config, Link
+    from lowwater.lake.ingestion.ingest import ingest
+    from lowwater.lake.ledgers.seen import told_files
+    from tests.lake.support import capture
+
+    monkeypatch.setenv("LOWWATER_STORE_PATIENCE", "0.2")
+    lake, config = open_lake(tmp_path / "lake"), Config(links={"a": Link(captures=(f"{root}/taps/*.pcap",))})
+    path = stored(root, "taps/a.pcap", capture(tmp_path / "x", [1, 2]).read_bytes())
+    refused: dict[Path, LowwaterError] = {}
+    proxy.breaks(Rule("refused", "GET", "taps/"))
+    with pytest.raises(AwayError, match=r"a\.pcap"):
+        ingest(lake, "a", [path], config, refusals=refused)
+    assert refused == {} and told_files(lake) == {}
+    proxy.breaks()
+    (taken,) = ingest(lake, "a", [path], config, refusals=refused)
+    assert taken.state == "added"
 
 
 @pytest.mark.slow

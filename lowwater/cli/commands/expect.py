@@ -1,6 +1,6 @@
 """The command `expect`: lists expectations of the audits, proposes limits from history, and writes custom suites.
 
-The custom suites are files that `quality.custom` reads.
+The custom suites are files that `quality.suites` reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lowwater.terminal import open_console, say
 
 if TYPE_CHECKING:
     from lowwater.config import Config
-    from lowwater.quality.limit_proposals import LimitProposal
+    from lowwater.quality.history import LimitProposal
 
 
 @click.command()
@@ -70,7 +70,7 @@ def _expectations() -> Table:
 
 def _suites(root: PurePath, query_set: str, queries: Path, write: bool) -> None:
     """Prints the suite of each query, or writes the missing suites."""
-    from lowwater.quality.custom.suites import starting_suite, suite_file
+    from lowwater.quality.suites import starting_suite, suite_file
     from lowwater.replay.job import Job
 
     for query in Job.open(root, query_set, queries).plan.queries:
@@ -93,8 +93,7 @@ def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
 
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.ledgers.history import read_metrics
-    from lowwater.quality.drift import interval_history
-    from lowwater.quality.limit_proposals import limit_proposals
+    from lowwater.quality.history import interval_history, limit_proposals
 
     metrics = read_metrics(lake_to_read(root))
     histories = []

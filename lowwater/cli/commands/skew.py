@@ -17,7 +17,7 @@ from lowwater.terminal import Terminal, open_console, say, shown, styled
 if TYPE_CHECKING:
     from lowwater.config import Config
     from lowwater.lake.layout import Lake
-    from lowwater.quality.lateness.review import SkewReview
+    from lowwater.quality.lateness import SkewReview
     from lowwater.replay.job import Job
 
 
@@ -87,7 +87,7 @@ def skew(
         raise click.UsageError("--set needs one --link")
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    from lowwater.quality.lateness.wording import review_json
+    from lowwater.quality.late_records import review_json
 
     if chosen is not None and chosen != RECOMMENDED:
         _set(lake, queries, links[0], chosen, dry_run)
@@ -148,7 +148,7 @@ def _review(
     from lowwater.lake.ledgers.captures import read_captures
     from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files
-    from lowwater.quality.lateness.review import link_lateness, review
+    from lowwater.quality.lateness import link_lateness, review
     from lowwater.replay.schedule.link_queries import readers, row_rates
 
     settings = config.link(link)
@@ -165,7 +165,7 @@ def _review(
 
 
 def _show(console: Terminal, review: SkewReview) -> None:
-    from lowwater.quality.lateness.wording import bound_labels, headline, remarks, share_text
+    from lowwater.quality.late_records import bound_labels, headline, remarks, share_text
 
     console.print(styled(review.link, "bold") + f": {shown(headline(review))}", soft_wrap=True)
     if not review.total.records:
@@ -185,8 +185,7 @@ def _show(console: Terminal, review: SkewReview) -> None:
 
 
 def _intervals(review: SkewReview) -> Table:
-    from lowwater.quality.lateness.counts import bound_of
-    from lowwater.quality.lateness.review import QUANTILES, recommend
+    from lowwater.quality.lateness import QUANTILES, bound_of, recommend
 
     shares = [f"{100 * share:g} %" for share in QUANTILES]
     table = _numbers("interval of arrival", "records", "out of order", *shares, "latest", "refused", "its own bound")

@@ -121,15 +121,17 @@ def ingest(
         if not tidy.stored or batch.leaves_files:
             clean(lake, family, ledger.attempts)
         tidy.end()
-    refused = {paths[number]: error for number, error in batch.refused.items()}
+    # A file of a store that is away is no file that is refused: the next ingest reads it.
+    refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
     record(lake, config, link, batch.results.values(), refused)
     tidy_ledgers(lake.root, (lake.captures, lake.malformed, lake.files))
     _tell_shared(lake, batch.results)
-    if batch.errors:
-        if refusals is not None and not any(isinstance(error, LakeError) for error in batch.errors):
-            refusals.update(refused)
-        else:
-            _raise(batch.errors, len(paths))
+    errors = batch.errors
+    if refusals is not None:
+        refusals.update(refused)
+        errors = [error for error in errors if isinstance(error, LakeError)]
+    if errors:
+        _raise(errors, len(paths))
     taken = (batch.results[index] for index in range(len(paths)) if index in batch.results)
     results = [_with_interfaces(result, ledger, before) for result in taken]
     return _in_force(lake, results)

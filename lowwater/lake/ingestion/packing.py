@@ -28,6 +28,7 @@ from lowwater.lake.ingestion.survey import DAMAGE, FailedTask, damage_table
 from lowwater.lake.parquet.writer import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
 from lowwater.storage import paths
+from lowwater.storage.failures import lake_error, passing
 
 FILE_ROWS = 1 << 19
 """Rows after which a file is written, as one row group: its pages wait in memory until then."""
@@ -167,7 +168,7 @@ def pack(task: PackTask) -> PackResult | FailedTask:
     try:
         return _pack(task) if task.sent is None else _pack_sent(task)
     except LowwaterError as error:
-        return FailedTask(error, task.file)
+        return FailedTask(passing(error), task.file)
     except OSError as error:
         return FailedTask(not_written(task.packets, task.path, error), task.file)
 
@@ -190,7 +191,7 @@ def _pack_sent(task: PackTask) -> PackResult:
 def not_written(packets: PurePath, capture: Path, error: OSError) -> LakeError:
     """Makes the error for packets of a capture that cannot be written."""
     text = f"{packets}: packets of {capture} cannot be written: {error.strerror or error}"
-    return LakeError(text, "check rights and room on its disk")
+    return lake_error(error, text, "check rights and room on its disk")
 
 
 def _pack(task: PackTask) -> PackResult:

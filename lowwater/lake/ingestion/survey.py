@@ -25,7 +25,7 @@ from lowwater.capture.identify import digests_of_records
 from lowwater.capture.reader import digest
 from lowwater.capture.records.malformed import REASONS, MalformedRows
 from lowwater.errors import CaptureError, LowwaterError
-from lowwater.storage.failures import hint_of
+from lowwater.storage.failures import hint_of, passing
 
 _PIECE = 1 << 20
 
@@ -122,9 +122,9 @@ class SurveyRun:
             self.result = yield from _survey(self._task)
         except OSError as error:
             text = f"{self._task.path}: cannot be read: {error.strerror}"
-            self.result = FailedTask(CaptureError(text, hint_of(error, "check the path")))
+            self.result = FailedTask(passing(CaptureError(text, hint_of(error, "check the path")), error))
         except LowwaterError as error:
-            self.result = FailedTask(error)
+            self.result = FailedTask(passing(error))
 
 
 def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:

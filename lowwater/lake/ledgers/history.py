@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +17,12 @@ import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.layout import LATENESS, METRICS, Lake
+from lowwater.lake.layout import LATENESS, MEASURES, METRICS, Lake, measures_schema
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.ledgers.runs import with_constants
 from lowwater.lake.opened import cached_value
-from lowwater.lake.tables import append_rows, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.lake.tables import append_rows, create, files_dataset, lake_errors, quote, read_rows, replace_rows
+from lowwater.storage.object_paths import ObjectPath
 
 DAY = 24 * HOUR
 LONG = 400 * DAY
@@ -59,6 +62,31 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
         replace_rows(lake.metrics, table, predicate, lake.fence)
     else:
         append_rows(lake.metrics, table, lake.fence)  # touches no file, however large the compacted ones are
+
+
+def record_measures(lake: Lake, query_set: str, start: int, end: int, tables: Mapping[str, pa.Table], now: int) -> None:
+    """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`.
+
+    The table `queries` is the first: whether it has the interval says whether the others may. A lake in a store has no
+    such tables: they would take a third more requests for each interval.
+    """
+    if isinstance(lake.root, ObjectPath):
+        return
+    of_interval: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
+    there = reduce(and_, (pads.field(name) == value for name, value in of_interval.items()))
+    path, key = lake.measures("queries"), pa.schema([("query_set", pa.string())])
+    again = bool(read_rows(path, key, there).num_rows)
+    predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
+    for name in sorted(tables, key=lambda name: name != "queries"):
+        if not tables[name].num_rows and not again:
+            continue
+        path, schema = lake.measures(name), measures_schema(tables[name].schema)
+        create(path, schema, ["query_set"], about=MEASURES[name])
+        rows = with_constants(tables[name], schema, {**of_interval, "measured_at": now})
+        if again:
+            replace_rows(path, rows, predicate, lake.fence)
+        else:
+            append_rows(path, rows, lake.fence)
 
 
 def read_metrics(
@@ -137,6 +165,13 @@ def lateness_files(lake: Lake, link: str) -> tuple[str, ...]:
 
 def _month(at: int) -> str:
     return format_instant(at)[:7]
+
+
+def late_share(lake: Lake, link: str, start: int, end: int) -> float | None:
+    """Share of the records of a link that were refused as late, in the intervals that begin in [start, end), ns."""
+    rows = read_lateness(lake, link, max(0, start), end)
+    records = sum(int(sum(row.counts)) for row in rows)
+    return sum(row.refused for row in rows) / records if records else None
 
 
 def _lists(rows: pa.Table, name: str) -> list[NDArray[np.int64]]:

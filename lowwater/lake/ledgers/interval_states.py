@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lowwater.documents import stored_object
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import (
@@ -237,9 +238,11 @@ def _of_query(
         cause = query_rows[-1].reason.partition("\n")[0]  # the first failure of an audit; the report has all
         return FAILED, f"{query_rows[-1].stage}: {cause}{note}"
     held = query_rows[-1].stage == AUDIT and query_rows[-1].digest == expected.digest(query, start, end)
+    consent = stored_object(query_rows[-1].accounting).get("consent") if held else None
+    audited = f"approved by {consent}; the next look publishes it" if consent else "audited and not published"
     if not published:
         if held:
-            return HELD, "audited and not published"
+            return HELD, audited
         return MISSING, f"{query_rows[-1].stage} was the last stage that ran"
     if damage:
         return DAMAGED, damage
@@ -247,7 +250,7 @@ def _of_query(
         return STALE, published[-1].reason  # lifted
     if published[-1].digest != expected.digest(query, start, end):
         if held:
-            return HELD, "audited and not published; what was published before is still visible"
+            return HELD, f"{audited}; what was published before is still visible"
         return STALE, expected.changed(query, start, end, published[-1].accounting)
     for reason in (expected.lost(query, start, end), expected.outdated(start, end)):
         if reason:

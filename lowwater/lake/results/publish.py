@@ -45,6 +45,7 @@ from lowwater.lake.tables import (
     live_files,
     swap_files,
     with_columns,
+    with_constraints,
     with_properties,
 )
 from lowwater.plan.operators import Field
@@ -111,6 +112,7 @@ def publish(
     audited: str,
     act: Act | None = None,
     words: Mapping[str, str] = MappingProxyType({}),
+    checks: Mapping[str, str] = MappingProxyType({}),
 ) -> PublishResult:
     """Publishes the rows of a query whose `_last` is in [start, end), ns.
 
@@ -128,6 +130,7 @@ def publish(
         audited: fingerprint of the stream that passed the audit.
         act: the publication of the whole set; None for one of this table alone.
         words: properties of the table that tell other tools what it holds.
+        checks: name -> SQL of what other writers of the table must keep too.
 
     Raises:
         OwnerError: if another query set owns the table (S3).
@@ -140,7 +143,8 @@ def publish(
         number = last.publication if act is None else mark(lake, query, start, end, act)
         return PublishResult(query, last.rows or 0, False, number)
     schema = table_schema(fields)
-    table = create(path, schema, ["_hour"], query_set, {**TAKEN_OVER, **words})
+    about = f"rows of the query {query} of the query set {query_set}, published by Lowwater"
+    table = create(path, schema, ["_hour"], query_set, {**TAKEN_OVER, **words}, about)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
     table = with_properties(path, with_columns(path, table, schema), words, lake.fence)
     files = check_unchanged(lake, query, start, end, audited)
@@ -155,6 +159,7 @@ def publish(
 
     notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
     swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
+    with_constraints(path, table, checks, lake.fence)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)
 
 

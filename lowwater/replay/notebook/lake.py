@@ -16,6 +16,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import parse_instant
 from lowwater.lake import layout
 from lowwater.lake.described import plain_type
+from lowwater.lake.layout import MEASURES
 from lowwater.lake.ledgers.captures import ingested_links
 from lowwater.lake.results.exploring import LAST, result_table
 from lowwater.lake.results.visible import SORTED_ROWS, published_rows, sorted_rows
@@ -34,6 +35,7 @@ Instant = str | int | date | datetime
 LEDGERS = (
     *("captures", "malformed", "skew_violations", "heartbeats", "replays", "quality", "quarantine"),
     *("metrics", "lateness"),
+    *(f"measures/{name}" for name in MEASURES),
 )
 
 
@@ -175,7 +177,7 @@ class Lake:
         if table is None:
             raise LakeError(
                 f"{path}: the ledger is not there",
-                "is the lake older than this version? open it once with `lowwater status`",
+                "nothing was audited yet, or the lake is older than this version: run an interval",
             )
         known = pa.schema(table.schema().to_arrow())
         schema = pa.schema([pa.field(each.name, plain_type(each.type)) for each in known])

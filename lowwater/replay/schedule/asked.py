@@ -6,12 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from lowwater.lake.kinds import SKIPPED, UNREPORTED
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 from lowwater.replay.schedule.link_readiness import link_readiness
-
-SKIPPED, UNREPORTED = "skipped", "unreported"
 
 
 def left_alone(
@@ -34,11 +33,18 @@ def left_alone(
     job.require_bounds(start, end)
     if job.chained and not looked:
         return Outcome(start, end, UNREPORTED, "its intervals run in order", {}, False)
-    if only and not due(job, DueSelection(start, end, tuple(only))):
-        return Outcome(start, end, SKIPPED, f"skipped: the interval is not {' or '.join(only)}", {}, False)
+    if unasked := not_asked_for(job, start, end, only):
+        return Outcome(start, end, SKIPPED, unasked, {}, False)
     ready = link_readiness(job, start, end, time.time() < deadline)
     if ready.failure is not None:
         raise ready.failure
     if ready.missing:
         return Outcome(start, end, UNREPORTED, "; ".join(ready.missing), {}, False)
     return None
+
+
+def not_asked_for(job: Job, start: int, end: int, only: Sequence[str]) -> str:
+    """Says why an interval is skipped: it is in none of the states that were asked for; empty where it is in one."""
+    if not only or due(job, DueSelection(start, end, tuple(only))):
+        return ""
+    return f"skipped: the interval is not {' or '.join(only)}"

@@ -17,10 +17,11 @@ from enum import StrEnum
 
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.high.runner import Runner
+from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers.interval_states import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import scratch
-from lowwater.quality.report_pages import write_index
+from lowwater.quality.reports import write_index
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -31,9 +32,6 @@ from lowwater.signals import STEP, in_background, pause, until_stopped
 PATIENCE, PAUSE = 600.0, 1.0
 """Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries
 to take them up."""
-
-WAITING = "waiting"
-"""State of an interval that cannot start: its links have not reported, or an earlier interval of its chain failed."""
 
 
 class Order(StrEnum):

@@ -15,7 +15,7 @@ from lowwater.lake.ledgers.interval_states import gravest, set_status
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.ledgers.seen import unread_lines
 from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
-from lowwater.quality.verdicts import interval_audits
+from lowwater.quality.reports import interval_audits
 from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due

@@ -43,7 +43,7 @@ from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.custom.suites import suite_digest
+from lowwater.quality.suites import suite_digest
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job, query_files
 from lowwater.replay.schedule.estimate import NEWEST, Estimate, PacketEstimate, estimate, packet_estimate

@@ -34,6 +34,31 @@ class Refusal:
     why: str
 
 
+def ingest_readable(
+    lake: Lake,
+    link: str,
+    files: Sequence[Path],
+    config: Config,
+    tasks: TaskMap,
+    growing: bool = False,
+    clock: Callable[[], int] = time.time_ns,
+) -> tuple[list[IngestResult], dict[Path, Refusal], LakeError | None]:
+    """Ingests files of a link, but those that are refused. Arguments as of `ingest`.
+
+    The error, if there is one, is no fault of a file: a full disk, or another process. What was refused before it is.
+    """
+    refused: dict[Path, LowwaterError] = {}
+    results: list[IngestResult] = []
+    hindered: LakeError | None = None
+    try:
+        results = ingest(lake, link, files, config, None, tasks, growing, clock, refusals=refused)
+    except LakeError as error:
+        hindered = error
+    except LowwaterError as fault:  # of the link
+        refused = {files[0]: fault}
+    return results, {path: Refusal(link, path.name, str(why)) for path, why in refused.items()}, hindered
+
+
 class Ingesting:
     """Ingests the files that a watch finds.
 
@@ -102,21 +127,17 @@ class Ingesting:
 
     def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:
         files = [path for path, _ in portion]
-        refused: dict[Path, LowwaterError] = {}
-        try:
-            self._tasks = self._tasks or ingest_tasks(config, Progress(), self._spark)
-            clock = self._clock
-            results = ingest(self._lake, link, files, config, None, self._tasks, growing, clock, refusals=refused)
-        except LakeError as error:  # a full disk, or another process: the next look tries again
-            self.hindered = error
-            self.complain(error)
-            return False
-        except LowwaterError as fault:  # of the link
-            refused, results = {files[0]: fault}, []
-        for path, why in refused.items():
+        self._tasks = self._tasks or ingest_tasks(config, Progress(), self._spark)
+        asked = self._lake, link, files, config, self._tasks, growing, self._clock
+        results, refused, hindered = ingest_readable(*asked)
+        if hindered is not None:  # the next look tries the others again
+            self.hindered = hindered
+            self.complain(hindered)
+            portion = [each for each in portion if each[0] in refused]
+        for refusal in refused.values():
             self.refused += 1
-            self.refusals.append(Refusal(link, path.name, str(why)))
-            self._tell(f"error: {why}", True)
+            self.refusals.append(refusal)
+            self._tell(f"error: {refusal.why}", True)
         self.watch.tried(portion)
         if not results:
             return False

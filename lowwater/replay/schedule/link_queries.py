@@ -14,7 +14,7 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, replayed_sets
-from lowwater.quality.lateness.review import ReadingQuery
+from lowwater.quality.lateness import ReadingQuery
 from lowwater.replay.job import Job
 
 

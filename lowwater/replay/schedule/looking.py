@@ -25,6 +25,7 @@ from lowwater.replay.schedule.due import open_jobs
 from lowwater.replay.schedule.ingesting import Ingesting, Refusal, not_refused
 from lowwater.replay.schedule.looks import Findings, look
 from lowwater.replay.stages.runners import runner_of
+from lowwater.storage.failures import outages
 
 MOST = 100
 """Most intervals of a query set that run in one look; the next one takes up the rest, after it has ingested."""
@@ -105,9 +106,9 @@ class Looker:
             ConfigError: the settings are wrong.
             KeyboardInterrupt: the user interrupted it; running intervals were finished first.
         """
-        config = load_config(self._root)
         try:
-            return self._look(config)
+            with outages():
+                return self._look(load_config(self._root))
         except LakeError as error:  # a full disk, a store that is away, another process
             self._ingesting.complain(error)
             return LookResult(hindered=error)

@@ -7,19 +7,23 @@ the DAGs `keep_*` of Airflow run what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND, format_instant
+from lowwater.lake.kinds import WAITING
+from lowwater.lake.ledgers import untold
+from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.interval_states import HELD
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, ReplayRow, read_replays
 from lowwater.lake.ledgers.timetable import merged, range_words, without
 from lowwater.lake.looks import LastLook, Told, last_look, store_look
-from lowwater.replay.interval import WARNED, Outcome
+from lowwater.link_names import family_of
+from lowwater.replay.consent import WARNED, consented
+from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.backfill import WAITING
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.link_readiness import link_readiness
 
@@ -75,13 +79,46 @@ def look(job: Job, now: int) -> Findings:
         LakeError: a ledger cannot be read, or the look cannot be kept.
     """
     job.prepare()
+    untold.tell(job.lake)
     before = last_look(job.lake.root, job.query_set)
     job = replace(job, passed=max(now, before.at))
     found = _Look(job, now).findings()
-    stuck = tuple(news for left in found.stuck for news in _news(left, before.told))
-    told = tuple(Told(left.due.start, left.due.end, left.why) for left in found.stuck)
-    store_look(job.lake.root, job.query_set, LastLook(job.passed, told))
-    return replace(found, stuck=stuck)
+    stuck = [news for left in found.stuck for news in _news(left, before.told)]
+    waits = _on_their_way(job, now, stuck) if any(left.news for left in stuck) else []
+    stuck = [left for left in stuck if not any(left.due is other.due for other in waits)]
+    store_look(job.lake.root, job.query_set, LastLook(job.passed, tuple(_told(stuck))))
+    return replace(
+        found, stuck=tuple(stuck), waits=tuple(sorted((*found.waits, *waits), key=lambda left: left.due.start))
+    )
+
+
+def _told(stuck: Iterable[Left]) -> Iterator[Told]:
+    return (Told(left.due.start, left.due.end, left.why) for left in stuck)
+
+
+def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
+    """The news among what is stuck that files change which lie there for the next ingest: after a pause, it begins
+    together with the look."""
+    # Imported only here: most looks have no news.
+    from lowwater.lake.files.rotation import declared_coverage
+    from lowwater.lake.ingestion.watching import Watch
+    from lowwater.replay.schedule.ingesting import not_refused
+
+    families = {family_of(link) for link in job.plan.links}
+    names = [name for name, link in job.config.links.items() if family_of(name) in families and link.captures]
+    watches = [Watch(job.lake, 0, link=name, clock=lambda: now) for name in names]
+    found = not_refused(job.lake, [each for watch in watches for each in watch.look(job.config)])
+    lie = [
+        (each.link, path.name, declared_coverage(job.config.link(each.link), path) or (0, now))
+        for each in found
+        for path, _ in each.complete
+    ]
+    waits = []
+    for left in stuck:
+        first = next((each for each in lie if each[2][0] < left.due.end and left.due.start < each[2][1]), None)
+        if left.news and left.due.blocked and first is not None:
+            waits.append(Left(left.due, f"link {first[0]!r}: {first[1]} lies there, and is not ingested yet"))
+    return waits
 
 
 def _news(left: Left, told: Iterable[Told]) -> list[Left]:
@@ -173,13 +210,11 @@ class _Look:
         rows = self._rows.get((interval.start, interval.end), [])
         if rows and interval.state == FAILED and (reason := self._pause(interval, rows)) is not None:
             return reason
-        if interval.state == HELD and self._job.approval and _verdict(rows) == WARNED:
+        if interval.state == HELD and self._job.approval and _verdict(rows) == WARNED and not consented(rows):
             return "held: its audit warned, and a person must approve it", False
         if first and self._job.chained:
-            try:
-                self._job.inputs(interval.start, interval.end, self._captures).require_states()
-            except LakeError as error:
-                return error.message, True
+            lacks = _lacks_state(self._job, interval.start, interval.end, self._captures)
+            return lacks, bool(lacks)
         return "", False
 
     def _pause(self, interval: Due, rows: Sequence[ReplayRow]) -> tuple[str, bool] | None:
@@ -213,13 +248,17 @@ def waits_for(job: Job, start: int, end: int) -> Outcome | None:
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    if not job.chained:
-        return None
+    lacks = _lacks_state(job, start, end, job.captures()) if job.chained else ""
+    return Outcome(start, end, WAITING, lacks, {}, False) if lacks else None
+
+
+def _lacks_state(job: Job, start: int, end: int, captures: Mapping[str, Captures]) -> str:
+    """Why an interval cannot continue from the one before it; empty where it can."""
     try:
-        job.inputs(start, end, job.captures()).require_states()
+        job.inputs(start, end, captures).require_states()
     except LakeError as error:
-        return Outcome(start, end, WAITING, error.message, {}, False)
-    return None
+        return error.message
+    return ""
 
 
 def _verdict(rows: Sequence[ReplayRow]) -> str:

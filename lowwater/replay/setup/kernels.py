@@ -34,7 +34,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.quality.links.packet_scan import scan_link
+from lowwater.quality.links import scan_link
 from lowwater.storage.file_locks import hold_file
 from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say

@@ -18,19 +18,26 @@ import pyarrow as pa
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
-from lowwater.lake.ledgers.runs import record_quality
+from lowwater.lake.ledgers.history import record_measures
+from lowwater.lake.ledgers.runs import FAILED, record_quality
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality.custom import judging
-from lowwater.quality.custom.judging import RuleResult, check_rows
-from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
-from lowwater.quality.outputs.query_measures import QueryMeasures, WrittenStream
-from lowwater.quality.outputs.shared_keys import KeyedStream, shared_keys
-from lowwater.quality.outputs.stream_checks import EXAMPLE_ROWS, BrokenRows, StreamCheck, check_stream
-from lowwater.quality.outputs.unique_keys import distinct_keys
-from lowwater.quality.report_pages import page_of, write_pages
-from lowwater.quality.verdicts import CRITICAL, FAILED, graver_first
+from lowwater.quality import suites as judging
+from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts, measure_tables
+from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
+from lowwater.quality.streams import (
+    EXAMPLE_ROWS,
+    BrokenRows,
+    KeyedStream,
+    QueryMeasures,
+    StreamCheck,
+    WrittenStream,
+    check_stream,
+    distinct_keys,
+    shared_keys,
+)
+from lowwater.quality.suites import RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.stages.drift_frames import compare
 from lowwater.replay.stages.link_scans import LinkScans
@@ -48,16 +55,6 @@ EVIDENCE = {
 
 CUSTOM_RULE = "query_rows_to_keep_rule"
 """The rule that stands for the rules of custom suites."""
-
-SUBJECTS = {
-    "links": ("link",),
-    "lftas": ("lfta", "link"),
-    "queries": ("query",),
-    "rows": ("query", "rule"),
-    "link_history": ("link",),
-    "query_history": ("query",),
-}
-"""Suite -> columns that identify a row of its frame."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +232,7 @@ def _keep(
     record_quality(
         scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE)
     )
+    record_measures(scope.lake, scope.query_set, scope.start, scope.end, measure_tables(measured), now)
     write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 
 
@@ -257,10 +255,12 @@ def _rows(
     evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
 ) -> Iterator[tuple[str, int, str]]:
     """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
-    room = EXAMPLE_ROWS
+    from lowwater_expectations import read_suite
+
+    room, subjects = EXAMPLE_ROWS, read_suite(finding.suite).meta["subjects"]
     for position in finding.rows:
         measures = frame[position]
-        about = tuple(str(measures[name]) for name in SUBJECTS[finding.suite])
+        about = tuple(str(measures[name]) for name in subjects)
         subject = (": " if finding.kind == CUSTOM_RULE else " on ").join(about)
         total, broken = 1, [dict(measures)]
         if (broken_rows := evidence.get((finding.kind, about))) is not None and (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import covered_share
 from lowwater.lake.ledgers.history import read_metrics, record_lateness, record_metrics
-from lowwater.quality.drift import (
+from lowwater.quality.history import (
     LINK,
     QUERY,
     Row,
@@ -29,7 +29,7 @@ from lowwater.quality.drift import (
     query_items,
     query_row,
 )
-from lowwater.quality.links.packet_scan import LinkScan
+from lowwater.quality.links import LinkScan
 from lowwater.quality.measures import AuditScope
 
 

@@ -36,7 +36,7 @@ from lowwater.plan.properties.state import ROW, by_arrival, hands_over, horizon,
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.links.packet_scan import LinkScan, scan_link
+from lowwater.quality.links import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
 from lowwater.replay.record_links import planned_skews
 from lowwater.replay.stages.low_tasks import LowOutcome, LowTask, by_link, links_to_compile, low_tasks, run_tasks

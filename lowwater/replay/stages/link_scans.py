@@ -9,7 +9,7 @@ from types import TracebackType
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.time import Skews
 from lowwater.lake.packets import LinkRead
-from lowwater.quality.links.packet_scan import LinkScan, scan_link
+from lowwater.quality.links import LinkScan, scan_link
 
 ToScan = tuple[LinkRead, Skews]
 

@@ -1,23 +1,21 @@
-"""Compares the measures of an interval with those of the intervals before it.
-
-Takes the frames of `measures` and the profiles of the links. The rows go to the ledger `metrics` and to the suites
-`link_history` and `query_history`.
-"""
+"""Compares the measures of an interval with those of the intervals before it, and proposes limits for that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from statistics import median
 from typing import Any
 
 import pyarrow as pa
 
+from lowwater.config import Config, section_of
 from lowwater.instants import SECOND
 from lowwater.lake.layout import METRICS
 from lowwater.lake.ledgers.history import LinkLateness
-from lowwater.quality.links.profile import LinkProfile
-from lowwater.sections import History
+from lowwater.quality.links import LinkProfile
+from lowwater.sections import History, Limits
 
 LINK, QUERY = "link", "query"
 COVERED = "covered"
@@ -48,14 +46,10 @@ Items = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class IntervalHistory:
-    """The past intervals of the links and queries of a query set.
+    """The past intervals of the links and queries of a query set."""
 
-    Attributes:
-        settings: number of intervals to compare with, and their season.
-        intervals: (kind, subject) -> start of the interval, ns since the epoch -> its measures.
-    """
-
-    settings: History
+    settings: History  # number of intervals to compare with, and their season
+    # (kind, subject) -> start of the interval, ns since the epoch -> its measures
     intervals: Mapping[tuple[str, str], Mapping[int, Items]]
 
     def before(self, kind: str, subject: str, start: int) -> Sequence[Items]:
@@ -89,14 +83,7 @@ def history_start(settings: History, start: int, length: int) -> int:
 
 
 def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int], covered: float = 1.0) -> Items:
-    """Collects the measures of a link.
-
-    Args:
-        row: the row of the frame `links`.
-        profile: the profile of its records.
-        types: link type -> packets of the captures that overlap the interval.
-        covered: share of the interval that the link covers.
-    """
+    """Collects the measures of a link."""
     coverage = {COVERED: {"": covered}, "gap": {"": row["gap_ns"] + row["excluded_ns"]}}
     if not covered and not row["read"]:
         return coverage
@@ -118,25 +105,13 @@ def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int], covered
 
 
 def query_items(row: Row, covered: float = 1.0) -> Items:
-    """Collects the measures of an output query from its row of the frame `queries`.
-
-    Args:
-        row: the row.
-        covered: share of the interval that its links cover, the least of them.
-    """
+    """Collects the measures of an output query from its row of the frame `queries`."""
     volume = {"volume": {"": row["rows"]}} if covered or row["rows"] else {}
     return {COVERED: {"": covered}, **volume}
 
 
 def metric_rows(kind: str, subject: str, items: Items, now: int) -> Iterable[Row]:
-    """Yields the rows of the ledger `metrics` for a link or query.
-
-    Args:
-        kind: `link` or `query`.
-        subject: name of the link or query.
-        items: measures: name -> item -> value.
-        now: instant of the audit, ns since the epoch.
-    """
+    """Yields the rows of the ledger `metrics` for a link or query."""
     for measure, values in items.items():
         for item, value in values.items():
             identity = {"kind": kind, "subject": subject, "measure": measure, "item": item}
@@ -150,16 +125,7 @@ def metric_table(rows: Iterable[Row]) -> pa.Table:
 
 
 def lateness_row(link: str, start: int, end: int, skew: int, profile: LinkProfile, now: int) -> LinkLateness:
-    """Builds the row of the ledger `lateness` for a link.
-
-    Args:
-        link: name of the link.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-        skew: skew of the link at the audit, ns.
-        profile: measures of the records that arrived in the interval.
-        now: instant of the audit, ns since the epoch.
-    """
+    """Builds the row of the ledger `lateness` for a link."""
     watch = profile.watch
     return LinkLateness(
         link, start, end, skew, watch.refused, watch.lags.largest, watch.busiest, *watch.lags.counted(), now
@@ -167,15 +133,7 @@ def lateness_row(link: str, start: int, end: int, skew: int, profile: LinkProfil
 
 
 def link_row(about: Row, items: Items, before: Sequence[Items], settings: History, skew: int) -> Row:
-    """Builds the row of a link in the frame `link_history`.
-
-    Args:
-        about: link, interval and captures.
-        items: measures of this interval.
-        before: measures of the intervals to compare with.
-        settings: limits of the drifts.
-        skew: skew of the link, ns.
-    """
+    """Builds the row of a link in the frame `link_history`."""
     judged = bool(before) and is_whole(items)
     few = not judged or items["volume"][""] < FEWEST_RECORDS
     usual = {name: _usual(before, name) for name in ("volume", "violating", "lateness", "silence")}
@@ -217,7 +175,7 @@ def _drift_columns(settings: History, drifts: Mapping[str, float], judged: bool)
     for name, drift in drifts.items():
         limit = getattr(settings, name)
         columns[f"{name}_drift"] = drift if judged else 0.0
-        columns[f"{name}_warning"], columns[f"{name}_critical"] = limit.warning, limit.critical
+        columns[f"{name}_drift_warning"], columns[f"{name}_drift_critical"] = limit.warning, limit.critical
     return columns
 
 
@@ -255,3 +213,100 @@ def _changed_shares(now: Mapping[str, float], usual: Mapping[str, float], most: 
     """Names the senders whose share changed most."""
     names = sorted({*now, *usual}, key=lambda name: (-abs(now.get(name, 0.0) - usual.get(name, 0.0)), name))
     return ", ".join(f"{name} {usual.get(name, 0.0):.1%} -> {now.get(name, 0.0):.1%}" for name in names[:most])
+
+
+EXCEEDING_SHARE = 0.01
+"""Share of the past intervals that may exceed a proposed limit."""
+
+MARGIN = 1.25
+"""Factor by which a proposed limit lies above all other intervals."""
+
+NEWEST_INTERVALS = 1000
+"""Number of newest intervals of a link or query that count."""
+
+LINK_SHARES = ("violating", "malformed")
+"""Measures of a link that have their own limit in `[thresholds]`."""
+
+
+@dataclass(frozen=True)
+class LimitProposal:
+    """A proposed limit beside the one in force."""
+
+    section: str  # section of `lowwater.toml`
+    key: str  # key in the section
+    judged: int  # number of intervals of all links or queries that the measure was compared in
+    median: float  # median of the measure over these intervals
+    most: float  # largest value of the measure
+    now: float  # warning limit in force
+    warned: int  # intervals that exceed the limit in force
+    limit: float  # proposed warning limit
+    beyond: int  # intervals that exceed the proposed limit
+
+
+def limit_proposals(config: Config, histories: Sequence[IntervalHistory]) -> list[LimitProposal]:
+    """Proposes a limit for every measure with enough past intervals."""
+    drifts: dict[str, list[float]] = {}
+    shares: dict[tuple[str, str], dict[int, float]] = {}
+    for history in histories:
+        for name, value in _drifts(config, history):
+            drifts.setdefault(name, []).append(value)
+        _link_shares(history, shares)
+    proposals = [
+        _suggest("history", name, drifts[name], getattr(config.history, name)) for name in LINK_DRIFTS if name in drifts
+    ]
+    for (link, name), values in sorted(shares.items()):
+        if len(values) >= config.history.least:
+            limits = getattr(config.limits(link), name)
+            proposals.append(_suggest(section_of(link, "thresholds").strip("[]"), name, list(values.values()), limits))
+    return proposals
+
+
+def _drifts(config: Config, history: IntervalHistory) -> Iterator[tuple[str, float]]:
+    """Yields (measure, drift) for every interval with enough intervals before it."""
+    for (kind, subject), intervals in history.intervals.items():
+        for start in sorted(intervals)[-NEWEST_INTERVALS:]:
+            before = history.before(kind, subject, start)
+            if not before or not is_whole(intervals[start]):
+                continue
+            items, names = intervals[start], LINK_DRIFTS if kind == LINK else QUERY_DRIFTS
+            row = _row(config, kind, subject, items, before)
+            yield from ((name, row[f"{name}_drift"]) for name in names)
+
+
+def _row(config: Config, kind: str, subject: str, items: Items, before: Sequence[Items]) -> Mapping[str, float]:
+    if kind == QUERY:
+        return query_row({"query": subject}, items, before, config.history)
+    whole = {name: items.get(name, {}) for name in ("link_types", "talkers")} | dict(items)
+    return link_row({"link": subject}, whole, before, config.history, config.link(subject).skew)
+
+
+def _link_shares(history: IntervalHistory, shares: dict[tuple[str, str], dict[int, float]]) -> None:
+    for (kind, subject), intervals in history.intervals.items():
+        for name in LINK_SHARES if kind == LINK else ():
+            values = {start: items[name][""] for start, items in intervals.items() if name in items}
+            shares.setdefault((subject, name), {}).update(values)
+
+
+def _suggest(section: str, key: str, values: list[float], now: Limits) -> LimitProposal:
+    values.sort()
+    limit = propose(values)
+    beyond, warned = (sum(value > bound for value in values) for bound in (limit, now.warning))
+    middle = values[len(values) // 2]
+    return LimitProposal(section, key, len(values), middle, values[-1], now.warning, warned, limit, beyond)
+
+
+def propose(values: Sequence[float]) -> float:
+    """Proposes a limit for values (ascending, at least one): above all but the largest hundredth, with a margin.
+
+    The limit has two digits, is rounded up, and is at most 1.
+
+    Example:
+        >>> propose([0.0] * 99 + [0.9]), propose([0.31]), propose([0.9]), propose([0.000_123])
+        (0.0, 0.39, 1.0, 0.00016)
+    """
+    borne = floor(EXCEEDING_SHARE * len(values))
+    value = values[len(values) - 1 - borne] * MARGIN
+    if not value:
+        return 0.0
+    unit = 10.0 ** (floor(log10(value)) - 1)
+    return min(1.0, float(f"{ceil(value / unit - 1e-9) * unit:.6g}"))

@@ -12,18 +12,20 @@ import shutil
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import pyarrow.dataset as pads
 
 from lowwater.errors import LakeError
-from lowwater.lake.layout import Lake
+from lowwater.lake.layout import MEASURES, Lake
 from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
 from lowwater.lake.results.table_state import table_state
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
-from lowwater.quality.custom.suites import gx_name, suite_file
+from lowwater.quality.measures import TABLES
+from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
+from lowwater.quality.suites import gx_name, suite_file
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
@@ -35,27 +37,16 @@ MOST_INTERVALS = 100
 
 @dataclass(frozen=True)
 class Asset:
-    """A table of the lake as an asset of a project.
+    """A table of the lake as an asset of a project."""
 
-    Attributes:
-        name: `tables.QUERY`, `streams.QUERY` or `ledgers.NAME`.
-        folder: its folder below `data`.
-        batches: names of its batches, which are its intervals, oldest first; a ledger has none.
-        columns: the columns that a reader of the table sees.
-    """
-
-    name: str
-    folder: str
-    batches: tuple[str, ...]
-    columns: tuple[str, ...]
+    name: str  # `tables.QUERY`, `streams.QUERY`, `measures.NAME` or `ledgers.NAME`
+    folder: str  # its folder below `data`
+    batches: tuple[str, ...]  # names of its batches, which are its intervals, oldest first; a ledger has none
+    columns: tuple[str, ...]  # the columns that a reader of the table sees
 
 
 def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
     """Makes the batches of a project anew, and puts them into the place of those before in one step.
-
-    Args:
-        lake: a lake on this machine.
-        tables: queries of which something is published.
 
     Raises:
         LakeError: the lake is in an object store.
@@ -68,12 +59,18 @@ def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
     home = Path(lake.root) / FOLDER
     new = home / f"{DATA}-{uuid.uuid4().hex[:12]}"
     assets = [each for query in sorted(tables) for each in _of_query(lake, query, new)]
-    ledgers = {"skew_violations": lake.violations, "captures": lake.captures, "malformed": lake.malformed}
-    for name, path in {**ledgers, "metrics": lake.metrics}.items():
+    ledgers = {
+        "skew_violations": lake.violations, "captures": lake.captures, "malformed": lake.malformed,
+        "metrics": lake.metrics, "quality": lake.quality, "quarantine": lake.quarantine,
+    }  # fmt: skip
+    others = {f"ledgers.{name}": path for name, path in ledgers.items()}
+    others |= {f"measures.{name}": lake.measures(name) for name in MEASURES}
+    for name, path in others.items():
         if (table := open_table(path)) is not None:
             files = [Path(str(path / row["path"])) for row in live_files(table)]
-            _link(new / "ledgers" / name / "whole.parquet", files)
-            assets.append(Asset(f"ledgers.{name}", f"ledgers/{name}", (), ()))
+            folder = name.replace(".", "/")
+            _link(new / folder / "whole.parquet", files)
+            assets.append(Asset(name, folder, (), ()))
     before = (home / DATA).resolve() if (home / DATA).is_symlink() else None
     (draft := home / f"{new.name}.link").symlink_to(new.name)
     draft.replace(home / DATA)
@@ -82,17 +79,51 @@ def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
     return assets
 
 
-def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> None:
-    """Gives each query a suite that Great Expectations finds: under its name, with ids. What it asks stays as it is."""
+def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> dict[str, str]:
+    """Gives each query a suite that Great Expectations finds: under its name, with ids. What it asks stays as it is.
+
+    Returns the name of each suite -> the asset that it is about.
+    """
     for query in queries:
         path, name = suite_file(lake.root, query_set, query), gx_name(query_set, query)
         suite: dict[str, Any] = json.loads(paths.read(path)) if paths.has_file(path) else {"expectations": []}
-        as_it_was = json.dumps(suite)
         suite |= {"name": name, "id": suite.get("id") or _id(name)}
         for entry in suite["expectations"]:
             entry["id"] = entry.get("id") or _id(name, json.dumps([entry["type"], entry.get("kwargs")], sort_keys=True))
-        if json.dumps(suite) != as_it_was:
-            paths.write(path, (json.dumps(suite, indent=2) + "\n").encode())
+        _write(path, suite)
+    return {gx_name(query_set, query): f"tables.{query}" for query in queries}
+
+
+OWN_TYPES = ("expect_link_to_be_covered", "expect_query_rows_to_be_owned", "expect_query_promises_to_be_kept")
+OURS = "@measures"
+"""Folder of the suites of the audit beside those of query sets, of which none has this name."""
+
+
+def write_measure_suites(lake: Lake) -> dict[str, str]:
+    """Writes the suites of the audit for the tables of measures, as `write_suites`; what people change is undone.
+
+    An expectation that only we have is written as the range that it is: without our classes, Great Expectations would
+    leave it out and say nothing.
+    """
+    from lowwater_expectations import SUITES, read_suite
+
+    tables = {frame: table for table, frames in TABLES.items() for frame in frames}
+    for name in SUITES:
+        file = read_suite(name)
+        entries = [{**each.configuration(), "description": each.description} for each in file.expectations]
+        for entry in entries:
+            if entry["type"] in OWN_TYPES:
+                entry["type"] = "expect_column_values_to_be_between"
+                entry["kwargs"] = {**entry["kwargs"], "min_value": 0, "max_value": 0}
+        suite = {"name": f"{OURS}.{name}", "id": file.id, "expectations": entries, "notes": file.notes}
+        _write(lake.root / FOLDER_OF_SUITES / OURS / f"{name}.json", suite)
+    return {f"{OURS}.{name}": f"measures.{tables.get(name, name)}" for name in SUITES}
+
+
+def _write(path: PurePath, suite: dict[str, Any]) -> None:
+    data = (json.dumps(suite, indent=2) + "\n").encode()
+    if not paths.has_file(path) or json.loads(paths.read(path)) != suite:
+        paths.write(path, data)
 
 
 def _id(*names: str) -> str:

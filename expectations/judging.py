@@ -1,39 +1,97 @@
-"""Suites that people write for the rows of a query: whether Great Expectations can run them, and what it says of rows.
+"""Great Expectations, as audits use it: suites of measures, and the suites that people write for rows of a query.
 
-`lowwater.quality.custom` reads the suites and asks for both; `worker` is the process in which rows are judged. The rows
-are those that are published, as columns of Arrow in GX's pandas engine; SQL reads their files.
+Its pandas engine judges in one context of the process, in memory, without files and network. The rows are those that
+are published, as columns of Arrow; SQL reads their files.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+import great_expectations as gx
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from great_expectations.compatibility import pydantic
-from great_expectations.core import ExpectationSuite
+from great_expectations.core import ExpectationSuite, ExpectationSuiteValidationResult
+from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.data_context import EphemeralDataContext
+from great_expectations.data_context.data_context.context_factory import set_context
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
 from great_expectations.expectations import core
+from great_expectations.expectations import expectation as gx_expectation
 from great_expectations.expectations.expectation import Expectation, _mostly_success
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
 from lowwater.catalog.streams import ROW
 
-from . import providers
-from .engine import raised, validate_frame
-from .findings import Fault
+from . import law, providers
+from .audits import Fault, read_suite
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    import pandas
+
+
+ONE_AT_A_TIME = threading.RLock()  # GX has one current context for the whole process
+
+
+def validate_frame(
+    frame: pandas.DataFrame, suite: ExpectationSuite, result_format: Any
+) -> ExpectationSuiteValidationResult:
+    """Validates a frame; the results are in the order of the suite, whose expectations have ids.
+
+    Threads take turns. GX has one current context for a process, so this call replaces a context of the caller.
+    """
+    with ONE_AT_A_TIME:
+        set_context(_context())
+        result = _definition(suite.name).get_batch({"dataframe": frame}).validate(suite, result_format=result_format)
+    order = [expectation.id for expectation in suite.expectations]
+    result.results.sort(key=lambda each: order.index(each.expectation_config.id))  # type: ignore[union-attr]
+    return result
+
+
+def raised(exception_info: Any) -> str:
+    """The first exception that an expectation raised, in a line; empty without one."""
+    infos: Sequence[Any] = [exception_info] if "raised_exception" in exception_info else [*exception_info.values()]
+    messages = [str(info["exception_message"]) for info in infos if info["raised_exception"]]
+    return " ".join(messages[0].split()) if messages else ""
+
+
+@cache
+def _context() -> EphemeralDataContext:
+    # The default of GX for an ephemeral context creates a folder for pages.
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    return gx.get_context(mode="ephemeral", project_config=config)
+
+
+@cache
+def _definition(name: str) -> BatchDefinition[Any]:
+    source = _context().data_sources.add_or_update_pandas(name)
+    return source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
+
+
+# It is asked for the name of an expectation some hundred times at each validation, an eighth of its time.
+gx_expectation.camel_to_snake = cache(gx_expectation.camel_to_snake)
 
 Entries = Sequence[Mapping[str, Any]]
 """Type, kwargs and severity of the expectations of a suite."""
@@ -92,27 +150,17 @@ _HINTS = {
 
 @dataclass
 class Judged:
-    """What GX says of one expectation.
+    """What GX says of one expectation."""
 
-    Attributes:
-        number: its number in the suite, from 0.
-        success: GX's verdict.
-        values: rows that were looked at and have a value.
-        broken: rows that break it; 1 for an expectation of all rows together that does not hold.
-        observed: what GX observed, of an expectation of all rows together.
-        error: why it could not be judged; empty if it was.
-        places: the first rows that break it, as their numbers among the rows of the files.
-        rows: the first rows that SQL found.
-    """
-
-    number: int
-    success: bool
-    values: int = 0
-    broken: int = 0
-    observed: str = ""
-    error: str = ""
+    number: int  # its number in the suite, from 0
+    success: bool  # GX's verdict
+    values: int = 0  # rows that were looked at and have a value
+    broken: int = 0  # rows that break it; 1 for an expectation of all rows together that does not hold
+    observed: str = ""  # what GX observed, of an expectation of all rows together
+    error: str = ""  # why it could not be judged; empty if it was
+    # the first rows that break it, as their numbers among the rows of the files
     places: list[int] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)  # the first rows that SQL found
 
 
 @cache
@@ -124,12 +172,8 @@ def kinds() -> Mapping[str, type[Expectation]]:
     return {kind: known[kind] for kind in sorted(known) if kind not in UNABLE}
 
 
-def check(entries: Entries, schema: pa.Schema) -> None:
+def check_written(entries: Entries, schema: pa.Schema) -> None:
     """Checks that GX can judge each expectation of a suite over rows of a schema.
-
-    Args:
-        entries: its expectations.
-        schema: the columns of the rows.
 
     Raises:
         Fault: GX does not know an expectation, or cannot run it over these columns.
@@ -142,14 +186,7 @@ def check(entries: Entries, schema: pa.Schema) -> None:
 
 
 def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: int) -> Iterator[Judged]:
-    """Judges the rows of files by the expectations of a suite; yields them as they are known.
-
-    Args:
-        files: parquet files of a stream, in order.
-        schema: the columns of the published rows.
-        entries: as for `check`.
-        megabytes: about the most memory that the rows may take while they are judged.
-    """
+    """Judges the rows of files by the expectations of a suite; yields them as they are known."""
     rows, room = _Rows(files, schema), megabytes << 20
     simple: list[int] = []
     slow: list[int] = []
@@ -426,3 +463,41 @@ def _cost(batch: pa.RecordBatch) -> int:
     texts = sum(pa.types.is_string(each.type) for each in batch.schema)
     cost: int = 5 * batch.nbytes + 100 * texts * batch.num_rows
     return cost
+
+
+def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Answers a request: `validate` (the suites of the audit), `judge` (a suite that people wrote)."""
+    if request["do"] == "validate":
+        for name, frame in request["frames"].items():
+            yield from _judged_measures(name, pa.ipc.open_stream(bytes.fromhex(frame)).read_all())
+        return
+    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(request["schema"])))
+    for judged in judge(request["files"], schema, request["entries"], request["megabytes"]):
+        yield asdict(judged)
+
+
+def _judged_measures(name: str, table: pa.Table) -> Iterator[dict[str, Any]]:
+    """What GX says of each expectation of a suite; the rows that break it are asked for only where there are any."""
+    frame, suite = table.to_pandas(), suite_of(name)
+    results = validate_frame(frame, suite, "BOOLEAN_ONLY").results
+    for expectation, result in zip(suite.expectations, results, strict=True):
+        rows, error = [], raised(result.exception_info)
+        if not result.success and not error:
+            (found,) = validate_frame(frame, built("one", [expectation.configuration]), "COMPLETE").results
+            rows = found.result["unexpected_index_list"]
+        yield {"id": expectation.id, "success": bool(result.success), "rows": rows, "error": error}
+
+
+@cache
+def suite_of(name: str) -> ExpectationSuite:
+    """A suite of the audit as GX has it."""
+    return built(name, [entry.configuration() for entry in read_suite(name).expectations])
+
+
+def built(name: str, configurations: Sequence[Any]) -> ExpectationSuite:
+    """A suite. Raises ValueError where GX has dropped an expectation, which GX itself only logs."""
+    assert law
+    suite = ExpectationSuite(name=name, expectations=[*configurations])
+    if len(suite.expectations) < len(configurations):
+        raise ValueError(f"the suite {name} has expectations that Great Expectations does not know")
+    return suite

@@ -1,29 +1,120 @@
-"""Renders the pages of a data-quality report: one for each validation and each suite, without scripts or network.
+"""The pages of the audit: a page for each validation and suite, and the index, without scripts or network.
 
-The last stage of an audit: the templates render what `validation` found, and `offline` checks elements and addresses of
-the page. The pages are stored in `reports/<query set>/<interval>/` and `reports/suites/`.
+Templates escape values, and `offline` checks elements and addresses of the finished page.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from html.parser import HTMLParser
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from lowwater.errors import LawError
 
-from ..entries import Entry, SuiteFile, read_suite
-from ..findings import SUITES, Finding, Validation, once
-from ..text import count, label, shown
-from ..wording import headline, spoken
-from .offline import offline
+from .audits import (
+    SUITES,
+    Entry,
+    Finding,
+    Report,
+    SuiteFile,
+    Validation,
+    count,
+    headline,
+    label,
+    once,
+    read_suite,
+    shown,
+    spoken,
+)
+
+_TAGS = re.compile(
+    "html|head|meta|title|link|body|header|nav|main|footer|section|div|p|span|strong|em|small|code|br|hr|h[1-6]"
+    "|ul|ol|li|time|table|thead|tbody|tr|th|td|a|details|summary"
+)
+_ATTRIBUTES = re.compile(
+    "id|class|title|datetime|lang|charset|name|content|http-equiv|rel|href|hidden|style|data-[a-z]+"
+    "|tabindex|role|aria-label"
+)
+_RELATIVE = re.compile(r"(?:#|(?:\.\./)*[A-Za-z0-9_%~-])[A-Za-z0-9_.%~/#-]*")
+_STYLE = re.compile(r"(?:[a-z-]+:[a-z0-9.% -]*(?:!important)?; ?)*")
+
+
+def offline(page: str) -> str:
+    """Checks that a page works without a network and has no scripts.
+
+    Returns:
+        The same page.
+
+    Raises:
+        LawError: the page has an element, attribute or address that is not permitted.
+
+    Example:
+        >>> offline('<p class="x">text</p>')
+        '<p class="x">text</p>'
+    """
+    checker = _Checker()
+    checker.feed(page)
+    checker.close()
+    return page
+
+
+class _Checker(HTMLParser):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if not _TAGS.fullmatch(tag):
+            raise _refuse(f"an element <{tag}>")
+        for name, value in attrs:
+            if not _ATTRIBUTES.fullmatch(name):
+                raise _refuse(f"an attribute {name} on <{tag}>")
+            if name == "href" and not _RELATIVE.fullmatch(value or ""):
+                raise _refuse(f"the address {value!r}, which is not relative,")
+            if name == "http-equiv" and value != "Content-Security-Policy":
+                raise _refuse(f"an instruction {value!r}")
+            if name == "style" and not _STYLE.fullmatch(value or ""):
+                raise _refuse(f"the style {value!r}")
+
+    def unknown_decl(self, data: str) -> None:
+        raise _refuse(f"a declaration {data[:40]!r}")
+
+
+def _refuse(what: str) -> LawError:
+    return LawError(f"a page of the report has {what} and is not shown", "this is a fault of the page's template")
+
+
+_HERE = Path(__file__).parent
+
+
+def index(rows: Iterable[Report]) -> str:
+    """Renders the index of all pages, for `reports/index.html`.
+
+    Returns:
+        HTML with query sets by name and intervals from newest to oldest.
+
+    Raises:
+        LawError: an address in `pages` is not relative.
+    """
+    reports = sorted((Report(*row) for row in rows), key=lambda report: report.interval, reverse=True)
+    reports.sort(key=lambda report: report.query_set)
+    groups = [(name, list(group)) for name, group in groupby(reports, key=lambda report: report.query_set)]
+    environment = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True)
+    environment.filters |= {"address": lambda path: quote(path, safe="/."), "spoken": spoken}
+    environment.globals["headline"] = headline
+    return offline(environment.get_template("index.html").render(groups=groups, suites=SUITES, root=""))
+
+
+def assets() -> dict[str, bytes]:
+    """Returns the files that all pages use, by name, for `reports/assets/`."""
+    return {path.name: path.read_bytes() for path in sorted((_HERE / "assets").iterdir())}
+
 
 _LINES = re.compile(r"\s*\n\s*")
 _STRONG, _CODE = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
@@ -59,7 +150,7 @@ def render(validation: Validation) -> str:
             "do not hold": len(validation.findings) - hold,
             "run": validation.run,
             "validated at": f"{validation.time[:19]}Z",
-            "Great Expectations": version("great_expectations"),
+            "Great Expectations": _version(),
         },
     )
     for finding in validation.findings:
@@ -109,9 +200,14 @@ def render_suites() -> Mapping[str, str]:
 
 
 @cache
+def _version() -> str:
+    return version("great_expectations")
+
+
+@cache
 def _templates() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

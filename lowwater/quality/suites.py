@@ -1,29 +1,40 @@
-"""Reads custom suites: the expectations that users write about the rows of a query.
-
-A suite is the file `expectations/<query set>/<query>.json` in the folder of the lake, in the JSON format of Great
-Expectations. It is checked against the columns of the query before a run starts; `judging` applies it at the audit.
-"""
+"""The suites that people write for the rows of a query, and the process that judges rows and measures by them."""
 
 from __future__ import annotations
 
+import atexit
 import json
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from lowwater.answering import Answers, EndedError, Process
 from lowwater.caches import cache_folder
-from lowwater.errors import ConfigError
-from lowwater.extras import absent
-from lowwater.lake.tables import safe_name
+from lowwater.catalog.streams import ROW
+from lowwater.errors import ConfigError, LakeError
+from lowwater.extras import absent, require
+from lowwater.instants import SECOND, format_duration
+from lowwater.lake.tables import quote, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
+from lowwater.quality.streams import BATCH, EXAMPLE_ROWS, BrokenRows
+from lowwater.sections import SuiteLimits
 from lowwater.storage import paths
+
+# Reads custom suites: the expectations that users write about the rows of a query. A suite is the file
+# `expectations/<query set>/<query>.json` in the folder of the lake, in the JSON format of Great Expectations. It is
+# checked against the columns of the query before a run starts; `judging` applies it at the audit.
 
 FOLDER = "expectations"
 LARGEST_SUITE = 1 << 20
@@ -43,19 +54,12 @@ CODE = ("unexpected_rows_query", "regex", "regex_list", "json_schema", "row_cond
 
 @dataclass(frozen=True)
 class CustomExpectation:
-    """One expectation of a suite.
+    """One expectation of a suite."""
 
-    Attributes:
-        type: an expectation of Great Expectations, such as `expect_column_values_to_be_between`.
-        kwargs: arguments of the expectation that are not null.
-        severity: info, warning or critical.
-        description: description by the author, may be empty.
-    """
-
-    type: str
-    kwargs: Mapping[str, Any]
-    severity: str
-    description: str = ""
+    type: str  # an expectation of Great Expectations, such as `expect_column_values_to_be_between`
+    kwargs: Mapping[str, Any]  # arguments of the expectation that are not null
+    severity: str  # info, warning or critical
+    description: str = ""  # description by the author, may be empty
 
     @property
     def name(self) -> str:
@@ -93,12 +97,6 @@ def suite_file(root: PurePath, query_set: str, query: str) -> PurePath:
 def read_suites(root: PurePath, query_set: str, queries: Mapping[str, pa.Schema], code: bool = True) -> Suites:
     """Reads the suites of a query set; a query without a file has an empty suite.
 
-    Args:
-        root: folder of the lake.
-        query_set: name of the query set.
-        queries: output query -> columns of its published rows.
-        code: whether SQL, regular expressions and conditions are allowed.
-
     Raises:
         ConfigError: a file belongs to no query or cannot be read, a column is unknown, or Great Expectations cannot
             judge an expectation.
@@ -134,6 +132,55 @@ def suite_digest(suite: Sequence[CustomExpectation]) -> str:
         for expectation in suite
     )
     return sha256("\n".join(entries).encode()).hexdigest() if entries else ""
+
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_BETWEEN = (("min_value", "strict_min", ">"), ("max_value", "strict_max", "<"))
+
+
+def checks_of(suite: Sequence[CustomExpectation], schema: pa.Schema) -> dict[str, str]:
+    """CHECK constraints for a published table, name -> SQL: what a critical expectation asks of each single row.
+
+    Only of columns of whole numbers and texts, with names that Spark and Delta's other writers quote alike.
+    """
+    checks = {}
+    for each in suite:
+        columns = named_columns(each.kwargs)
+        types = [schema.field(name).type for name in columns if name in schema.names and _PLAIN.fullmatch(name)]
+        known = types and len(types) == len(columns) and all(map(_is_checked, types))
+        whole = each.severity == "critical" and each.mostly == 1 and "row_condition" not in each.kwargs
+        if whole and known and (sql := _check_of(each, columns)):
+            checks[f"lowwater_{sha256(sql.encode()).hexdigest()[:12]}"] = sql
+    return checks
+
+
+def _is_checked(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
+
+
+def _check_of(each: CustomExpectation, columns: Sequence[str]) -> str:
+    """What an expectation asks of a row, as SQL; empty if it asks nothing of a single row, or cannot be said so."""
+    first, kwargs = columns[0], each.kwargs
+    match each.type.removeprefix("expect_column_"):
+        case "values_to_not_be_null":
+            return f"{first} IS NOT NULL"
+        case "values_to_be_between":
+            bounds = [
+                f"{first} {sign}{'' if kwargs.get(strict) else '='} {_literal(kwargs[key])}"
+                for key, strict, sign in _BETWEEN
+                if key in kwargs
+            ]
+            return f"{first} IS NULL OR ({' AND '.join(bounds)})"
+        case "values_to_be_in_set" | "values_to_not_be_in_set" as kind if kwargs.get("value_set"):
+            values = ", ".join(map(_literal, kwargs["value_set"]))
+            if "\\" in values or "''" in values:
+                return ""  # Spark reads them otherwise
+            return f"{first} IS NULL OR {first} {'NOT ' * ('not' in kind)}IN ({values})"
+    return ""
+
+
+def _literal(value: Any) -> str:
+    return quote(value) if isinstance(value, str) else repr(value)
 
 
 def starting_suite(query_set: str, query: str, fields: Sequence[Field]) -> str:
@@ -251,3 +298,145 @@ def _note(digest: str) -> Path | None:
 
 def _joint(message: str) -> str:
     return " " if message.startswith(("is ", "takes ", "lacks ", "cannot be judged")) else ": "
+
+
+# Asks the process that has Great Expectations: for the verdict on measures, and on the rows of a query by its suite.
+# It starts beside the stages, as its imports take seconds, and stays for the next interval. It can be ended: a
+# regular expression of Python cannot be interrupted, and SQL may take any memory. `lowwater_expectations.worker` is
+# what it runs.
+
+NOTHING = "nothing is asked of its rows"
+"""Name of the result of a query without a suite, so that its page says so."""
+
+
+@dataclass
+class RuleResult:
+    """The result of one expectation over the rows of a query."""
+
+    rule: CustomExpectation | None  # the expectation; None for a query without a suite
+    kept: bool = True  # whether it holds, as Great Expectations says
+    values: int = 0  # rows that have a value; for an expectation about all rows together, their number
+    # rows that break the expectation, with the first as examples
+    broken: BrokenRows = field(default_factory=BrokenRows)
+    observed: str = ""  # what was observed of all rows together, or why nothing could be; empty for single rows
+
+    @property
+    def name(self) -> str:
+        """The expectation in words."""
+        return self.rule.name if self.rule else NOTHING
+
+    @property
+    def allowed(self) -> int:
+        """Number of values that may break the expectation."""
+        # The small term makes up for the rounding of 1 - 0.9: nine of ten values are a share of 0.9.
+        return math.floor(self.values * (1 - self.rule.mostly) + 1e-6) if self.rule else 0
+
+    def measures(self) -> dict[str, Any]:
+        """The columns of the frame `rows`."""
+        first = self.broken.rows[0] if self.broken.rows else {}
+        severity = self.rule.severity if self.rule else "warning"
+        allowed = f", {self.allowed:,} allowed" if self.allowed else ""
+        found = f"broken by {self.broken.total:,} of {self.values:,}{allowed}"
+        if self.observed:
+            found = self.observed if self.observed.startswith("not judged") else f"observed {self.observed}"
+        return {
+            "rule": self.name,
+            "severity": severity,
+            "warned": int(severity == "warning" and not self.kept),
+            "refused": int(severity == "critical" and not self.kept),
+            "found": found,
+            "why": self.rule.description if self.rule else "",
+            "values": self.values,
+            "broken": self.broken.total,
+            "allowed": self.allowed,
+            "kept": self.kept,
+            "observed": self.observed,
+            "example": ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in first.items()),
+        }
+
+
+Judge = Callable[[dict[str, Any]], Answers]
+
+
+def check_rows(
+    files: Sequence[Path],
+    schema: pa.Schema,
+    suite: Sequence[CustomExpectation],
+    limits: SuiteLimits,
+    ask: Judge | None = None,
+) -> list[RuleResult]:
+    """Judges the rows of a stream over an interval."""
+    if not suite:
+        return [RuleResult(None)]
+    request = {
+        "do": "judge",
+        "files": [str(path) for path in files],
+        "schema": schema.serialize().to_pybytes().hex(),
+        "entries": [each.entry() for each in suite],
+        "megabytes": limits.megabytes,
+        "seconds": limits.time / SECOND,
+    }
+    answers: dict[int, dict[str, Any]] = {}
+    why = ""
+    try:
+        for answer in (ask or _ask)(request):
+            answers[answer["number"]] = answer
+    except EndedError as error:
+        late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
+        why = late if error.alarm else f"the process that judges rows ended: {error}"
+    positions = sorted({place for answer in answers.values() for place in answer["places"][:EXAMPLE_ROWS]})
+    rows = dict(zip(positions, _rows_at(files, positions), strict=True))
+    return [_result(each, answers.get(number), rows, why) for number, each in enumerate(suite)]
+
+
+def begin() -> None:
+    """Starts the process, so that it is ready when measures are there; it has much to import."""
+    require("an audit", "quality")
+    PROCESS.begin()
+
+
+def _ask(request: dict[str, Any]) -> Answers:
+    require("an audit", "quality")
+    return PROCESS.ask(request)
+
+
+def ask(request: dict[str, Any]) -> Answers:
+    """Asks the process for something that takes no long time.
+
+    Raises:
+        LakeError: the process ended before its answer.
+    """
+    try:
+        yield from _ask(request)
+    except EndedError as error:
+        raise LakeError(
+            f"the process with Great Expectations ended: {error}", "run the command again: nothing was published"
+        ) from error
+
+
+def _result(
+    rule: CustomExpectation, answer: Mapping[str, Any] | None, rows: Mapping[int, dict[str, Any]], why: str
+) -> RuleResult:
+    if answer is None:
+        return RuleResult(rule, False, 0, BrokenRows(1), f"not judged: {why}")
+    broken = [rows[place] for place in answer["places"][:EXAMPLE_ROWS]] or answer["rows"][:EXAMPLE_ROWS]
+    counted = BrokenRows(answer["broken"], broken)
+    observed = f"not judged: {answer['error']}" if answer["error"] else answer["observed"]
+    return RuleResult(rule, answer["success"], answer["values"], counted, observed)
+
+
+def _rows_at(files: Sequence[Path], places: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Reads the rows with some numbers, ascending, among the rows of the files."""
+    wanted, first = np.array(places, np.int64), 0
+    for path in files if len(wanted) else ():
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH):
+                batch = batch.filter(pc.equal(batch.column("_kind"), ROW))
+                here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)] - first
+                first += batch.num_rows
+                yield from batch.take(pa.array(here, pa.int64())).to_pylist()
+
+
+PROCESS = Process("lowwater_expectations.worker")
+"""The process of this one that has Great Expectations."""
+atexit.register(PROCESS.end)

@@ -1,0 +1,436 @@
+"""Audits without Great Expectations: the suites of measures and their words, findings, and the verdict.
+
+A suite is a file of `suites/`: expectations over measures, and what is said of a row that breaks them. An id never
+changes, so results stay comparable for years, whatever the type and the words of an expectation are. The process of
+`worker` judges; the replay decides by the verdict whether to publish.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+from markupsafe import Markup, escape
+
+from lowwater.errors import LawError
+from lowwater.instants import (
+    SECOND,
+    format_duration,
+    parse_duration,
+    parse_instant,
+    spoken_duration,
+    spoken_instant,
+    spoken_span,
+)
+
+_SHARES = ("_share", "_drift", "_warning", "_critical")
+_COLUMN, _PART = re.compile(r"\{(\w+):?([\w ]*)\}"), re.compile(r"\[([^][]*)\]")
+
+
+def count(number: int, noun: str = "") -> str:
+    """Formats a number with its noun in singular or plural.
+
+    Example:
+        >>> count(1000, "record"), count(1, "row"), count(2, "query"), count(12_345)
+        ('1,000 records', '1 row', '2 queries', '12,345')
+    """
+    text = f"{number:,}"
+    if not noun or abs(number) == 1:
+        return f"{text} {noun}".strip()
+    return f"{text} {noun[:-1]}ies" if noun.endswith("y") else f"{text} {noun}s"
+
+
+def percent(share: float) -> str:
+    """Formats a share in per cent, with four digits.
+
+    Example:
+        >>> percent(0.12), percent(0.000123456)
+        ('12%', '0.01235%')
+    """
+    return f"{share * 100:.4g}%"
+
+
+def span(duration: int) -> str:
+    """Formats a duration (ns); above a second it is rounded to milliseconds.
+
+    Example:
+        >>> span(20_000_000_000), span(1_201_234_567_890), span(1_500_000), span(0)
+        ('20s', '1,201.235s', '1.5ms', '0s')
+    """
+    if duration > SECOND and duration % SECOND:
+        return f"{duration / SECOND:,.3f}".rstrip("0").rstrip(".") + "s"
+    return format_duration(duration)
+
+
+def label(column: str) -> str:
+    """Returns the heading of a column.
+
+    Example:
+        >>> label("gap_ns"), label("violating_share"), label("not_owned")
+        ('gap', 'violating share', 'not owned')
+    """
+    return column.removesuffix("_ns").replace("_", " ")
+
+
+def shown(column: str, value: Any) -> str:
+    """Formats a value by the name of its column.
+
+    Example:
+        >>> shown("gap_ns", 5_000_000_000), shown("failed_share", 0.5), shown("read", 1000), shown("link", "main1")
+        ('5s', '50%', '1,000', 'main1')
+        >>> shown("volume", None)
+        'not covered'
+    """
+    if isinstance(value, str):
+        return value
+    if value is None or value != value:
+        return "not covered"
+    if column.endswith("_ns"):
+        return span(int(value))
+    return percent(value) if column.endswith(_SHARES) else count(value)
+
+
+def filled(text: str, row: Mapping[str, Any]) -> str:
+    """Fills the columns of a row into a text: `{read}`, or `{read:record}` with a noun. A part in brackets is left out
+    where one of its columns is 0, empty or NULL.
+
+    Example:
+        >>> filled("{gap_ns} missing[; first: {first}]", {"gap_ns": 5_000_000_000, "first": ""})
+        '5s missing'
+        >>> filled("{read:record}[; first: {first}]", {"read": 1, "first": "a"})
+        '1 record; first: a'
+    """
+
+    def part(match: re.Match[str]) -> str:
+        return "" if any(not row[name] for name, _ in _COLUMN.findall(match[1])) else match[1]
+
+    def value(match: re.Match[str]) -> str:
+        found = row[match[1]]
+        return count(found, match[2]) if match[2] else shown(match[1], found)
+
+    return _COLUMN.sub(value, _PART.sub(part, text))
+
+
+SUITES: tuple[str, ...] = ("links", "skew", "lftas", "queries", "rows", "link_history", "query_history")
+"""The suites in the direction of flow: input, late records, LFTAs, output, custom rules; then those of history."""
+
+Severity = Literal["warning", "critical"]
+Verdict = Literal["passed", "warned", "failed"]
+
+
+class Fault(Exception):
+    """What is wrong with an expectation of a suite.
+
+    Attributes:
+        number: its number in the suite, from 0.
+        message: what is wrong, as the rest of a sentence about it.
+        hint: what to do.
+    """
+
+    def __init__(self, number: int, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.number, self.message, self.hint = number, message, hint
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one expectation on one measure frame."""
+
+    suite: str  # name of the suite
+    expectation: str  # stable id of the expectation
+    kind: str  # name of the rule, as in the suite file
+    severity: Severity  # whether its failure stops the publication (`critical`) or not (`warning`)
+    success: bool  # whether every row of the frame keeps the rule
+    evaluated: int  # number of rows of the frame
+    unexpected: int  # number of rows that break the rule
+    rows: tuple[int, ...]  # positions of these rows in the frame
+    messages: tuple[str, ...]  # one for each of these rows, with link or query, interval, captures and offsets
+    title: str  # the rule in words
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Result of one suite on one measure frame."""
+
+    suite: str  # name of the suite
+    findings: tuple[Finding, ...]  # one for each expectation, in the order of the suite file
+    rows: Sequence[Mapping[str, Any]]  # the rows of the frame
+    run: str  # name of the run
+    time: str  # when it was judged (ISO)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict of all findings."""
+        return verdict(self.findings)
+
+
+class Report(NamedTuple):
+    """Line of an interval on the index page."""
+
+    query_set: str  # name of the query set
+    interval: str  # the interval as text; lines are sorted by it, newest first
+    verdict: Verdict  # verdict of all suites
+    state: str  # state of the interval: done, provisional, incomplete, failed or held
+    messages: tuple[str, ...]  # messages of the failures, critical ones first
+    pages: dict[str, str]  # path of the page by suite, relative to the index page
+
+
+def once(findings: Iterable[Finding]) -> list[Finding]:
+    """Removes messages of warnings that repeat a critical failure, since a critical limit implies the warning limit.
+
+    A message is removed if the critical finding of the same rule has the same subject, and a warning if it has no
+    message left. Custom rules (suite `rows`) are independent of each other.
+    """
+    all_findings = list(findings)
+    graver = {
+        (finding.suite, finding.kind, subject(message))
+        for finding in all_findings
+        if finding.severity == "critical" and not finding.success and finding.suite != "rows"
+        for message in finding.messages
+    }
+    reported = []
+    for finding in all_findings:
+        if finding.severity == "warning" and not finding.success:
+            left = tuple(m for m in finding.messages if (finding.suite, finding.kind, subject(m)) not in graver)
+            if finding.messages and not left:
+                continue
+            finding = replace(finding, messages=left)
+        reported.append(finding)
+    return reported
+
+
+def subject(message: str) -> str:
+    """Returns the subject and interval of a message: its text before the colon."""
+    return message.partition(": ")[0]
+
+
+def verdict(findings: Iterable[Finding]) -> Verdict:
+    """Returns `failed` if a critical expectation failed, else `warned` if any failed, else `passed`."""
+    failed = {finding.severity for finding in findings if not finding.success}
+    if "critical" in failed:
+        return "failed"
+    return "warned" if failed else "passed"
+
+
+Row = Mapping[str, Any]
+NAMING = ("column", "column_A", "column_B")
+"""Arguments that name columns."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One expectation of a suite file."""
+
+    id: str  # never changes
+    type: str  # its type in Great Expectations, or one of `law`
+    kwargs: dict[str, Any]  # arguments of the expectation
+    severity: Severity  # whether a failure stops the publication (`critical`) or not (`warning`)
+    description: str  # the expectation in one sentence; every page shows it
+    notes: list[str]  # paragraphs of markdown: meaning of a failure, and its remedy
+    # `rule`, its name (the same where only the limit differs); `title`, the rule in words; `says`, what is said of a
+    # row that breaks it (`text.filled`); `shows`, the columns that a page shows
+    meta: dict[str, Any]
+
+    def configuration(self) -> dict[str, Any]:
+        """What Great Expectations makes the expectation of."""
+        return {"id": self.id, "type": self.type, "kwargs": self.kwargs, "severity": self.severity}
+
+    def columns(self) -> set[str]:
+        """The columns that decide."""
+        return {value for key, value in self.kwargs.items() if key in NAMING}
+
+
+@dataclass(frozen=True)
+class SuiteFile:
+    """A suite: its name, notes on its subject (markdown), and its expectations in the order of the page.
+
+    `meta` has what a row is (`noun`), the columns that tell rows apart (`subjects`), and the begin (`about`) and end
+    (`end`) of what is said of a row.
+    """
+
+    id: str
+    name: str
+    notes: list[str]
+    meta: dict[str, Any]
+    expectations: tuple[Entry, ...]
+
+    def message(self, entry: Entry, row: Row) -> str:
+        """Describes the failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
+        about, says, end = (filled(text, row) for text in (self.meta["about"], entry.meta["says"], self.meta["end"]))
+        return f"{about}, {row['interval']}: {says}; {end}"
+
+
+@cache
+def read_suite(name: str) -> SuiteFile:
+    """Reads the suite file of a name.
+
+    Raises:
+        LawError: as `parse_suite`.
+    """
+    path = resources.files(__package__) / "suites" / f"{name}.json"
+    return parse_suite(path.read_text(encoding="utf-8"), f"{name}.json")
+
+
+def parse_suite(text: str, file: str) -> SuiteFile:
+    """Reads the text of a suite file.
+
+    Raises:
+        LawError: a key is missing or unknown, a value is not allowed, or an id occurs twice.
+    """
+    data = json.loads(text)
+    _same_keys(data, SuiteFile, file)
+    for item in data["expectations"]:
+        _same_keys(item, Entry, f"{file}: {item.get('type')}")
+    suite = SuiteFile(**{**data, "expectations": tuple(Entry(**item) for item in data["expectations"])})
+    if len({entry.id for entry in suite.expectations}) < len(suite.expectations):
+        raise LawError(f"{file}: an id occurs twice")
+    for entry in suite.expectations:
+        if entry.severity not in ("warning", "critical"):
+            raise LawError(f"{file}: {entry.meta['rule']}: severity {entry.severity!r}", "write warning or critical")
+    return suite
+
+
+def _same_keys(data: Any, kind: type[Entry] | type[SuiteFile], where: str) -> None:
+    keys = [field.name for field in fields(kind)]
+    if not isinstance(data, dict) or list(data) != keys:
+        raise LawError(f"{where}: has not the keys {', '.join(keys)}, in this order")
+
+
+Ask = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+"""Answers a request of the worker."""
+
+
+def validate(frames: Mapping[str, pa.Table], run: str, ask: Ask) -> tuple[Validation, ...]:
+    """Validates the measures of an interval.
+
+    Returns:
+        One validation for each suite, in the order of `SUITES`.
+
+    Raises:
+        LawError: a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
+    """
+    files = {name: read_suite(name) for name in SUITES}
+    for name, file in files.items():
+        _check(file, frames.get(name), run)
+    hexes = {name: _hex(frames[name].select(_read(file))) for name, file in files.items()}
+    answers = {each["id"]: each for each in ask({"do": "validate", "frames": hexes})}
+    time = datetime.now(UTC).isoformat()
+    return tuple(_validation(file, frames[name], answers, run, time) for name, file in files.items())
+
+
+def _read(file: SuiteFile) -> list[str]:
+    """The columns that decide."""
+    return sorted({name for entry in file.expectations for name in entry.columns()})
+
+
+def _hex(table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return str(sink.getvalue().to_pybytes().hex())
+
+
+def _check(file: SuiteFile, frame: pa.Table | None, run: str) -> None:
+    """Refuses a frame without rows or with missing values, because an audit of an empty frame would pass."""
+    if frame is None or not frame.num_rows:
+        raise LawError(f"{run}: nothing was measured for the suite {file.name}", "its frame is missing or has no rows")
+    needed = {name for entry in file.expectations for name in (*entry.columns(), *entry.meta["shows"])}
+    if missing := sorted((needed | {"interval", "captures", *file.meta["subjects"]}) - set(frame.column_names)):
+        raise LawError(f"{run}: the measures {file.name} lack the columns {', '.join(missing)}")
+    if missing := [name for name in _read(file) if frame.column(name).null_count]:
+        raise LawError(f"{run}: the measures {file.name} lack values in the columns {', '.join(missing)}")
+
+
+def _validation(
+    file: SuiteFile, frame: pa.Table, answers: Mapping[str, Mapping[str, Any]], run: str, time: str
+) -> Validation:
+    rows = frame.to_pylist()
+    findings = []
+    for entry in file.expectations:
+        answer = answers[entry.id]
+        if answer["error"]:  # GX reports an exception of an expectation as a failure
+            rule = f"{entry.meta['rule']} of the suite {file.name}"
+            raise LawError(f"{run}: {rule} could not be evaluated: {answer['error']}")
+        broken = tuple(answer["rows"])
+        findings.append(
+            Finding(
+                suite=file.name,
+                expectation=entry.id,
+                kind=entry.meta["rule"],
+                severity=entry.severity,
+                success=answer["success"],
+                evaluated=len(rows),
+                unexpected=len(broken),
+                rows=broken,
+                messages=tuple(file.message(entry, rows[at]) for at in broken),
+                title=entry.meta["title"],
+            )
+        )
+    return Validation(file.name, tuple(findings), rows, run, time)
+
+
+LONGEST = 180
+"""Most characters of a sentence."""
+_INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z"
+_MESSAGE = re.compile(rf"(?P<about>.+?), {_INSTANT} to {_INSTANT}: (?P<reason>.+)", re.DOTALL)
+_END = re.compile(r"; |: no capture covers |, so the interval is ")
+_EXACT = re.compile(
+    rf"\b(?P<start>{_INSTANT}) to (?P<end>{_INSTANT})|(?P<instant>\b{_INSTANT})|"
+    r"(?<![^\s(])(?P<duration>\d[\d,]*(?:\.\d+)?(?:ns|us|ms|s|min|h))\b"
+)
+
+
+def headline(messages: Sequence[str], title: str) -> str:
+    """Says what failed in one sentence; the title of the rule where no message has the usual form.
+
+    Example:
+        >>> interval = "2026-01-01T07:00:00Z to 2026-01-01T08:00:00Z"
+        >>> reason = "19.4s of traffic are missing: no capture covers the end"
+        >>> headline([f"link control, {interval}: {reason}"], "covered")
+        'Link control: 19.4s of traffic are missing'
+    """
+    parts = [match for match in map(_MESSAGE.fullmatch, messages[:1]) if match]
+    if not parts and messages and not title:
+        return f"{messages[0]} (and {len(messages) - 1} more)" if len(messages) > 1 else messages[0]
+    if not parts:
+        return f"Not so: {title[:1].lower()}{title[1:]}"
+    about, reason = parts[0]["about"], _END.split(parts[0]["reason"], maxsplit=1)[0]
+    text = f"{about[:1].upper()}{about[1:]}: {reason}"
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
+    return f"{text} (and {len(messages) - 1} more)" if len(messages) > 1 else text
+
+
+def spoken(text: str) -> Markup:
+    """Escapes a text, and shows its instants and durations as people read them; the exact value is on hover.
+
+    Example:
+        >>> str(spoken("<b> at 2026-01-01T07:00:00.25Z, 1.201234s late"))[:76]
+        '&lt;b&gt; at <time datetime="2026-01-01T07:00:00.25Z" title="2026-01-01T07:0'
+    """
+    parts, at = [], 0
+    for match in _EXACT.finditer(text):
+        parts += [escape(text[at : match.start()]), _shown(match)]
+        at = match.end()
+    return Markup("").join([*parts, escape(text[at:])])
+
+
+def _shown(match: re.Match[str]) -> Markup:
+    exact = match.group()
+    try:
+        if match["start"]:
+            said = spoken_span(parse_instant(match["start"]), parse_instant(match["end"]))
+            return Markup('<span title="{0}">{1}</span>').format(exact, said)
+        if match["instant"]:
+            said, form = spoken_instant(parse_instant(exact)), '<time datetime="{0}" title="{0}">{1}</time>'
+        else:
+            said, form = spoken_duration(parse_duration(exact.replace(",", ""))), '<span title="{0}">{1}</span>'
+    except ValueError:
+        return escape(exact)
+    return Markup(form).format(exact, said)

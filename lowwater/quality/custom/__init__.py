@@ -1,1 +1,0 @@
-"""Suites that users write for the rows of their queries."""

@@ -1,0 +1,529 @@
+"""The lateness of records: counts by which the loss of each bound is exact, and the skew review (docs/review.md)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lowwater.capture.inlining import kernel
+from lowwater.catalog.time import is_late
+from lowwater.config import LONGEST_SKEW
+from lowwater.instants import SECOND
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.packets import LinkRead
+
+LATEST_RECORDS = 5
+"""Number of latest records that are named."""
+
+_POWERS = 10 ** np.arange(19, dtype=np.int64)
+_BUCKETS = 17 * 90 + 100
+"""Number of buckets; a lateness of 64 bits falls below it."""
+
+
+def bound_of(lateness: int) -> int:
+    """The least bound of two significant digits that admits a lateness (ns).
+
+    Example:
+        >>> bound_of(7), bound_of(1_234), bound_of(9_910), bound_of(2_000_000)
+        (7, 1300, 10000, 2000000)
+    """
+    return _bound(int(_bucket(np.array([lateness], np.int64))[0]))
+
+
+def _bucket(lateness: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The bucket of each lateness: the number of the least bound of two significant digits that admits it."""
+    exponent = np.maximum(np.searchsorted(_POWERS, lateness, side="right") - 2, 0)
+    digits: NDArray[np.int64] = -(-lateness // _POWERS[exponent])
+    return exponent * 90 + digits
+
+
+@kernel
+def _count(lateness: Any, counts: Any) -> None:
+    """Counts lateness by bucket, numbered as in `_bucket`."""
+    for value in lateness:
+        exponent = 0
+        while exponent < len(_POWERS) - 2 and value >= _POWERS[exponent + 2]:
+            exponent += 1
+        power = _POWERS[exponent]
+        digits = value // power
+        counts[exponent * 90 + digits + (digits * power < value)] += 1
+
+
+def _bound(bucket: int) -> int:
+    """The bound of a bucket, ns."""
+    if bucket < 100:
+        return bucket
+    exponent = (bucket - 10) // 90
+    return int((bucket - exponent * 90) * 10**exponent)
+
+
+class LatenessCounts:
+    """Record counts by lateness (T2: arrival - timestamp, ns), one bucket for each bound of two significant digits.
+
+    The number of records that such a bound refuses is exact, also after counts are added. A quantile is the least
+    such bound that admits the share.
+
+    Attributes:
+        records: number of records.
+        largest: the largest lateness, ns.
+    """
+
+    def __init__(self) -> None:
+        self.records = self.largest = 0
+        self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
+
+    def add(self, lateness: NDArray[np.int64]) -> None:
+        """Counts records by lateness (ns, at least 0)."""
+        if len(lateness):
+            self.records += len(lateness)
+            self.largest = max(self.largest, int(lateness.max()))
+            _count(lateness, self._counts)
+
+    def merge(self, other: LatenessCounts) -> None:
+        """Adds the counts of other records."""
+        self.records += other.records
+        self.largest = max(self.largest, other.largest)
+        self._counts += other._counts
+
+    def without(self, others: Sequence[LatenessCounts], largest: int) -> LatenessCounts:
+        """The counts without some that were merged; `largest` is the largest lateness that remains, ns."""
+        remaining = LatenessCounts()
+        remaining._counts = self._counts.copy()
+        for other in others:
+            remaining._counts -= other._counts
+        remaining.records, remaining.largest = int(remaining._counts.sum()), largest
+        return remaining
+
+    @property
+    def late(self) -> int:
+        """Number of records out of order: with a lateness above 0."""
+        return self.records - int(self._counts[0])
+
+    def lost(self, bound: int) -> int:
+        """Number of records that a bound (ns) refuses; an upper limit for a bound of more than two digits."""
+        above = int(_bucket(np.array([bound], np.int64))[0])
+        last_bucket = above if _bound(above) == bound else above - 1
+        return self.records - int(self._counts[: last_bucket + 1].sum())
+
+    def quantile(self, share: float) -> int | None:
+        """The least bound (ns) of two significant digits that admits a share of the records; None without records."""
+        if not self.records:
+            return None
+        rank = max(1, ceil(share * self.records - 1e-9))
+        return _bound(int(np.searchsorted(np.cumsum(self._counts), rank)))
+
+    def counted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same as `bounds`, as two arrays."""
+        at = np.flatnonzero(self._counts)
+        return np.array([_bound(int(bucket)) for bucket in at], np.int64), self._counts[at]
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """(bound, records between it and the bound before), ascending, without empty buckets."""
+        bounds, counts = self.counted()
+        return list(zip(bounds.tolist(), counts.tolist(), strict=True))
+
+    def losses(self, buckets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number of records that each of some bounds refuses: bounds of two digits, as the result of `buckets_of`."""
+        lost: NDArray[np.int64] = self.records - np.cumsum(self._counts)[buckets]
+        return lost
+
+    @staticmethod
+    def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> LatenessCounts:
+        """Rebuilds the counts from the arrays of `counted`; `largest` is the largest lateness, ns."""
+        return LatenessCounts.of_many([bounds], [counts], [largest])[0]
+
+    @staticmethod
+    def of_many(
+        bounds: Sequence[NDArray[np.int64]], counts: Sequence[NDArray[np.int64]], largest: Sequence[int]
+    ) -> list[LatenessCounts]:
+        """Rebuilds the counts of many intervals at once, from the same arrays as `of`."""
+        if not bounds:
+            return []
+        rows = np.repeat(np.arange(len(bounds)) * _BUCKETS, [len(each) for each in bounds])
+        places, values = rows + _bucket(np.concatenate(bounds)), np.concatenate(counts)
+        table = np.zeros((len(bounds), _BUCKETS), np.int64)
+        if np.all(np.diff(places) > 0):
+            table.ravel()[places] = values
+        else:  # a bucket was stored in parts
+            np.add.at(table.ravel(), places, values)
+        totals = [int(each.sum()) for each in counts]
+        found = [LatenessCounts.__new__(LatenessCounts) for _ in bounds]
+        for each, row, records, most in zip(found, table, totals, largest, strict=True):
+            each._counts, each.records, each.largest = row, records, most
+        return found
+
+
+def buckets_of(bounds: Sequence[int]) -> NDArray[np.int64]:
+    """Returns where the records of bounds of two significant digits (ns) are counted, for `LatenessCounts.losses`."""
+    return _bucket(np.array(bounds, np.int64))
+
+
+@dataclass(frozen=True, order=True)
+class LateRecord:
+    """A late record: its lateness (ns), its capture (sha256) and its position in it."""
+
+    lateness: int
+    capture: str
+    position: int
+
+
+class LatenessMonitor:
+    """Measures the lateness of the records of a link over an interval, its busiest second and its latest records.
+
+    Attributes:
+        lags: lateness of all records.
+        refused: records later than the skew.
+        busiest: largest number of records that arrived within one second of the link's clock.
+    """
+
+    def __init__(self, skew: int) -> None:
+        self.lags = LatenessCounts()
+        self.refused = self.busiest = 0
+        self._skew = skew
+        self._latest: list[LateRecord] = []
+        self._second, self._in_second = -1, 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds records in order of arrival; columns capture, position, arrival, timestamp."""
+        if not batch.num_rows:
+            return
+        arrivals = batch.column("arrival").to_numpy()
+        stamps = batch.column("timestamp").to_numpy()
+        lateness = arrivals - stamps
+        self.lags.add(lateness)
+        self.refused += int(np.count_nonzero(is_late(arrivals, stamps, self._skew)))
+        self._count_seconds(arrivals // SECOND)
+        least = self._latest[0].lateness if len(self._latest) == LATEST_RECORDS else 0
+        later = np.flatnonzero(lateness > least)
+        for at in later[np.argsort(-lateness[later], kind="stable")[:LATEST_RECORDS]].tolist():
+            named = LateRecord(
+                int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py()
+            )
+            heapq.heappush(self._latest, named)
+            if len(self._latest) > LATEST_RECORDS:
+                heapq.heappop(self._latest)
+
+    def _count_seconds(self, seconds: NDArray[np.int64]) -> None:
+        begins = np.flatnonzero(np.diff(seconds, prepend=-1))  # records of a second follow each other
+        counts = np.diff(begins, append=len(seconds))
+        if int(seconds[0]) == self._second:
+            counts[0] += self._in_second
+        self._second, self._in_second = int(seconds[-1]), int(counts[-1])
+        self.busiest = max(self.busiest, int(counts.max()))
+
+    @property
+    def latest(self) -> tuple[LateRecord, ...]:
+        """The latest records, the latest first."""
+        return tuple(sorted(self._latest, reverse=True))
+
+
+def by_interval(batch: pa.RecordBatch, length: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Splits a batch by the interval of arrival; yields (start of the interval, ns; its records)."""
+    numbers = pc.divide(batch.column("arrival"), length).to_numpy()
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
+    for first, end in pairwise(cuts):
+        if end > first:
+            yield int(numbers[first]) * length, batch.slice(first, end - first)
+
+
+LOSS = 0.0001
+"""Default share of the records that a recommended bound may refuse."""
+
+QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999)
+LADDER = tuple(digit * 10**power for power in range(3, 19) for digit in (1, 2, 5) if digit * 10**power < LONGEST_SKEW)
+"""The bounds to compare, ns: 1, 2 and 5 times every power of ten from a microsecond on."""
+
+BOUNDS = (0, *LADDER)
+"""The bounds that may be recommended, ns."""
+_REVIEW_BUCKETS = buckets_of(BOUNDS)
+
+OUTLIER_FACTOR = 10
+"""Records form a separate group if their least lateness is this many times the recommended bound."""
+
+SMALL_BOUND = 1_000_000
+"""A bound up to OUTLIER_FACTOR times this (ns) delays nobody noticeably, so below it nothing is an outlier."""
+
+LEAST_KNEE = 0.1
+
+
+@dataclass(frozen=True)
+class IntervalLateness:
+    """The lateness of the records of a link that arrived in an interval."""
+
+    start: int  # first instant of the interval, ns since the epoch
+    end: int  # end of the interval, ns since the epoch, exclusive
+    lags: LatenessCounts  # lateness of the records
+    refused: int  # records later than the skew in force
+    busiest: int  # largest number of records in one second of the link's clock
+    latest: tuple[LateRecord, ...] = ()  # the latest records, the latest first; empty where only the ledger was read
+
+
+@dataclass(frozen=True)
+class ReadingQuery:
+    """A query that reads the link."""
+
+    query_set: str  # query set of the query
+    query: str  # name of the query
+    # largest skew of its other links, ns; its rows wait at least so long (P3). None without other links
+    waits: int | None
+    rate: float | None  # rows per second that it published; None without publications in the range
+
+
+@dataclass(frozen=True)
+class BoundEffect:
+    """The effect of one bound."""
+
+    bound: int  # the bound, ns; the promise of the link trails its clock by this time (T2)
+    lost: int  # number of records it refuses
+    share: float  # share of all records it refuses
+    alive: float  # mean number of records within the bound of the clock
+    busiest: float  # the same in the busiest second
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A single interval, or the intervals of one capture, without which a far smaller bound would do."""
+
+    seen: tuple[IntervalLateness, ...]  # the intervals, in order
+    captures: tuple[str, ...]  # file names of the captures to look at
+    records: int  # number of its records that are later than the bound recommended for the others
+    bound: int | None  # bound that would be recommended with the outlier, ns; None if no skew would do
+
+
+@dataclass(frozen=True)
+class SkewReview:
+    """The skew review of a link."""
+
+    link: str  # name of the link
+    skew: int  # skew in force, ns
+    loss: float  # share of the records that a recommended bound may refuse
+    seen: tuple[IntervalLateness, ...]  # the intervals with records, in order
+    total: LatenessCounts  # lateness of all records
+    refused: int  # records later than the skew in force
+    # bounds with different effects, ascending; 0, the skew in force and the least bound that admits all records are
+    # among them
+    rungs: tuple[BoundEffect, ...]
+    recommended: int | None  # recommended bound without the outlier, ns; None without records, or if no skew would do
+    knee: int | None  # bound beyond which a larger one gains little, ns; None without a bend
+    # (records, least lateness in ns) of a separate group beyond the recommended bound; None without one
+    apart: tuple[int, int] | None
+    latest: tuple[LateRecord, ...]  # latest records of all intervals
+    readers: tuple[ReadingQuery, ...]  # queries that read the link
+    outlier: Outlier | None  # intervals that alone need a far larger bound; None without any
+    others: LatenessCounts  # lateness of the records without the outlier
+
+    def lost(self, bound: int) -> int:
+        """Number of records outside the outlier that a bound refuses: a bound of two digits, or the skew in force."""
+        if bound != self.skew:
+            return self.others.lost(bound)
+        return self.refused - sum(interval.refused for interval in (self.outlier.seen if self.outlier else ()))
+
+    def rung(self, bound: int) -> BoundEffect:
+        """The effect of a bound of two digits, or of the skew in force."""
+        return _effect_of(
+            bound, self.total, _load(self.seen), self.refused if bound == self.skew else self.total.lost(bound)
+        )
+
+    @property
+    def advice(self) -> str:
+        """`keep`, `raise`, `lower` or, where nothing is recommended, `none`."""
+        if self.recommended is None:
+            return "none"
+        return "keep" if self.recommended == self.skew else "raise" if self.recommended > self.skew else "lower"
+
+
+def link_lateness(read: LinkRead, skew: int, length: int) -> Iterator[IntervalLateness]:
+    """Measures the lateness of a link, interval by interval.
+
+    Raises:
+        LakeError: if the packets cannot be read.
+    """
+    begin, watch = -1, LatenessMonitor(skew)
+    for batch in read.batches():
+        arrived = batch.column("arrival")
+        inside = pc.and_(pc.greater_equal(arrived, read.start), pc.less(arrived, read.end))
+        for start, part in by_interval(_filtered_rows(batch, inside), length):
+            if start != begin:
+                if watch.lags.records:
+                    yield _interval_lateness(begin, begin + length, watch)
+                begin, watch = start, LatenessMonitor(skew)
+            watch.add(part)
+    if watch.lags.records:
+        yield _interval_lateness(begin, begin + length, watch)
+
+
+def _filtered_rows(batch: pa.RecordBatch, inside: pa.Array) -> pa.RecordBatch:
+    return batch if pc.all(inside).as_py() else batch.filter(inside)
+
+
+def _interval_lateness(start: int, end: int, watch: LatenessMonitor) -> IntervalLateness:
+    return IntervalLateness(start, end, watch.lags, watch.refused, watch.busiest, watch.latest)
+
+
+def review(
+    link: str,
+    skew: int,
+    intervals: Iterable[IntervalLateness],
+    loss: float = LOSS,
+    readers: Sequence[ReadingQuery] = (),
+    captures: Sequence[Capture] = (),
+) -> SkewReview:
+    """Builds the review of a link from the lateness of its intervals."""
+    whole = tuple(intervals)
+    total, refused = LatenessCounts(), 0
+    for interval in whole:
+        total.merge(interval.lags)
+        refused += interval.refused
+    outlier = find_outlier(whole, total, loss, captures)
+    others = total if outlier is None else _without(total, _latest_first(whole), outlier.seen)
+    recommended = recommend(others, loss)
+    enough = total.quantile(1.0) or 0
+    steps = [0, *(bound for bound in LADDER if bound < enough), enough]
+    useful = [bound for bound, before in zip(steps[1:], steps, strict=False) if total.lost(bound) < total.lost(before)]
+    chosen = sorted({0, skew, *useful, *({recommended} if recommended else ())})
+    load = _load(whole)
+    rungs = tuple(_effect_of(bound, total, load, refused if bound == skew else total.lost(bound)) for bound in chosen)
+    latest = tuple(sorted((late for interval in whole for late in interval.latest), reverse=True)[:5])
+    return SkewReview(
+        link,
+        skew,
+        loss,
+        whole,
+        total,
+        refused,
+        rungs,
+        recommended,
+        find_knee(total),
+        _separate_group(others, recommended),
+        latest,
+        tuple(readers),
+        outlier,
+        others,
+    )
+
+
+def find_outlier(
+    intervals: Sequence[IntervalLateness], total: LatenessCounts, loss: float, captures: Sequence[Capture] = ()
+) -> Outlier | None:
+    """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do.
+
+    At least two intervals must remain for comparison. Of several candidates, the one with the smallest remaining bound
+    is taken, then the one of fewest intervals.
+    """
+    bound = recommend(total, loss)
+    if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
+        return None
+    ordered = Captures.of(captures)
+    firsts = np.searchsorted([interval.end for interval in intervals], ordered.numbers("covers_from"), side="right")
+    lasts = np.searchsorted([interval.start for interval in intervals], ordered.numbers("covers_to"), side="left")
+    single = np.arange(len(intervals))
+    groups = np.unique(np.vstack([np.append(single, firsts), np.append(single + 1, lasts)]), axis=1)
+    first, last = groups[:, (groups[0] < groups[1]) & (len(intervals) - (groups[1] - groups[0]) >= 2)]
+    # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
+    rows = [np.append(interval.lags.losses(_REVIEW_BUCKETS), interval.lags.records) for interval in intervals]
+    sums = np.cumsum(np.vstack([np.zeros(len(BOUNDS) + 1, np.int64), *rows]), axis=0)
+    others = sums[-1] - sums[last] + sums[first]
+    enough = (others[:, :-1] <= _borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
+    found = np.flatnonzero(enough.any(axis=1))
+    if not len(found):
+        return None
+    remaining = np.array(BOUNDS)[enough[found].argmax(axis=1)]
+    best = np.lexsort((first[found], (last - first)[found], remaining))[0]
+    least, begin, end = int(remaining[best]), int(first[found[best]]), int(last[found[best]])
+    if bound is not None and bound < OUTLIER_FACTOR * max(least, SMALL_BOUND):
+        return None
+    group = tuple(intervals[begin:end])
+    return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
+
+
+def _latest_first(intervals: Sequence[IntervalLateness]) -> list[IntervalLateness]:
+    return sorted(intervals, key=lambda interval: -interval.lags.largest)
+
+
+def _without(
+    total: LatenessCounts, latest: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
+) -> LatenessCounts:
+    """Takes a group out of the total; `latest` has all intervals, that of the latest record first."""
+    out = {id(interval) for interval in group}
+    largest = next((interval.lags.largest for interval in latest if id(interval) not in out), 0)
+    return total.without([interval.lags for interval in group], largest)
+
+
+def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[str, ...]:
+    """File names of the captures with the latest records; if these are unknown, of the captures that cover the
+    intervals."""
+    named = {late.capture for interval in group for late in interval.latest}
+    start, end = group[0].start, group[-1].end
+    if not named:
+        return tuple(Path(captures[at].path).name for at in captures.meeting(start, end))
+    files = zip(captures.values("capture"), captures.values("path"), strict=True)
+    return tuple(Path(path).name for digest, path in files if digest in named)
+
+
+def recommend(lags: LatenessCounts, loss: float) -> int | None:
+    """The least bound of 0 and the ladder that refuses at most a share of the records; None if none does."""
+    return _least(lags.losses(_REVIEW_BUCKETS), lags.records, loss)
+
+
+def _borne(records: NDArray[np.int64], loss: float) -> NDArray[np.float64]:
+    """How many of some records may be refused."""
+    borne: NDArray[np.float64] = np.floor(loss * records + 1e-9)
+    return borne
+
+
+def _least(lost: NDArray[np.int64], records: int, loss: float) -> int | None:
+    """The least of `BOUNDS` that refuses at most a share of the records; `lost` has what each refuses."""
+    enough = np.flatnonzero(lost <= _borne(np.array(records), loss))
+    return BOUNDS[int(enough[0])] if records and len(enough) else None
+
+
+def find_knee(lags: LatenessCounts) -> int | None:
+    """The bound of the ladder beyond which a larger one gains little: where the logarithm of the loss bends most.
+
+    The ladder is numbered from the first bound that admits a late record to the first that admits all. The knee lies
+    farthest below the straight line between them, by at least a tenth of the height of the curve.
+    """
+    losses = [(bound, lags.lost(bound)) for bound in LADDER]
+    first = next((at for at, (_, lost) in enumerate(losses) if lost < lags.late), len(losses))
+    last = next((at for at, (_, lost) in enumerate(losses) if not lost), len(losses) - 1)
+    begin = max(0, first - 1)
+    heights = [math.log10(max(lost, 0.5)) for _, lost in losses[begin : last + 1]]
+    if len(heights) < 3 or heights[0] == heights[-1]:
+        return None
+    fall, steps = heights[0] - heights[-1], len(heights) - 1
+    below = [1 - at / steps - (height - heights[-1]) / fall for at, height in enumerate(heights)]
+    best = max(range(len(below)), key=lambda at: (below[at], -at))
+    return losses[begin + best][0] if below[best] >= LEAST_KNEE else None
+
+
+def _load(intervals: Sequence[IntervalLateness]) -> tuple[int, int]:
+    """The time of intervals, ns, and the most records in one second of them."""
+    span = sum(interval.end - interval.start for interval in intervals)
+    return span, max((interval.busiest for interval in intervals), default=0)
+
+
+def _effect_of(bound: int, total: LatenessCounts, load: tuple[int, int], lost: int) -> BoundEffect:
+    span, busiest = load
+    share = lost / total.records if total.records else 0.0
+    alive = total.records * bound / span if span else 0.0
+    return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest * bound / SECOND, total.records))
+
+
+def _separate_group(lags: LatenessCounts, recommended: int | None) -> tuple[int, int] | None:
+    if not recommended:
+        return None
+    beyond = [(bound, count) for bound, count in lags.bounds() if bound > recommended]
+    if not beyond or beyond[0][0] < OUTLIER_FACTOR * recommended:
+        return None
+    return sum(count for _, count in beyond), beyond[0][0]

@@ -1,1 +1,0 @@
-"""How late the records of a link are, and which skew fits them."""

@@ -1,1 +1,0 @@
-"""The packets of a link over an interval, measured straight from `packets/`."""

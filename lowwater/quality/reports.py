@@ -1,0 +1,239 @@
+"""The data-quality reports of a lake: the verdicts of its audits, and their pages under reports/."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.errors import BusyError
+from lowwater.instants import format_instant
+from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.interval_states import DAMAGED, HELD
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_qualities, read_quality, read_replays
+from lowwater.lake.locks import hold
+from lowwater.lake.results.table_state import all_damages
+from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
+from lowwater.storage import paths
+from lowwater.storage.leases import Fence, LostError
+from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.snapshots import look_again
+
+if TYPE_CHECKING:
+    from lowwater_expectations import Finding, Validation, Verdict
+
+
+CRITICAL = "critical"
+MESSAGES_SHOWN = 3
+"""Messages of one finding that are listed; beyond this number only the first is, with a count."""
+
+KEY = ("query_set", "interval_start", "interval_end")
+Key = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class IntervalAudit:
+    """The newest audit of one interval of a query set."""
+
+    query_set: str  # name of the query set
+    start: int  # first instant of the interval, ns since the epoch
+    end: int  # end of the interval, ns since the epoch, exclusive
+    verdict: Verdict  # passed, warned or failed
+    failures: tuple[Finding, ...]  # failed findings without duplicates, critical ones first, without their rows
+    pages: dict[str, str]  # suite -> address of its page, relative to `reports/`
+
+    @property
+    def key(self) -> Key:
+        """The key of the audit: query set, start and end."""
+        return self.query_set, self.start, self.end
+
+    @property
+    def interval(self) -> str:
+        """The interval as a text."""
+        return f"{format_instant(self.start)} to {format_instant(self.end)}"
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The messages of all failures, critical ones first."""
+        return tuple(message for finding in self.failures for message in finding.messages)
+
+    @property
+    def brief(self) -> tuple[tuple[str, str], ...]:
+        """(severity, message) of the failures; many messages of one finding are shortened to the first and a count."""
+        lines = []
+        for finding in self.failures:
+            more = len(finding.messages) - MESSAGES_SHOWN
+            messages = finding.messages if more <= 0 else finding.messages[:1]
+            lines += [(finding.severity, message) for message in messages]
+            lines += [(finding.severity, f"and {more + MESSAGES_SHOWN - 1} more like it")] if more > 0 else []
+        return tuple(lines)
+
+    @property
+    def page(self) -> str:
+        """The address of the page to read first: the one with the gravest failure."""
+        return self.pages[self.failures[0].suite] if self.failures else next(iter(self.pages.values()))
+
+
+def graver_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The failed findings, critical ones first, otherwise in their order."""
+    failed = [finding for finding in findings if not finding.success]
+    return tuple(sorted(failed, key=lambda finding: finding.severity != CRITICAL))
+
+
+def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[IntervalAudit]:
+    """Reads the newest audit of every interval that begins in [start, end), ns, sorted by query set and interval."""
+    from lowwater_expectations import SUITES, once, verdict
+
+    rows = read_qualities(lake, start, end)
+    failed: dict[Key, list[Finding]] = {}
+    for row in _in_order(rows.filter(pc.invert(rows.column("success")))):
+        failed.setdefault(_key(row), []).append(_finding(row))
+    pages: dict[Key, dict[str, str]] = {}
+    for row in rows.select([*KEY, "suite", "page"]).group_by([*KEY, "suite", "page"]).aggregate([]).to_pylist():
+        pages.setdefault(_key(row), {})[row["suite"]] = row["page"]
+    return [
+        IntervalAudit(
+            *key,
+            verdict(failed.get(key, ())),
+            graver_first(once(failed.get(key, ()))),
+            {suite: pages[key][suite] for suite in SUITES if suite in pages[key]},
+        )
+        for key in sorted(pages)
+    ]
+
+
+def findings(lake: Lake, audit: IntervalAudit) -> list[Finding]:
+    """Reads every finding of an audit, in the order of the suites."""
+    rows = read_quality(lake, audit.query_set, audit.start, audit.end)
+    return [_finding(row) for row in _in_order(rows)]
+
+
+def _in_order(rows: pa.Table) -> list[dict[str, Any]]:
+    from lowwater_expectations import SUITES
+
+    records: list[dict[str, Any]] = rows.to_pylist()
+    return sorted(records, key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"]))
+
+
+def _key(row: dict[str, Any]) -> Key:
+    return row["query_set"], row["interval_start"], row["interval_end"]
+
+
+def _finding(row: dict[str, Any]) -> Finding:
+    from lowwater_expectations import Finding
+
+    texts = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success")}
+    counts = {name: row[name] for name in ("evaluated", "unexpected")}
+    messages = tuple(filter(None, row["messages"].split("\n")))
+    title = row["title"] or row["kind"].removeprefix("expect_").replace("_", " ")
+    return Finding(**texts, **counts, rows=(), messages=messages, title=title)
+
+
+# Writes the data-quality report: `reports/<query set>/<interval>/<suite>.html`, and the index of all audits. The
+# stages audit and publish call this module. A page is written beside its place and renamed, so readers see whole
+# files only.
+
+INDEX = "index.html"
+_WRITTEN: dict[PurePath, float] = {}
+"""Folder of reports in a store -> when this process last wrote its index, or began to, s of the monotonic clock."""
+LOCK_WAIT = 10.0
+"""Seconds to wait for the lock of the index."""
+
+
+def page_of(query_set: str, start: int, end: int, suite: str) -> str:
+    """The address of a page of the audit of an interval, relative to `reports/`."""
+    return f"{safe_name(query_set)}/{interval_label(start, end)}/{suite}.html"
+
+
+def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
+    """Writes the pages of an audit, and the assets and suite descriptions that all pages share.
+
+    Raises:
+        LakeError: a page cannot be written.
+    """
+    from lowwater_expectations import assets, render, render_suites
+
+    for address, validation in pages.items():
+        _write(lake.reports / address, render(validation).encode(), scratch, lake.fence, True)
+    shared = {f"assets/{name}": data for name, data in assets().items()}
+    shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
+    note = lake.reports / "assets" / "version.txt"
+    version = sha256(b"".join(shared[name] for name in sorted(shared))).hexdigest().encode()
+    if isinstance(note, ObjectPath) and _content(note) == version:
+        return  # one request tells that all of them are there
+    for name, data in shared.items():
+        _write(lake.reports / name, data, scratch)
+    if isinstance(note, ObjectPath):
+        _write(note, version, scratch)
+
+
+def _content(path: PurePath) -> bytes | None:
+    with suppress(FileNotFoundError):
+        return paths.read_lately(path)
+    return None
+
+
+def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
+    """Rewrites the index from the audits and publications of the lake.
+
+    Raises:
+        LakeError: the index cannot be written.
+    """
+    from lowwater_expectations import Report, index
+
+    if pause and isinstance(lake.root, ObjectPath):
+        # A command that has just begun writes it at its end; to look at it is a request for each interval.
+        if time.monotonic() - _WRITTEN.setdefault(lake.reports, time.monotonic()) < pause:
+            return
+        _WRITTEN[lake.reports] = time.monotonic()
+    elif pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
+        return
+    page = lake.reports / INDEX
+
+    def written(_: bytes | None) -> bytes:
+        look_again(lake.replays, lake.quality)
+        states = _states(lake)
+        reports = [
+            Report(
+                query_set=audit.query_set,
+                interval=audit.interval,
+                verdict=audit.verdict,
+                state=FAILED if audit.verdict == FAILED else states.get(audit.key, HELD),
+                messages=audit.messages,
+                pages=audit.pages,
+            )
+            for audit in interval_audits(lake)
+        ]
+        return index(reports).encode()
+
+    # Whoever writes the index next reads this audit too, so a run waits for nobody.
+    with lake_errors(f"{page}: the data-quality report cannot be written"), suppress(BusyError, paths.ContestedError):
+        if isinstance(page, ObjectPath):
+            paths.revise(page, written)  # the ledgers are read after the page, so none is lost that another one added
+        else:
+            with hold(lake, "reports", LOCK_WAIT):
+                _write(page, written(None), scratch)
+
+
+def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
+    """(query set, start, end) -> state of the interval's last publication."""
+    rows = [row for row in read_replays(lake) if row.stage == PUBLISH and row.state != FAILED]
+    states = {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
+    return states | {(query_set, start, end): DAMAGED for query_set, _, start, end in all_damages(lake, rows)}
+
+
+def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None, new: bool = False) -> None:
+    with lake_errors(f"{path}: the data-quality report cannot be written"):
+        try:
+            # Under a lease it is compared where it is written.
+            if fence is not None or not paths.has_file(path) or paths.read(path) != data:
+                paths.write(path, data, scratch, fence, new)
+        except LostError as error:
+            raise lost(path, str(error)) from None

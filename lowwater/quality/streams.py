@@ -1,0 +1,392 @@
+"""The rows of each output query over an interval, checked: schema, ownership, promises, unique keys."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lowwater.capture.digests import row_digests
+from lowwater.catalog.expr import Type
+from lowwater.catalog.streams import CONTROL, LAST, PUNCTUATION, ROW
+from lowwater.errors import LakeError
+from lowwater.high.slices.keys import codes
+from lowwater.high.slices.spill import Spill
+from lowwater.high.slices.values import Frame
+from lowwater.plan.operators import Field
+from lowwater.plan.properties.schemas import published_schema, result_schema
+from lowwater.plan.temporal import INT64_MAX
+
+BATCH = 65536
+EXAMPLE_ROWS = 1000
+"""Number of rows that are kept as examples of a broken rule."""
+
+EARLIEST, LATEST = -INT64_MAX - 1, INT64_MAX
+"""Stand for an instant that is NULL. No engine writes NULL, so a row with one breaks the rules."""
+
+Instants = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+
+
+@dataclass
+class BrokenRows:
+    """The rows that break a rule."""
+
+    total: int = 0  # number of rows that break the rule
+    # the first of them, at most EXAMPLE_ROWS, as published, with the control columns
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StreamCheck:
+    """The result of the checks of a stream over an interval."""
+
+    rows: int  # data rows
+    columns: str  # faults of the schema of the files; empty without any
+    open_ns: int  # time from the highest promise to the end of the interval, ns; 0 if the stream is closed (T6)
+    not_owned: BrokenRows  # rows whose last instant is not in the interval (I1)
+    below_promise: BrokenRows  # rows that come after a punctuation that excludes them (P1)
+
+
+def check_stream(
+    files: Sequence[Path], fields: Sequence[Field], start: int, end: int, whole: bool = False
+) -> StreamCheck:
+    """Checks the files of a stream over [start, end), ns.
+
+    Rows are checked only if the control columns exist; without them nothing can be said of a row.
+
+    Args:
+        files: the files of the interval, in order.
+        fields: the fields of the query's plan node.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        whole: whether to read every column, not the control columns alone; for files that have changed since they were
+            written.
+    """
+    try:
+        columns, readable = _schema_faults(files, result_schema(fields))
+        for path in files if whole else ():
+            with pq.ParquetFile(path) as file:
+                for _ in file.iter_batches(BATCH):
+                    pass
+        if readable:
+            return _check_rows(files, start, end, columns)
+    except (OSError, pa.ArrowException) as error:
+        columns = f"a file cannot be read: {str(error).splitlines()[0]}"
+    return StreamCheck(0, columns, 0, BrokenRows(), BrokenRows())
+
+
+def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> StreamCheck:
+    promises = _Promises.read(files)
+    owned, late = _Positions(), _Positions()
+    rows = 0
+    for number, first, batch in _batches(files):
+        is_row = _marks(pc.equal(batch.column("_kind"), ROW))
+        last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
+        rows += int(is_row.sum())
+        owned.add(number, first, is_row & ((last < start) | (last >= end)))
+        late.add(number, first, is_row & (last < promises.before(tick)))
+    broken = [BrokenRows(positions.total, list(_fetch(files, positions))) for positions in (owned, late)]
+    return StreamCheck(rows, columns, max(0, end - (promises.highest if promises.any else start)), *broken)
+
+
+def _schema_faults(files: Sequence[Path], planned: pa.Schema) -> tuple[str, bool]:
+    """The schema faults of the first file that has any, and whether all files have the control columns."""
+    faults, readable = "", True
+    for path in files:
+        schema = pq.read_schema(path)
+        faults = faults or _differences(path.name, schema, planned)
+        readable = readable and not _differences(path.name, schema, CONTROL, others=True)
+    return faults, readable
+
+
+def _differences(file: str, schema: pa.Schema, planned: pa.Schema, others: bool = False) -> str:
+    parts = [f"column {name} is missing" for name in planned.names if name not in schema.names]
+    for field_ in planned:
+        if field_.name in schema.names and schema.field(field_.name).type != field_.type:
+            parts.append(f"column {field_.name} is {schema.field(field_.name).type}, not {field_.type}")
+    if not others:
+        parts += [f"column {name} is not in the plan" for name in schema.names if name not in planned.names]
+    return f"{file}: {'; '.join(parts)}" if parts else ""
+
+
+def _batches(files: Sequence[Path]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    """Yields number of the file, number of the batch's first row in the file, and the control columns of the batch."""
+    for number, path in enumerate(files):
+        first = 0
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH, columns=["_kind", "_tick", "_last"]):
+                yield number, first, batch
+                first += batch.num_rows
+
+
+def _instants(values: pa.Array, missing: int) -> Instants:
+    filled: Instants = pc.fill_null(values, missing).to_numpy()
+    return filled
+
+
+def _marks(values: pa.Array) -> Marks:
+    marks: Marks = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+    return marks
+
+
+@dataclass(frozen=True)
+class _Promises:
+    """The promises of a stream."""
+
+    ticks: Instants  # ticks of the promises, ascending
+    bounds: Instants  # highest promise up to each tick, ns
+
+    @staticmethod
+    def read(files: Sequence[Path]) -> _Promises:
+        ticks, bounds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for _, _, batch in _batches(files):
+            promises = batch.filter(pc.equal(batch.column("_kind"), PUNCTUATION))
+            ticks.append(_instants(promises.column("_tick"), LATEST))
+            bounds.append(_instants(promises.column("_last"), EARLIEST))
+        all_ticks, all_bounds = np.concatenate(ticks), np.concatenate(bounds)
+        order = np.argsort(all_ticks, kind="stable")
+        return _Promises(all_ticks[order], np.maximum.accumulate(all_bounds[order]) if len(all_bounds) else all_bounds)
+
+    @property
+    def any(self) -> bool:
+        return len(self.ticks) > 0
+
+    @property
+    def highest(self) -> int:
+        return int(self.bounds[-1])
+
+    def before(self, ticks: Instants) -> Instants:
+        """The promise that holds for each row: rows of a tick precede its punctuation (P5), so only earlier ticks
+        count."""
+        if not self.any:
+            return np.full(len(ticks), EARLIEST)
+        earlier = np.searchsorted(self.ticks, ticks, side="left")
+        return np.where(earlier > 0, self.bounds[np.maximum(earlier - 1, 0)], EARLIEST)
+
+
+@dataclass
+class _Positions:
+    """Positions of the rows that break a rule: their number, and the first as (number of the file, number of the
+    row)."""
+
+    total: int = 0
+    places: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, file: int, first: int, marks: Marks) -> None:
+        self.total += int(marks.sum())
+        room = EXAMPLE_ROWS - len(self.places)
+        self.places += [(file, first + int(row)) for row in np.flatnonzero(marks)[:room]]
+
+
+def _fetch(files: Sequence[Path], positions: _Positions) -> Iterator[dict[str, Any]]:
+    """Reads the rows at some positions."""
+    for number in sorted({file for file, _ in positions.places}):
+        numbers = np.array([row for file, row in positions.places if file == number])
+        first = 0
+        with pq.ParquetFile(files[number]) as file:
+            for batch in file.iter_batches(BATCH):
+                in_batch = numbers[(numbers >= first) & (numbers < first + batch.num_rows)] - first
+                first += batch.num_rows
+                yield from batch.take(pa.array(in_batch, pa.int64())).to_pylist()
+
+
+# Checks that the keys of a stream are unique, by a 64-bit digest of each key. Rows with different digests have
+# different keys; only rows with equal digests are compared. Where this leaves a doubt, `shared_keys` finds the rows
+# that share a key, which takes longer.
+
+LARGEST_COMPARISON = 500_000
+"""Most rows whose keys are compared in memory."""
+
+LARGEST_STREAM = 1 << 27
+"""Most rows whose digests are held in memory, 8 bytes each."""
+
+
+def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
+    """Whether all rows of a stream certainly have different keys; NULL equals NULL.
+
+    False may also mean "unknown": a column of the key is a float (digests know two zeros), a file cannot be
+    read, or the limits LARGEST_STREAM or LARGEST_COMPARISON are exceeded.
+    """
+    if any(field.type is Type.FLOAT for field in fields if field.name in key):
+        return False
+    try:
+        if sum(pq.read_metadata(path).num_rows for path in files) > LARGEST_STREAM:
+            return False
+        whole = np.concatenate(
+            [row_digests(keys.columns, keys.num_rows) for keys in key_columns(files, key)] or [np.empty(0, np.uint64)]
+        )
+        whole.sort()
+        shared = np.unique(whole[1:][whole[1:] == whole[:-1]])
+        return not len(shared) or _all_different(files, key, shared)
+    except (OSError, pa.ArrowException):
+        return False  # `shared_keys` says what is wrong with a file
+
+
+def _all_different(files: Sequence[Path], key: Sequence[str], shared: NDArray[np.uint64]) -> bool:
+    """Whether the rows that share their digest have different keys."""
+    chosen, count = [], 0
+    for keys in key_columns(files, key):
+        part = keys.filter(pa.array(np.isin(row_digests(keys.columns, keys.num_rows), shared)))
+        chosen.append(part)
+        count += part.num_rows
+        if count > LARGEST_COMPARISON:
+            return False
+    rows = pa.Table.from_batches(chosen)
+    return bool(rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows)
+
+
+def key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the key columns of all rows, without punctuation."""
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=[*key, "_kind"]):
+                is_row = pc.equal(batch.column("_kind"), ROW)
+                # Most files have rows only, and to copy them costs more than their digests.
+                yield (batch if pc.all(is_row).as_py() else batch.filter(is_row)).select(list(key))
+
+
+# Finds the rows of a stream that share their unique key. The audit calls it where `unique_keys` leaves a doubt. Keys
+# may not fit into memory, so they are divided by their digests, in files.
+
+
+@dataclass(frozen=True)
+class KeyedStream:
+    """The stream of a query with a unique key."""
+
+    files: Sequence[Path]  # the files of the interval, with the columns of `fields` and CONTROL
+    fields: Sequence[Field]  # the fields of the query's plan node
+    key: Sequence[str]  # columns whose values no two rows should share; NULL equals NULL
+
+
+@dataclass(frozen=True)
+class SharedKeys:
+    """The rows of a query whose key is not unique."""
+
+    keys: int  # number of keys with several rows
+    total: int  # number of rows with such a key
+    rows: pa.Table  # first of these rows in order of the key, with the control columns
+
+
+def shared_keys(streams: Mapping[str, KeyedStream], most: int, folder: Path) -> dict[str, SharedKeys]:
+    """Finds rows that share their unique key.
+
+    Raises:
+        LakeError: if a file cannot be read.
+    """
+    try:
+        return {name: _shared(stream, most, folder / str(at)) for at, (name, stream) in enumerate(streams.items())}
+    except (OSError, pa.ArrowException) as error:
+        raise LakeError(f"a stream cannot be read: {error}", "run the high stage again") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _shared(stream: KeyedStream, most: int, folder: Path) -> SharedKeys:
+    spill = Spill(folder)
+    for batch in key_columns(stream.files, stream.key):
+        frame = Frame(dict(zip(stream.key, batch.columns, strict=True)), batch.num_rows)
+        spill.add(frame, batch.columns)
+    keys = total = 0
+    # `most` keys are enough for as many rows.
+    first = pa.schema([published_schema(stream.fields).field(name) for name in stream.key]).empty_table()
+    for part in spill.parts():
+        numbers, _ = codes([part[name] for name in stream.key], part.rows)
+        _, places, counts = np.unique(numbers, return_index=True, return_counts=True)
+        several = counts > 1
+        keys, total = keys + int(several.sum()), total + int(counts[several].sum())
+        found = pa.table(part.take(places[several]).columns).cast(first.schema)
+        first = _sorted(pa.concat_tables([first, found]), stream.key).slice(0, most)
+    return SharedKeys(keys, total, _rows(stream, first, most))
+
+
+def _rows(stream: KeyedStream, keys: pa.Table, most: int) -> pa.Table:
+    """Reads the first rows with one of the keys."""
+    schema = pa.schema([*published_schema(stream.fields), *CONTROL])
+    chosen = [schema.empty_table()]
+    for path in stream.files if keys.num_rows else ():
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=schema.names):
+                table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+                table = table.filter(pc.equal(table["_kind"], ROW))
+                both = pa.concat_tables([keys, table.select(keys.column_names)]).combine_chunks()
+                numbers, _ = codes([_array(both[name]) for name in keys.column_names], both.num_rows)
+                mine = np.isin(numbers[keys.num_rows :], numbers[: keys.num_rows])
+                chosen.append(table.filter(pa.array(mine)))
+    return _sorted(pa.concat_tables(chosen), (*stream.key, LAST)).slice(0, most)
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _sorted(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Sorts rows, NULL first."""
+    columns = [column for name in names for column in (table[name].is_valid(), table[name])]
+    keys = pa.table(columns, names=[str(at) for at in range(len(columns))])
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
+
+
+@dataclass(frozen=True)
+class WrittenStream:
+    """What the high stage recorded about the stream that it wrote."""
+
+    rows: int  # data rows
+    fingerprint: str  # the fingerprint of its files
+
+
+@dataclass(frozen=True)
+class QueryMeasures:
+    """The measures of one output query over an interval."""
+
+    query: str  # name of the query
+    links: Sequence[str]  # links that the query reads
+    key: Sequence[str] | None  # columns of the unique key; None without one
+    written: WrittenStream  # the record of the high stage
+    fingerprint: str  # fingerprint of the files now; empty where a file cannot be read
+    stream: StreamCheck  # result of the checks that hold for every stream
+    shared: BrokenRows  # rows whose key is not unique
+    keys: int  # number of keys with several rows
+    damage: str = ""  # why the table does not have what was published of the interval before; empty if it has
+
+    @property
+    def broken(self) -> Mapping[str, BrokenRows]:
+        """Rows that break a rule, by the name of the measure."""
+        rules = {"not_owned": self.stream.not_owned, "below_promise": self.stream.below_promise}
+        return {**rules, "duplicate_keys": self.shared}
+
+    def measures(self) -> dict[str, Any]:
+        """The columns of the frame `queries` about the stream."""
+        return {
+            "rows": self.stream.rows,
+            "made": self.written.rows,
+            # Other rows are other files, which is said once.
+            "changed": int(self.fingerprint != self.written.fingerprint and self.stream.rows == self.written.rows),
+            "not_owned": self.stream.not_owned.total,
+            "below_promise": self.stream.below_promise.total,
+            "duplicate_keys": self.keys,
+            "keys": ", ".join(self.key) if self.key else "none",
+            "open_ns": self.stream.open_ns,
+            "columns": self.stream.columns,
+            "damage": self.damage,
+            "example": next((_row_text(value.rows[0]) for value in self.broken.values() if value.rows), ""),
+        }
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    """A row as one line of text.
+
+    Example:
+        >>> _row_text({"tb": 7, "srcIP": None, "_last": 70})
+        'tb=7, srcIP=NULL, _last=70'
+    """
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in row.items())

@@ -1,0 +1,71 @@
+"""Great Expectations by hand on Spark, and Delta as people use it there, over a lake that goes on publishing.
+
+`python -m tests.quality.gx_on_spark LAKE RULES NOTEBOOK`: RULES is a JSON list of type and arguments, and NOTEBOOK one
+of cells. Prints a line of JSON: whether each rule holds, and what Delta said.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import great_expectations as gx
+from pyspark.errors import PySparkException
+
+from lowwater.lake.layout import open_lake
+from lowwater.lake.results.table_state import damage_of
+from lowwater.spark.jars import lake_session
+from tests.lake.support import BASE
+from tests.quality.test_project import HOUR, hour
+
+
+def delta_as_known(spark: Any, root: Path) -> dict[str, Any]:
+    """What delta-spark does to a published table while Lowwater publishes."""
+    lake = open_lake(root)
+    spark.sql("ALTER TABLE q SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    since = spark.sql("DESCRIBE HISTORY q").agg({"version": "max"}).first()[0] + 1
+    hour(lake, 3, [7, 8])
+    hour(lake, 3, [7])
+    versions = [spark.sql(f"SELECT n FROM q VERSION AS OF {at}").collect() for at in (since, since + 1)]
+    changes = spark.sql(f"SELECT n, _change_type FROM table_changes('q', {since})").collect()
+    spark.sql("OPTIMIZE q")
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    spark.sql("VACUUM q RETAIN 0 HOURS")
+    hour(lake, 4, [9])
+    refused = ""
+    try:
+        spark.sql("INSERT INTO q SELECT addr, mac, -1, _last, _hour FROM q LIMIT 1")
+    except PySparkException as error:
+        refused = str(error)
+    return {
+        "then": [sorted(row.n for row in rows) for rows in versions],
+        "changes": sorted((row.n, row._change_type) for row in changes),
+        "now": sorted(row.n for row in spark.sql("SELECT n FROM q").collect()),
+        "damage": [damage_of(lake, "set", "q", BASE + at * HOUR, BASE + (at + 1) * HOUR) for at in range(5)],
+        "comments": {row.col_name: row.comment for row in spark.sql("DESCRIBE q").collect() if row.comment},
+        "refused": "CHECK constraint" in refused,
+    }
+
+
+def main(root: str, rules: str, cells: str) -> None:
+    spark = lake_session(root, "local[1]")
+    said = StringIO()
+    with redirect_stdout(said):
+        scope = {"context": gx.get_context(project_root_dir=root)}
+        for cell in json.loads(cells):
+            exec(compile(cell, "cell", "exec"), scope)  # noqa: S102 - what a person runs
+    source = gx.get_context(mode="ephemeral").data_sources.add_spark("gallery", persist=False)
+    asset = source.add_dataframe_asset("q").add_batch_definition_whole_dataframe("all")
+    batch = asset.get_batch({"dataframe": spark.table("gallery").drop("_hour", "_last").orderBy("seq").coalesce(1)})
+    entries = [{"type": kind, "kwargs": of} for kind, of in json.loads(rules)]
+    results = [batch.validate(gx.ExpectationSuite(name="q", expectations=[entry])).results for entry in entries]
+    holds = [result.success for (result,) in results]
+    print(json.dumps({"holds": holds, "notebook": said.getvalue(), **delta_as_known(spark, Path(root))}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
