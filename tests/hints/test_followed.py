@@ -1,169 +1,63 @@
-"""Hints of commands are followed: what a message says to do is done, and helps (table.txt)."""
+"""Hints are followed: a message is provoked, and what it says to do is done, and helps."""
 
 from __future__ import annotations
 
-import io
-import shlex
 import shutil
-import subprocess
 from pathlib import Path
-from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
-from lowwater.capture.generate import generate
-from lowwater.instants import SECOND
-from tests.lake.test_interfaces import pcapng
-from tests.replay.support import START, Said, lowwater
+from tests.hints import table, texts
+from tests.hints.sites import Site, recorded, sites
 
 pytestmark = pytest.mark.slow
-SPAN = 600
-"""Seconds that the packets of main1.pcap last."""
-QUERY = "DEFINE { query_name 'flows'; }\nSELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb\n"
-SETTINGS = """[query_sets.flows]
-files = ["../flows.gsql"]
-
-[links.main1]
-skew = "1s"
-since = "2026-01-01T00:00:00Z"
-until = "2026-01-01T00:10:00Z"
-"""
-COMMANDS = {
-    "INGEST": "ingest --lake lake --link main1",
-    "RUN": "run q.gsql --out out --engine reference --capture main1=main1.pcap",
-    "LOG": "run q.gsql --out out --engine reference --links links.toml --capture log=log",
-}
-WORDS = {
-    "LIFE": "2026-01-01T00:00:00Z/2026-01-01T00:10:00Z",
-    "SPLIT": "MODULE 'mine.py'; int UDAF [SUBAGGR lower, SUPERAGGR upper] total fstring8 (uint); "
-    "int UDAF lower fstring8 (uint); int UDAF upper fstring8 (int);",
-    "{BETWEEN": '{"type": "expect_column_values_to_be_between"',
-    "{SQL": '{"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query":',
-}
-TOOLS = ("bzip2", "lz4", "editcap")
-
-
-class Case(NamedTuple):
-    """A row of the table, with the steps of its section."""
-
-    section: str
-    name: str
-    steps: tuple[str, ...]
-    wrong: str
-    hint: str
-    right: str
-
-
-def _cases() -> list[Case]:
-    cases: list[Case] = []
-    section, steps = "", [""]
-    for line in Path(__file__).with_name("table.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            section, steps = line[3:], []
-        elif " || " in line and line[0] not in "#<$@":
-            name, *rest = line.split(" || ")
-            cases.append(Case(section, name, tuple(steps), *rest))
-        elif line and not line.startswith("#"):
-            steps.append(line)
-    return cases
-
-
-CASES = [case for case in _cases() if all(shutil.which(tool) or tool not in case.wrong + case.right for tool in TOOLS)]
+TEXTS = texts.rows()
+_FOLLOWED: dict[str, set[Site]] = {}
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of every case; `states` has lakes with settings, with a capture, with a published hour."""
     folder = tmp_path_factory.mktemp("hints")
-    files, states = folder / "files", folder / "states"
-    (made, *_) = generate(folder, START, 1, ["main1"], rate=1.0, seed=5)
-    data, records, at = made.path.read_bytes(), [], 24
-    while at < len(data) and int.from_bytes(data[at : at + 4], "little") * SECOND < START + SPAN * SECOND:
-        size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
-        records.append(data[at : at + size])
-        at += size
-    files.mkdir()
-    cuts = {"first": (0, 50), "second": (60, 110), "east": (0, 100), "west": (3, 103), "north": (6, 106)}
-    for name, (first, last) in ({"main1": (0, len(records))} | cuts).items():
-        (files / f"{name}.pcap").write_bytes(data[:24] + b"".join(records[first:last]))
-    for name, count in (("two", 2), ("many", 300)):
-        seconds = [(number / 100, number) for number in range(count)]
-        pcapng(files / f"{name}.pcapng", [f"eth{number}" for number in range(count)], seconds)
-    odd = pcapng_header([WrittenInterface("eth0", 1), WrittenInterface("odd", 4242)])
-    odd += b"".join(pcapng_record(number % 2, START + number, 60, bytes(60)) for number in range(8))
-    (files / "odd.pcapng").write_bytes(odd)
-    out = io.BytesIO()
-    pq.write_table(pa.table({"time": [1767225600] * 5000, "size": range(5000)}), out, compression="zstd")
-    (files / "whole.parquet").write_bytes(out.getvalue())
-    (files / "damaged.parquet").write_bytes(out.getvalue()[:4] + bytes(196) + out.getvalue()[200:])
-    (files / "flows.gsql").write_text(QUERY)
-    (states / "lake").mkdir(parents=True)
-    (states / "lake" / "lowwater.toml").write_text(SETTINGS)
-    shutil.copy(files / "flows.gsql", states)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(files)
-        for name, command in (("ingested", "INGEST --covers LIFE main1.pcap"), ("published", "backfill --lake lake")):
-            shutil.copytree(states / ("lake" if name == "ingested" else "ingested"), files / "lake")
-            assert _command(command).code == 0
-            (files / "lake").rename(states / name)
+    table.settle(folder)
     return folder
 
 
-def _command(text: str) -> Said:
-    first, _, rest = text.partition(" ")
-    return lowwater(*shlex.split(f"{COMMANDS.get(first, first)} {_worded(rest)}"))
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("texts")
+    texts.settle(folder)
+    return folder
 
 
-def _worded(text: str) -> str:
-    for word, meant in WORDS.items():
-        text = text.replace(word, meant)
-    return text
-
-
-def _take(case: Case, value: str, states: Path, first: bool) -> Said:
-    """Takes the steps with a value, the rest of them after a step that must succeed; what the last one said."""
-    own = value.startswith(("! ", "> ")) or " ;; " in value or value[:2] in ("< ", "$ ", "% ")
-    whole = own and "{}" in case.steps and not first
-    lines = value.split(" ;; ") if whole and "! " in value else []
-    if not lines:
-        for step in case.steps:
-            lines += step.replace("{}", value).split(" ;; ")
-    said = None
-    with pytest.MonkeyPatch.context() as patch:
-        for line in lines:
-            sign, _, rest = line.partition(" ")
-            if sign == "@" and first:
-                shutil.copytree(states / rest, "lake")
-            elif sign == "<":
-                name, _, text = rest.partition(" ")
-                text = _worded(text).replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")
-                path = Path(name)
-                if path.is_dir():
-                    path.rmdir()
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-            elif sign == "%":
-                patch.setenv(*rest.split("="))
-            elif sign == "$":
-                if rest.startswith("LOWWATER "):
-                    assert _command(rest.removeprefix("LOWWATER ")).code == 0
-                else:
-                    subprocess.run(["sh", "-c", _worded(rest)], check=True)
-            elif sign in (">", "!"):
-                said = _command(rest)
-                assert sign == "!" or said.code == 0, (rest, said)
-    assert said is not None
-    return said
-
-
-@pytest.mark.parametrize("case", CASES, ids=[f"{case.section}: {case.name}" for case in CASES])
-def test_what_a_hint_says_helps(case: Case, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", table.CASES, ids=[f"{case.section}: {case.name}" for case in table.CASES])
+def test_what_a_hint_says_helps(case: table.Case, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(given / "files", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    said = _take(case, case.wrong, given / "states", first=True)
+    with recorded() as seen:
+        said = table.take(case, case.wrong, given / "states", first=True)
     assert said.code > 0 and case.hint in " ".join((said.out + said.err).split()), said
-    said = _take(case, case.right, given / "states", first=False)
+    _FOLLOWED[f"{case.section}: {case.name}"] = seen
+    said = table.take(case, case.right, given / "states", first=False)
     assert said.code == 0, said
+
+
+@pytest.mark.parametrize("name, wrong, hint, right", TEXTS, ids=[row[0][:30] for row in TEXTS])
+def test_what_a_hint_asks_for_is_a_text_that_is_right(
+    name: str, wrong: str, hint: str, right: str, beside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(beside)
+    with recorded() as seen:
+        said = texts.check(wrong)
+    assert said.code > 0 and hint in " ".join((said.out + said.err).split()), said
+    _FOLLOWED[name] = seen
+    said = texts.check(right)
+    assert said.code == 0, said
+
+
+def test_no_hint_is_left_out() -> None:
+    met = set().union(*_FOLLOWED.values())
+    known = sites()
+    left = {site: known[site] for site in known if site not in met}
+    import json
+    Path("/tmp/tests/left.json").write_text(json.dumps([[*s, h] for s, h in left.items()], indent=1))
+    assert left == {}

@@ -1,12 +1,10 @@
-"""Query texts: what the hint of each golden with a hint asks for is taken by `check` (corrections.txt)."""
+"""The rows of corrections.txt: query texts that `check` refuses with a hint, and the text that it asks for."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-
-import pytest
 
 from lowwater.gsql.parser import MAX_BYTES
 from tests.gsql.gsql_cases import GOLDEN, REFUSED, SYNTAX
@@ -102,40 +100,28 @@ def _unescaped(text: str) -> str:
     return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")
 
 
-def _rows() -> list[tuple[str, str, str, str]]:
+def rows() -> list[tuple[str, str, str, str]]:
+    """Of each text: its name, the text, its hint, and the text that is right; each golden with a hint is one."""
     lines = Path(__file__).with_name("corrections.txt").read_text(encoding="utf-8").splitlines()
-    rows = [line.split(" || ") for line in lines if line and not line.startswith("#")]
-    right = {row[0]: _unescaped(row[1]) for row in rows if len(row) == 2} | RIGHT
+    read = [line.split(" || ") for line in lines if line and not line.startswith("#")]
+    right = {row[0]: _unescaped(row[1]) for row in read if len(row) == 2} | RIGHT
     assert set(right) == {name for name in GOLDENS if _hint(name)}, (
         "each golden with a hint has the text that it asks for"
     )
-    more = [(row[0], _unescaped(row[1]), row[2], _unescaped(row[3])) for row in rows if len(row) == 4]
+    more = [(row[0], _unescaped(row[1]), row[2], _unescaped(row[3])) for row in read if len(row) == 4]
     return [*((name, GOLDENS[name], _hint(name), text) for name, text in right.items()), *more, *MORE]
 
 
-def _check(text: str) -> Said:
+def check(text: str) -> Said:
+    """What `check` says of a text and its options, in a folder of `settle`."""
     text, _, options = text.partition(" ;; ")
     Path("queries/q.gsql").write_text(text, encoding="utf-8")
     links = () if "--links" in options else ("--links", "links.toml")
     return lowwater("check", "queries/q.gsql", *links, *shlex.split(options))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("texts")
+def settle(folder: Path) -> None:
+    """The files that stand beside the texts."""
     for name, text in ({"links.toml": LINKS} | FILES).items():
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        (made / name).write_text(text, encoding="utf-8")
-    return made
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name, wrong, hint, right", _rows(), ids=lambda value: value[:30])
-def test_what_a_hint_asks_for_is_a_text_that_is_right(
-    name: str, wrong: str, hint: str, right: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    said = _check(wrong)
-    assert said.code > 0 and hint in " ".join((said.out + said.err).split()), said
-    said = _check(right)
-    assert said.code == 0, said
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
