@@ -27,8 +27,12 @@ from lowwater.capture.formats.compression import DecompressedSource
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.reader import CaptureReader, Malformed
 from lowwater.errors import CaptureError
+from lowwater.lake.layout import MALFORMED, open_lake
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.tables import read_rows
 from tests import capturemaker as maker
 from tests.breadth import examples
+from tests.replay.support import lowwater
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -214,6 +218,26 @@ def test_a_broken_block_is_a_row_and_the_blocks_before_it_are_kept(tmp_path: Pat
     assert bad.length == cut - bad.offset + len(following)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("garbage", [b"\0", bytes(5), b"garbage", b"\x1f", b"\x1f\x8b", maker.pcap_bytes([])])
+def test_garbage_behind_the_last_member_is_a_row(tmp_path: Path, name: str, garbage: bytes) -> None:
+    data = capture(4)
+    stored = WRITERS[name](data) + garbage
+    reader, rows = whole(saved(tmp_path, stored))
+    assert len(rows) == 4
+    check_accounts(reader, rows, stored)
+    summary = reader.summary
+    assert summary is not None
+    if not garbage.strip(b"\0") and ("gzip" in name or name == "bgzf"):
+        assert summary.ended_cleanly and summary.skipped == 0 and reader.malformed == []
+        return
+    assert not summary.ended_cleanly and summary.damage
+    (bad,) = reader.malformed
+    assert (bad.position, bad.offset, bad.reason, bad.arrival) == (4, len(data), "compression", START + 3 * SECOND)
+    assert bad.length == summary.skipped <= len(garbage)
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_record_cut_in_a_whole_stream_is_cut(tmp_path: Path, name: str) -> None:
     data = capture(9)[:-10]
@@ -339,6 +363,27 @@ def test_a_reader_that_is_left_ends_its_thread(tmp_path: Path) -> None:
     del reader
     with pytest.raises(CaptureError, match="cut inside"):
         read(saved(tmp_path, gzipped(b"\xd4\xc3\xb2\xa1")), SECOND)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SINGLE)
+def test_ingest_takes_compressed_captures(tmp_path: Path, name: str) -> None:
+    data = capture()
+    stored = SINGLE[name](data)
+    path, lake = saved(tmp_path, stored, "one"), tmp_path / "lake"
+    open_lake(lake)
+    for state in ("added", "known"):
+        said = lowwater("ingest", "--lake", lake, "--link", "a", path)
+        assert said.code == 0 and state in said.out, said.err
+    (row,) = read_captures(open_lake(lake), ["a"])["a"]
+    assert (row.packets, row.bytes, row.file_digest) == (60, len(stored), hashlib.sha256(stored).hexdigest())
+    assert row.ended_cleanly and row.covers_to == START + 59 * SECOND
+    broken = saved(tmp_path, stored + b"garbage", "two")
+    assert lowwater("ingest", "--lake", lake, "--link", "b", broken).code == 0
+    (row,) = read_captures(open_lake(lake), ["b"])["b"]
+    assert (row.packets, row.malformed, row.ended_cleanly) == (60, 1, False)
+    (bad,) = read_rows(open_lake(lake).malformed, MALFORMED).to_pylist()
+    assert (bad["offset"], bad["length"], bad["reason"]) == (len(data), 7, "compression")
 
 
 COMMANDS = (

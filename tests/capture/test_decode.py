@@ -24,6 +24,7 @@ from tests import capturemaker as maker
 START = 1_600_000_000_000_000_000
 FORGIVING = 1 << 61
 PADDING = 3
+EXTENSIONS = (0, 43, 44, 51, 60, 135)
 FIELDS = [name for name in BATCH.names if name not in ("position", "arrival", "timestamp", "len", "caplen")]
 
 
@@ -191,6 +192,39 @@ def test_a_chain_of_extension_headers_that_is_cut_before_a_length_ends(tmp_path:
     cut = len(frame) - 7  # the last header keeps only its next-header byte
     (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, frame)], snaplen=cut))
     assert (row["caplen"], row["protocol"]) == (cut, 0)
+
+
+@given(frames(), st.integers(0, 140))
+def test_a_short_snaplen_only_takes_fields_away(tmp_path_factory: Any, frame: tuple[int, bytes], snaplen: int) -> None:
+    link, text = frame
+    path = tmp_path_factory.mktemp("snap") / "one.pcap"
+    (whole,) = rows(path, maker.pcap_bytes([(START, text)], link_type=link))
+    # The same bytes follow in a second record, so that a read beyond the first would find something.
+    (short, _) = rows(
+        path,
+        maker.pcap_bytes([(START, text, len(text)), (START, text[:snaplen][::-1])], link_type=link, snaplen=snaplen),
+    )
+    assert short["caplen"] == min(snaplen, len(text))
+    for name in FIELDS:
+        # Of cut extension headers the protocol is the number of the first one that is cut.
+        named = EXTENSIONS if name == "protocol" and whole["ipversion"] == 6 else ()
+        assert short[name] in (whole[name], None, *named)
+    if snaplen >= len(text):
+        assert {name: short[name] for name in FIELDS} == {name: whole[name] for name in FIELDS}
+
+
+def test_each_field_appears_with_its_last_byte(tmp_path: Path) -> None:
+    text = maker.tcp("10.1.2.3", "10.4.5.6", 1234, 80, maker.SYN, 7, 9)
+    ends = {
+        "destMAC": 6, "srcMAC": 12, "ether_type": 14, "ipversion": 15, "tos": 16, "total_length": 18, "id": 20,
+        "offset": 22, "ttl": 23, "protocol": 24, "srcIP_lo": 30, "srcIP_hi": 30, "destIP_lo": 34, "destIP_hi": 34,
+        "srcPort": 36, "destPort": 38, "sequence_number": 42, "ack_number": 46, "flags": 48, "window": 50,
+        "payload_offset": 47, "payload_length": 47,
+    }  # fmt: skip
+    for snaplen in range(len(text) + 1):
+        (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, text)], snaplen=snaplen))
+        present = {name for name in FIELDS if row[name] is not None}
+        assert present == {name for name, end in ends.items() if end <= snaplen}, snaplen
 
 
 def one(tmp_path: Path, text: bytes, link: int = maker.ETHERNET) -> dict[str, Any]:

@@ -42,6 +42,15 @@ def of(files: list[GeneratedCapture], link: str, index: int) -> GeneratedCapture
 
 
 @pytest.mark.slow
+def test_files_are_named_by_link_and_hour(made: list[GeneratedCapture]) -> None:
+    assert [file.path.name for file in made if file.link == "main2"] == [
+        "main2_20200913T130000Z.pcap", "main2_20200913T140000Z.pcap", "main2_20200913T150000Z.pcap",
+    ]  # fmt: skip
+    ends = [(START, START + HOUR), (START + HOUR, START + 2 * HOUR), (START + 2 * HOUR, START + 2 * HOUR + 60 * SECOND)]
+    assert [(file.start, file.end) for file in made] == ends * 3
+
+
+@pytest.mark.slow
 def test_the_seed_decides_every_byte(made: list[GeneratedCapture], tmp_path: Path) -> None:
     same = generate(tmp_path / "same", START, hours=2, rate=5, skew=SKEW, seed=4)
     assert digests(same) == digests(made)
@@ -78,6 +87,12 @@ def test_disorder_stays_within_the_skew_but_for_the_announced_violations(made: l
     assert violations >= 5
 
 
+def test_a_link_with_skew_0_is_in_order(tmp_path: Path) -> None:
+    (hour, _) = generate(tmp_path, START, 1, ["main1"], rate=5, skew={"main1": 0})
+    table, _ = load(hour)
+    assert (np.diff(table["timestamp"].to_numpy()) >= 0).all()
+
+
 def test_control_is_quiet_cut_and_ends_empty(made: list[GeneratedCapture]) -> None:
     first, second, closing = (of(made, "control", index) for index in range(3))
     assert (first.cut, second.cut, closing.packets, closing.bytes) == (False, True, 0, 24)
@@ -85,6 +100,30 @@ def test_control_is_quiet_cut_and_ends_empty(made: list[GeneratedCapture]) -> No
     stamps = np.sort(load(second)[0]["timestamp"].to_numpy())
     assert np.diff(stamps).max() >= 1200 * SECOND
     assert not load(second)[1].ended_cleanly
+
+
+def test_the_cut_can_be_chosen(tmp_path: Path) -> None:
+    files = generate(tmp_path, START, 1, ["main1", "control"], rate=2, cut=[("main1", 0)])
+    assert [file.cut for file in files] == [True, False, False, False]
+
+
+def test_busy_links_share_some_flows(made: list[GeneratedCapture]) -> None:
+    def flows(link: str) -> set[tuple[object, ...]]:
+        table = load(of(made, link, 0))[0]
+        names = ["srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo", "srcPort", "destPort"]
+        return set(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+    one, two = flows("main1"), flows("main2")
+    shared = len(one & two)
+    assert shared > 0.2 * len(one) and len(one - two) > 0.2 * len(one) and len(two - one) > 0.2 * len(two)
+
+
+def test_an_offset_shifts_the_clock(tmp_path: Path) -> None:
+    plain = generate(tmp_path / "plain", START, 1, ["main1"], rate=3, skew={"main1": 0}, seed=2)
+    ahead = generate(tmp_path / "ahead", START, 1, ["main1"], rate=3, skew={"main1": 0}, offset={"main1": 90.0}, seed=2)
+    before = load(plain[0])[0]["timestamp"].to_numpy() + 90 * SECOND
+    after = load(ahead[0])[0]["timestamp"].to_numpy()
+    assert before[before < START + HOUR].tolist() == after[after >= START + 90 * SECOND].tolist()
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture.tables import blocks, sections
 from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.sections import type_name
 from lowwater.catalog.logs import READY
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
 from lowwater.catalog.types import Type
@@ -387,6 +388,14 @@ def test_a_deep_value_is_malformed_or_read(tmp_path: Path) -> None:
     got, reader = read(write(tmp_path / "eve", b"".join(lines)), "EVE_DNS")
     assert len(got) + reader.malformed.num_rows == len(lines)
     assert {reason for _, reason in reasons(reader)} <= {"syntax", "value of dns_answers"}
+
+
+@pytest.mark.parametrize("name", ["", "\x1b[31m", "\ud800", "x" * 100])
+def test_names_of_types_are_safe_to_show(name: str) -> None:
+    shown = type_name(name)
+    assert shown.isprintable()
+    assert 0 < len(shown) <= 40
+    assert shown.encode()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.capture import read
+from lowwater.capture import open_capture, read
 from lowwater.capture.reader import CaptureReader
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
@@ -141,3 +141,8 @@ def test_a_stream_cut_in_its_compression_gives_the_packets_before() -> None:
     reader, ports = whole(Short(stored[:-4000]))
     assert ports == list(range(len(ports))) and 300 < len(ports) < 900
     assert [bad.reason for bad in reader.malformed] == ["compression"]
+
+
+def test_the_header_of_a_stream() -> None:
+    header = open_capture(io.BytesIO(FORMS["xz"]))
+    assert (header.format, header.compression, header.bytes, header.link_number) == ("pcap", "xz", 0, 1)

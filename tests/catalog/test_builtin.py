@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.builtin import CATALOG, files
 from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import AggregateFunction, Function
+from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function, StateFunction
 from lowwater.catalog.values import pack_ip
 from lowwater.errors import ConfigError, ValueOverflowError
 
@@ -61,6 +61,13 @@ def compute(name: str, types: Sequence[Type], rows: Sequence[Any], *extra: Any) 
     assert make is not None
     made = make()
     return made.output(fold(made, rows), *extra)
+
+
+def test_no_two_entries_are_alike() -> None:
+    functions = Counter((f.name, f.parameters, f.predicate) for f in CATALOG.functions)
+    aggregates = Counter((a.name, a.parameters) for a in CATALOG.aggregates)
+    states = Counter((s.name, s.parameters) for s in CATALOG.states)
+    assert [key for known in (functions, aggregates, states) for key, count in known.items() if count > 1] == []
 
 
 # The catalog as a whole
@@ -111,6 +118,24 @@ def test_split_aggregates_have_their_parts() -> None:
         if each.sub:
             lower = by_call[each.sub, each.parameters]
             assert by_call[each.sup, (lower.returns,)].returns is each.returns
+
+
+def test_what_the_papers_say_of_cost_and_level() -> None:
+    start = function("str_match_start", Type.STRING, Type.STRING, predicate=True)
+    assert (start.lfta, start.cost, start.returns) == (True, Cost.HIGH, Type.BOOL)
+    assert not function("str_extract_regex", Type.STRING, Type.STRING).lfta
+    assert function("UMIN", Type.INT, Type.INT).cost is Cost.FREE
+    assert not any(f.monotone for f in CATALOG.functions if f.name == "non_temporal")
+    assert function("INT", Type.INT).monotone
+    assert function("getlpmid", Type.IP, Type.STRING).constant == (1,)
+
+
+def test_lookup_by_name() -> None:
+    assert CATALOG.named("umin") == CATALOG.named("UMIN") != ()
+    assert CATALOG.named("nothing") == ()
+    assert all(isinstance(each, StateFunction) for each in CATALOG.named("ssample"))
+    own = Function("UMIN", (Type.INT, Type.INT), Type.INT)
+    assert CATALOG.extended(Catalog((own,))).named("UMIN")[0] is own
 
 
 # Numbers
@@ -355,6 +380,13 @@ def test_a_missing_table(tmp_path: Path) -> None:
         files.mapped_string(443, str(tmp_path))
 
 
+def test_strings_of_numbers(tmp_path: Path) -> None:
+    table = write(tmp_path / "ports.csv", "# ports\n443, https\n80,http #1\n")
+    assert [call("int_to_string_map", port, table) for port in (443, 80, 22)] == ["https", "http #1", ""]
+    with pytest.raises(ConfigError, match=r"x\.csv:1: `https` is no number with its string"):
+        files.mapped_string(443, write(tmp_path / "x.csv", "https\n"))
+
+
 # Aggregates over values in any order
 
 VALUES = st.lists(st.integers(-50, 50) | FLOATS, max_size=40)
@@ -389,6 +421,11 @@ def test_merging_any_partition_gives_the_whole(
     assert made.output(merged, *extra) == (
         whole if exact and whole == whole else pytest.approx(whole, rel=1e-9, nan_ok=True)
     )
+
+
+def test_every_mergeable_aggregate_is_tested() -> None:
+    known = {a.name for a in CATALOG.aggregates if a.make is not None and not a.running and hasattr(a.make(), "merge")}
+    assert known == {name for name, _, _ in MERGEABLE}
 
 
 @given(st.lists(FLOATS, min_size=1), st.integers(0, 100).map(lambda percent: percent / 100))
@@ -471,6 +508,14 @@ def test_heavy_hitters(values: list[int], phi: float) -> None:
     assert all(true[value] >= (phi - phi / 10) * len(values) - 1e-9 for value in counts)
     assert all(true[value] - error - 1e-9 <= count <= true[value] for value, count in counts.items())
     assert [(-count, value) for value, count in counts.items()] == sorted((-count, v) for v, count in counts.items())
+
+
+def test_the_text_of_heavy_hitters() -> None:
+    rows = [("a,b", 0.2), ("c\\", 0.2), ("a,b", 0.2)]
+    assert compute("heavy_hitters", (Type.STRING, Type.FLOAT), rows) == "a\\,b:2,c\\\\:1"
+    addresses = [(pack_ip("2001:db8::1"), 0.5), (pack_ip("10.0.0.1"), 0.5)]
+    assert compute("heavy_hitters", (Type.IP, Type.FLOAT), addresses) == "10.0.0.1:1,2001:db8::1:1"
+    assert compute("heavy_hitters", (Type.INT, Type.FLOAT), [(1, 0.0)]) is None
 
 
 # Running aggregates

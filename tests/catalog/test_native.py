@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.catalog import meanings
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts
-from lowwater.catalog.native import ADD, AGGREGATES, AND, NATIVE, as_it_is
+from lowwater.catalog.native import ADD, AGGREGATES, AND, NATIVE, as_it_is, type_of
 from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.catalog.types import Type
 from lowwater.stream.aggregates import Folded
@@ -81,6 +83,28 @@ def test_both_forms_give_the_values_of_plain_python(one: AggregateFunction, data
             assert value == pytest.approx(wanted, rel=1e-9, abs=1e-3, nan_ok=True)
         else:
             assert value == wanted and (wanted is None or type(value) is type(wanted))
+
+
+@given(st.lists(VALUES[Type.INT], min_size=1, max_size=6), st.integers(0, 6))
+def test_a_neutral_integer_changes_no_other(values: list[int], at: int) -> None:
+    for fold in {native.fold for native in NATIVE.values() if native.fold is not None and not native.fold.picks}:
+        assert fold.neutral is not None
+        with_it = [*values[:at], fold.neutral, *values[at:]]
+        assert reduce(fold.of, with_it) == reduce(fold.of, values)
+
+
+def test_every_native_aggregate_is_told_in_the_tests() -> None:
+    assert {*NATIVE} == {*natives.FOLDS} == {*meanings.NATIVES}
+    assert {*NATIVE} <= {expression.split("(")[0] for expression, _ in natives.PAIRS}
+
+
+def test_parts_and_superaggregates_are_native() -> None:
+    for native in NATIVE.values():
+        if native.parts is not None:
+            assert all(NATIVE[name].superaggregate for name in (native.parts.left, native.parts.right))
+        else:
+            assert NATIVE[native.superaggregate].parts is None
+    assert type_of("sum", Type.FLOAT) is Type.FLOAT and type_of("count", Type.IP) is Type.INT
 
 
 def test_a_forgotten_fact_is_an_error() -> None:

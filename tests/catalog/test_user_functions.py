@@ -122,6 +122,11 @@ def test_functions_and_predicates(tmp_path: Path) -> None:
     assert twice.origin == str(tmp_path / "mine.fun")
 
 
+def test_types_of_one_kind_are_one_function(tmp_path: Path) -> None:
+    catalog = load(tmp_path, "MODULE 'mine.py'; int FUN twice(int); uint FUN twice(UINT); float FUN twice(float);")
+    assert {each.parameters for each in catalog.functions} == {(Type.INT,), (Type.FLOAT,)}
+
+
 def test_own_functions_come_before_shipped_ones(tmp_path: Path) -> None:
     python = "def UMIN(a, b): return 7"
     whole = CATALOG.extended(load(tmp_path, "MODULE 'mine.py'; uint FUN UMIN(uint, uint);", python))
@@ -192,6 +197,18 @@ def test_declarations_of_shipped_functions_confirm_them(tmp_path: Path) -> None:
     ullong UDAF moving_sum_lfta fstring8 (uint, uint);
     fstring20 STATE manku_hh_state; BOOL SFUN local_count manku_hh_state (UINT);"""
     assert load(tmp_path, text) == Catalog()
+
+
+def test_what_nobody_ships_plans_and_has_no_python(tmp_path: Path) -> None:
+    found = load(
+        tmp_path, "int FUN [COST HIGH] mine(int); PRED near[IP, IP]; float UDAF [RUNNING] drift fstring8 (float);"
+    )
+    assert [(each.name, each.value, each.predicate) for each in found.functions] == [
+        ("mine", None, False),
+        ("near", None, True),
+    ]
+    (drift,) = found.aggregates
+    assert drift.make is None and drift.running and drift.origin.endswith("mine.fun")
 
 
 # What is wrong

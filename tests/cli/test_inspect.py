@@ -198,6 +198,17 @@ def test_a_bad_file_fails_at_the_end(folder: Path, form: str) -> None:
     assert called(folder / "good.pcap", "--format", form).exit_code == 0
 
 
+def test_tables(folder: Path) -> None:
+    sheet = called(folder / "good.pcap").stdout
+    lines = {line[:20].strip(): line[20:].strip() for line in sheet.splitlines()}
+    assert lines["packets"] == "5" and lines["skew that admits all"[:20]] == "3 s"
+    assert lines["gap 1"] == "35 s from 2023-11-14T22:13:25Z"
+    assert lines["protocols"] == "arp 3 (60.00%), udp 1 (20.00%), other 1 (20.00%)"
+    several = called(folder / "good.pcap", folder / "cut.pcap", folder / "empty.pcap").stdout.splitlines()
+    assert [line.split()[-1] for line in several] == ["file", "good.pcap", "cut.pcap", "empty.pcap"]
+    assert several[2].split()[-3:-1] == ["cut", "1"] and several[1].split()[-2] == "0"
+
+
 def test_names_cannot_steer_the_terminal(folder: Path) -> None:
     evil = folder / "a\x1b[2J[red]b.pcap"
     evil.write_bytes((folder / "good.pcap").read_bytes())

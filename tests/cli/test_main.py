@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
+import click
+import pyarrow
 import pytest
 
+from lowwater import __version__
+from lowwater.cli import commands
 from lowwater.cli.main import cli
 from lowwater.cli.signals import STANDS
 from lowwater.lake.layout import open_lake
@@ -197,10 +202,42 @@ def test_links_file_over_which_options_go(capture: Path) -> None:
     assert said.code == 1 and "--skew main3: there is no such link" in said.err
 
 
+def test_explain_prints_the_plan() -> None:
+    said = lowwater("explain", QUERIES / "handshakes.gsql")
+    assert (said.code, said.err) == (0, "")
+    assert "LFTA handshakes.S on main1" in said.out and "read range" in said.out
+
+
+def test_every_module_of_the_folder_is_a_command() -> None:
+    files = Path(commands.__file__).parent.glob("[a-z]*.py")
+    modules = {path.stem.replace("_", "-") for path in files}
+    assert set(cli.commands) == modules
+    for name in ("__init__", "../main", "commands.run", ""):
+        assert cli.commands.get(name) is None
+
+
 def test_help_imports_nothing_slow() -> None:
     code = "import sys; from lowwater.cli.main import cli; [*cli.commands.values()]; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"numba", "pyarrow", "pydantic", "deltalake", "pandas"} & set(done.stdout.split()) == set()
+
+
+def test_help_teaches_every_command() -> None:
+    assert len(cli.commands) >= 18
+    for name, command in cli.commands.items():
+        assert command.name == name
+        said = lowwater(name, "--help")
+        assert said.code == 0 and f"Usage: lowwater {name}" in said.out
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        assert all(each.help or each.hidden for each in options), name
+
+
+def test_version_names_the_packages_that_matter() -> None:
+    lines = lowwater("--version").out.splitlines()
+    assert lines[0] == f"lowwater {__version__}"
+    assert lines[1].startswith(f"CPython {platform.python_version()} on ")
+    assert f"pyarrow {pyarrow.__version__}" in lines[2].split(", ")
+    assert lines[3].startswith("extras: ") and "spark" in lines[3]
 
 
 def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -73,6 +73,16 @@ def test_a_flush_without_order_turns_the_verdicts(monkeypatch: pytest.MonkeyPatc
     assert found[:2] == [False, False] and found[4] is False
 
 
+def test_a_policy_without_delay_is_a_burst(rows: list[Measurement], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(g1.POLICIES, "OOP(sf)", Policy(0, 0, False))
+    assert said(g1.EXPERIMENT, [*modelled(), *kernel()])[1] is False
+
+
+@pytest.mark.parametrize(("kept", "at"), [({"longest": 20.0}, -2), ({"rows": 0.52}, -1)])
+def test_another_cause_in_the_kernel_turns_its_verdict(rows: list[Measurement], kept: dict[str, Any], at: int) -> None:
+    assert said(g1.EXPERIMENT, [*rows, *kernel(**kept)])[at] is False
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_the_kernel_counts_rows_and_slots(keeps: bool) -> None:
     found = kernel_steps.run("slow 1", 1 << 10, 1 << 11, 20_000, keeps)
@@ -82,3 +92,19 @@ def test_the_kernel_counts_rows_and_slots(keeps: bool) -> None:
     assert found.rows[0] < 300 and found.rows[steps] > 900
     assert (max(found.taken) > found.table) is not keeps
     assert found.slots[steps] >= 1 << 11 and sum(found.rows) <= found.out * 4 * 20_000
+
+
+def test_costs_are_those_of_the_steps() -> None:
+    made = kernel_steps.Steps(1, rows=[0, 9, 0, 5], slots=[0, 0, 70, 30])
+    made.seconds = [
+        1.0,
+        *((4096 * 100 + 20 * r + 4 * s) / 1e9 for r, s in zip(made.rows[1:], made.slots[1:], strict=True)),
+    ]
+    assert kernel_steps.costs([made]) == pytest.approx((100, 20, 4))
+
+
+def test_the_least_of_runs_is_taken_by_step() -> None:
+    first, second = (
+        kernel_steps.Steps(0, each, [0.0, 0.0], [0, 0], [1, 2], [3, 4]) for each in ([1.0, 4.0], [2.0, 3.0])
+    )
+    assert kernel_steps.least([first, second]).seconds == [1.0, 3.0]

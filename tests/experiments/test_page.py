@@ -67,6 +67,14 @@ def test_a_result_becomes_a_section(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert said in both
 
 
+def test_a_long_table_is_shortened() -> None:
+    rows = [{"x": number, "y": 2.5} for number in (1, 2, 3)]
+    found = {"size": "default", "command": "c", "seed": 7, "processor_seconds": 1, "machine": "m", "rows": rows}
+    short = page([replace(TOY, shown=lambda rows: rows[1:2])], {"Z1": found})
+    assert "| 2 | 2.5 |\n\n1 of 3 rows; the result has all." in short and "| 3 | 2.5 |" not in short
+    assert "the result has all" not in page([TOY], {"Z1": found})
+
+
 def test_a_result_that_is_there_is_not_measured_again(tmp_path: Path) -> None:
     path = write({"id": "Z1", "sources": "abc", "rows": [{"x": 1}]}, tmp_path)
     assert everything.done(path, "abc") and not everything.done(path, "abd")
@@ -104,3 +112,13 @@ def test_a_page_is_made_with_its_figures(tmp_path: Path) -> None:
     text = (tmp_path / "page.md").read_text()
     assert "images/experiments/h4.png" in text and "No result." in text
     assert [path.name for path in (tmp_path / "images").iterdir()] == ["h4.png"]
+
+
+def test_every_experiment_is_of_the_frame() -> None:
+    known = found_experiments()
+    ids = ["H1", "H2", "H3", "H4", "H5", "X1", "X2", "X3", "G1", "G2", "G3", "N1", "N2", "N3", "T4"]
+    assert [each.id for each in known] == ids
+    for each in known:
+        assert each.claim.endswith(".") and each.seed >= 0 and each.columns
+
+    assert {Size.QUICK, Size.DEFAULT, Size.FULL} == set(Size)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from experiments import execution, scenarios, x1, x2, x3
-from experiments.frame import Experiment, Measurement, Size
-from experiments.scenarios import A, C, D, Scenario, measured, periodic, run
+from experiments import execution, scenarios, x1, x2, x3, x_costs
+from experiments.frame import Experiment, Measurement, Size, Verdict
+from experiments.scenarios import A, C, D, Scenario, by_rate, measured, of, periodic, run
 
 ALL = {"X1": x1.EXPERIMENT, "X2": x2.EXPERIMENT, "X3": x3.EXPERIMENT}
 
@@ -105,6 +105,55 @@ def test_periods_that_make_nothing_turn_the_verdicts() -> None:
 
 @pytest.mark.bench
 @pytest.mark.slow
+def test_a_union_that_ignores_timestamps_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What A would be if the rule of section 2 were not kept: as fast as D, and the verdicts of A do not hold."""
+    made = execution.Node.__init__
+
+    def latent(self: execution.Node, name: str, operator: Any, inputs: Any, _: bool) -> None:
+        made(self, name, operator, inputs, True)
+
+    monkeypatch.setattr(execution.Node, "__init__", latent)
+    found = measured(A, SHORT)
+    assert isinstance(found["idle"], float) and isinstance(found["peak"], int)
+    assert found["idle"] < 0.99 and found["peak"] < 1000
+    a, d = run(A, SHORT), run(D, SHORT)
+    assert a.latency == d.latency
+
+
+@pytest.mark.bench
+@pytest.mark.slow
 def test_the_same_rows_leave_in_every_scenario() -> None:
     found = [run(each, SHORT) for each in (A, periodic(10.0), C, D)]
     assert len({tuple(sorted(each.rows)) for each in found}) == 1 and found[0].rows
+
+
+@pytest.mark.bench
+@pytest.mark.slow
+def test_the_share_of_waiting_is_that_of_chance() -> None:
+    """1 - (1 - e^-n) / n, n the tuples between two punctuations."""
+    for rate in (10.0, 100.0):
+        share = measured(periodic(rate), 60.0)["idle"]
+        assert share == pytest.approx(x2.expected(rate), rel=0.1)
+
+
+@pytest.mark.bench
+@pytest.mark.slow
+def test_a_measurement_is_the_same_again() -> None:
+    assert measured(C, SHORT) == measured(C, SHORT)
+
+
+@pytest.mark.bench
+@pytest.mark.slow
+def test_verdicts_say_numbers() -> None:
+    found = [measured(each, 10.0) for each in (A, periodic(100.0), C, D)]
+    assert of(found, "C", "latency_ms") > 0 and len(by_rate(found, "peak")) == 1
+    assert all(isinstance(each, Verdict) for each in x3.verdicts(found))
+
+
+def test_costs_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(x_costs, "PIECES", 200)
+    monkeypatch.setattr(x_costs, "RUNS", 1)
+    x_costs.main()
+    printed = dict(line.split(": ") for line in capsys.readouterr().out.splitlines())
+    assert list(printed) == ["row", "punctuation", "backtrack"]
+    assert all(int(text.removesuffix(" ns").replace(",", "")) > 0 for text in printed.values())

@@ -78,6 +78,10 @@ def test_errors_of_one_file_are_told_together() -> None:
     assert isinstance(many, QueryErrors) and len(many.errors) == MAX_ERRORS
 
 
+def test_a_strange_character_after_a_query_is_no_end() -> None:
+    assert gsql_cases.failure("SELECT a FROM R; ^").column == 18
+
+
 def test_first_mistake_comes_first() -> None:
     assert "FFROM" in gsql_cases.failure('SELECT a FFROM R WHERE b = "x"').message
     assert "RR" in gsql_cases.failure("SELECT a FROM R r RR CUBE(a)").message

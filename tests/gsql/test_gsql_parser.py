@@ -8,7 +8,7 @@ import pytest
 
 from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
-from lowwater.gsql.printer import print_expression, print_file
+from lowwater.gsql.printer import print_expression, print_file, print_statement
 from tests.gsql import gsql_cases
 
 CANONICAL = gsql_cases.GOLDEN / "gsql" / "canonical"
@@ -50,6 +50,18 @@ def test_every_golden_has_its_case() -> None:
     assert len(gsql_cases.QUERIES) >= 28
     assert {path.name for path in CANONICAL.glob("*.gsql")} == {path.name for path in gsql_cases.QUERIES}
     assert {path.stem for path in ERRORS.glob("gsql_*.txt")} == set(gsql_cases.errors())
+
+
+def test_papers_header_is_define_query_name() -> None:
+    body = "SELECT a FROM R"
+    assert parse(f"Query flow1:\n{body}") == parse(f"DEFINE {{query_name 'flow1';}} {body}")
+    assert only(f"DEFINE {{ slots 20 }} Query q: {body}").defines == (("slots", "20"), ("query_name", "q"))
+
+
+def test_define_values() -> None:
+    defines = only("DEFINE { a 'it''s'; b bare; c 2000; d 1.5; } SELECT a FROM R").defines
+    assert defines == (("a", "it's"), ("b", "bare"), ("c", "2000"), ("d", "1.5"))
+    assert only("DEFINE {} SELECT a FROM R").defines == ()
 
 
 @pytest.mark.parametrize("word", ["SELECT", "Select", "select"])
@@ -212,6 +224,10 @@ def test_merge() -> None:
     )
 
 
+def test_qualifiers_may_hold_dots() -> None:
+    assert expression("main1.DataProtocol.time") == nodes.Name("time", "main1.DataProtocol")
+
+
 def test_places() -> None:
     select = only("SELECT a,\n  b + sum( c ) AS d\nFROM  R r\nWHERE NOT x")
     first, second = select.items
@@ -223,3 +239,14 @@ def test_places() -> None:
     assert total.right.arguments[0] == nodes.Name("c")
     assert select.sources[0].place == nodes.Place(3, 7)
     assert isinstance(select.where, nodes.UnaryOp) and select.where.place == nodes.Place(4, 7)
+
+
+def test_printer_rejects_foreign_nodes() -> None:
+    with pytest.raises(TypeError, match="Statement"):
+        print_statement(nodes.Statement())
+    with pytest.raises(TypeError, match="Expression"):
+        print_expression(nodes.Expression())
+
+
+def test_printed_parameter() -> None:
+    assert print_expression(nodes.Parameter("limit")) == "$limit"

@@ -30,6 +30,8 @@ backbone = ["main1", "main2"]
 """
 LEN = "SELECT len FROM TCP"
 PREFIX = "SELECT getlpmid(srcIP, '{}') AS x FROM TCP"
+ASSUMED = "SELECT bytes FROM flows ;; --links none.toml --schema p.gsql"
+FOLDER = f"{PREFIX.format('tables/t')} ;; --links f.toml"
 TOTAL = "SELECT tb, total(len) FROM TCP GROUP BY time/60 AS tb"
 FILES = {
     "mine.py": """
@@ -42,6 +44,9 @@ def f(text, number): return number
 def p(number, text): return True
 """,
     "other.toml": '[links."a-1.b/x"]\n[links.main1.properties]\ntown = "Berlin"\n',
+    "none.toml": "",
+    "f.toml": f'{LINKS}\n[files]\nfolders = ["tables"]\n',
+    "p.gsql": "PROTOCOL flows { uint bytes get_len; }\n",
     "view.fun": "MODULE 'mine.py'; int UDAF total int (int);",
     "f.fun": "MODULE 'mine.py'; uint FUN [LFTA_LEGAL, COST LOW] f(string, uint);",
     "p.fun": "MODULE 'mine.py'; PRED [LFTA_LEGAL] p[uint, string];",
@@ -82,6 +87,14 @@ RIGHT = {
 MORE = [
     ("large", f"Query a: {LEN};\n-- {'n' * MAX_BYTES}\nQuery b: {LEN}", "split it into several files", LEN),
     ("in", f"{LEN} WHERE len IN [{', '.join(map(str, range(10_001)))}]", "keep the values in a watch list", WATCHED),
+    ("assumed", "SELECT bytes FROM flows ;; --links none.toml", "give --schema FILE if it is a PROTOCOL", ASSUMED),
+    (
+        "folder",
+        PREFIX.format("tables/t"),
+        "folders = [...] under [files]",
+        FOLDER,
+    ),
+    ("library", "SELECT len FROM lib/query", "a library is a folder beside the query file", "SELECT len FROM lib/q"),
     ("file", PREFIX.format("tables/t"), "put it beside", PREFIX.format("queries/t")),
 ]
 GOLDENS: Mapping[str, str] = {

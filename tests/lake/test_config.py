@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.instants import parse_duration as duration
 from lowwater.instants import parse_instant as instant
+from lowwater.lake.files.patterns import FIELDS, regex_of
 from lowwater.lake.files.rotation import declared_coverage, files_of
 from lowwater.sections import NEVER, Section
 from tests.lake.support import BASE
@@ -86,6 +88,20 @@ def test_instants() -> None:
             instant(text)
 
 
+def test_the_whole_schema(tmp_path: Path) -> None:
+    path = tmp_path / "lowwater.toml"
+    path.write_text(FULL)
+    config = load_config(path=path)
+    assert (config.lake, config.interval.length) == (tmp_path / "lake", 600 * SECOND)
+    main, control = config.link("main1"), config.link("control")
+    assert (main.skew, main.jump, main.since, main.policy) == (SECOND // 4, SECOND // 4 + 60 * SECOND, BASE, "publish")
+    assert main.captures == (str(tmp_path / "captures/main1-%Y%m%d%H.pcap*"),)
+    assert (control.skew, control.jump, control.policy) == (2 * SECOND, 300 * SECOND, "fail")
+    assert config.query_sets["flows"].files == (str(tmp_path / "queries/flows.gsql"),)
+    assert (config.replay.heartbeat, config.replay.chunk) == ("data-driven", 1024)
+    assert config.link("main1/eth0") == main
+
+
 def test_thresholds_of_all_links_and_of_one(tmp_path: Path) -> None:
     (tmp_path / "lowwater.toml").write_text(FULL)
     config = load_config(tmp_path)
@@ -101,6 +117,12 @@ def test_thresholds_of_all_links_and_of_one(tmp_path: Path) -> None:
     assert limits("control") == {"violating": (0.5, 1.0), "malformed": (0.01, 0.1), **rest, **spans["control"]}
     assert limits("main1") == {"violating": (0.0, 0.0), "malformed": (0.001, 0.01), **rest, **spans["main1"]}
     assert limits("main1/eth0") == limits("main1")
+
+
+def test_defaults_without_a_file(tmp_path: Path) -> None:
+    config = load_config(tmp_path)
+    assert (config.lake, config.interval.length, config.replay.heartbeat) == (tmp_path, HOUR, SECOND)
+    assert (config.link("any").skew, config.link("any").jump) == (SECOND, 61 * SECOND)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +165,11 @@ def test_messages_name_file_and_key(tmp_path: Path, text: str, message: str) -> 
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path)
     assert message in str(caught.value)
+
+
+def test_a_missing_file_that_was_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml: cannot be read"):
+        load_config(tmp_path, tmp_path / "absent.toml")
 
 
 def test_variables_go_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +246,11 @@ def test_rotation(tmp_path: Path) -> None:
     assert Config().links == {}
 
 
+def test_seconds_since_the_epoch_in_a_name() -> None:
+    link = Link(captures="/x/dump-%s.pcap", rotation=60)
+    assert declared_coverage(link, Path("/elsewhere/dump-120.pcap")) == (120 * SECOND, 180 * SECOND)
+
+
 def test_every_setting_is_documented() -> None:
     """docs/settings.md is a whole file of settings: it can be read, and it names every key of the schema."""
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -230,6 +262,17 @@ def test_every_setting_is_documented() -> None:
     for schema, written in sections:
         assert set(schema.model_fields) - set(written) <= BESIDE, schema
     assert all(f"`{name}" in text for name in BESIDE)
+
+
+def test_the_fields_of_patterns_are_those_of_the_page() -> None:
+    text = (
+        (ROOT / "docs" / "settings.md").read_text(encoding="utf-8").split("<!-- fields -->")[1].split("<!-- end -->")[0]
+    )
+    rows = re.findall(r"^\| (`[^|]*) \| [^|]* \| `([^`]*)`: `([^`]*)` \|$", text, re.MULTILINE)
+    assert len(rows) == text.count("\n| `")
+    for _, pattern, name in rows:
+        assert regex_of(pattern).fullmatch(name), (pattern, name)
+    assert {f"%{field}" for field in FIELDS} <= {*re.findall(r"`(%\w+)`", " ".join(fields for fields, *_ in rows))}
 
 
 @pytest.mark.parametrize(

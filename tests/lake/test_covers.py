@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lowwater.config import load_config
-from lowwater.errors import OverlapError
+from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import IngestResult, ingest
@@ -145,6 +145,26 @@ def test_lines_that_fit_no_file_are_told_once_by_ingest(tmp_path: Path) -> None:
             strict=True,
         ):
             assert hint in line and "no file of link 'a' fits" in line
+
+
+def test_a_line_for_a_file_that_is_in_the_lake_and_no_more_on_disk_is_told_of_by_nobody(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {"covers": {"two*": span(0, HOUR)}})
+    path = capture(tmp_path / "two.pcap", [1, 2])
+    assert "note:" not in lowwater("ingest", "--lake", root, "--link", "a", path).err
+    other = capture(tmp_path / "three.pcap", [HOUR, HOUR + 5])
+    path.unlink()
+    assert "note:" not in lowwater("ingest", "--lake", root, "--link", "a", other).err
+
+
+def test_covers_for_several_files_names_the_section(tmp_path: Path) -> None:
+    root = tmp_path / "lake"
+    settings(root, {})
+    files = [capture(tmp_path / f"{n}.pcap", [n]) for n in range(2)]
+    said = lowwater("ingest", "--lake", root, "--link", "a", "--covers", span(0, HOUR), *files)
+    assert said.code == 2 and "a line for each in [links.a.covers]" in said.err
+    with pytest.raises(ConfigError, match=r"\[links\.a\.covers\]"):
+        ingest(open_lake(root), "a", files, load_config(root), (at(0), at(HOUR)))
 
 
 def test_run_reads_no_coverage(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ import pytest
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import CAPTURES, Lake, open_lake
+from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.results.curves import OTHERS, curves
 from lowwater.lake.results.exploring import DEEPEST, Filter, Wish, result_table
 from lowwater.lake.tables import append_rows, create
+from tests.review.ledgers import capture
+from tests.review.ledgers import table as ledger_table
 
 ROWS = 5_000
 HOSTILE = "<b>'; DROP TABLE rows"
@@ -138,6 +142,17 @@ def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(tmp_path: Pat
     assert table.count(Wish(0, 10 * HOUR)) == 100
     with pytest.raises(LakeError, match="cannot be read"):
         table.page(Wish(0, 10 * HOUR, sort="cnt"), 0, 10)
+
+
+def test_captures_of_a_link_are_read_again_only_if_its_files_change(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path / "lake")
+    for link in ("a/eth0", "b c%2"):
+        append_rows(lake.captures, ledger_table([asdict(capture(link, 1)), asdict(capture(link, 0))], CAPTURES))
+    before = read_captures(lake, ["a/eth0", "b c%2", "none"])
+    assert [len(before[link]) for link in before] == [2, 2, 0] and before["a/eth0"][0] == capture("a/eth0", 0)
+    append_rows(lake.captures, ledger_table([asdict(capture("b c%2", 2))], CAPTURES))
+    after = read_captures(lake, ["a/eth0", "b c%2"])
+    assert after["a/eth0"] is before["a/eth0"] and len(after["b c%2"]) == 3
 
 
 def test_sums_that_are_no_numbers_are_absent_from_a_plot(tmp_path: Path) -> None:

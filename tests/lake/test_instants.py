@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.dataset as pads
 import pytest
 from deltalake import DeltaTable
 
@@ -16,6 +18,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import CONTROL
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.results.exploring import Filter, Wish, result_table
 from lowwater.lake.results.instants import fill_instants
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
@@ -154,3 +157,20 @@ def test_duckdb_reads_timestamps_by_its_own_reader(tmp_path: Path) -> None:
     assert said.returncode == 0, said.stderr
     last = said.stdout.splitlines()[-1]  # behind a bar that DuckDB draws where it takes long
     assert last == "[('TIMESTAMP WITH TIME ZONE', 0, 2), ('TIMESTAMP WITH TIME ZONE', None, 1)]"
+
+
+def test_arrow_readers_find_rows_by_any_column(tmp_path: Path) -> None:
+    """Delta's dataset takes a file without bounds of a column as one without values: filters would find nothing."""
+    lake = open_lake(tmp_path / "lake")
+    put(lake, 0)
+    table = DeltaTable(str(lake.table("q"))).to_pyarrow_dataset()
+    counted = {
+        "all": table.count_rows(),
+        "n": table.count_rows(filter=pads.field("n") == 2),
+        "NULL": table.count_rows(filter=pads.field("tb").is_null()),
+        "time": table.count_rows(filter=pads.field("tb_start") > datetime(2027, 1, 15, 8, 1, tzinfo=UTC)),
+    }
+    assert counted == {"all": 3, "n": 1, "NULL": 1, "time": 1}
+    found = result_table(lake, "q")
+    assert found.count(Wish(0, 1 << 62, (Filter("n", ">", "0"),))) == 2
+    assert found.count(Wish(0, 1 << 62, (Filter("tb", "is null", ""),))) == 1

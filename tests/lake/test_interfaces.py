@@ -118,6 +118,20 @@ def test_a_link_stands_for_its_interfaces_and_for_itself() -> None:
         read('"a/2".TCP')
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", ["", "[links.a]"], ids=["ingested", "configured"])
+def test_replay_reads_the_interfaces_of_the_lake(lake: Lake, tmp_path: Path, settings: str) -> None:
+    (tmp_path / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT time FROM a.ETH")
+    (lake.root / FILE_NAME).write_text(settings)
+    for number in (0, 1):
+        ingest(lake, f"a/{number}", [capture(tmp_path / f"{number}.pcap", [number + 1])], CONFIG, COVERS)
+        job = Job.open(lake.root, "q", tmp_path)
+        assert job.plan.links == [f"a/{n}" for n in range(number + 1)]
+        assert job.inputs(*COVERS, job.captures()).gaps() == []
+    ingest(lake, "a", [capture(tmp_path / "own.pcap", [9])], CONFIG, COVERS)
+    assert Job.open(lake.root, "q", tmp_path).plan.links == ["a", "a/0", "a/1"]
+
+
 def test_each_interface_is_a_link_with_the_coverage_of_the_file(lake: Lake, tmp_path: Path) -> None:
     (done,) = ingest(lake, "a", [pcapng(tmp_path / "a.pcapng", EACH, PACKETS)], CONFIG, COVERS)
     assert [(row.link, row.interface, row.packets, row.covers_from, row.covers_to) for row in done.captures] == [
@@ -201,6 +215,20 @@ def run(tmp_path: Path, query: str, *options: str) -> Any:
     capture = f"a={tmp_path / 'a.pcapng'}"
     words = ["run", str(tmp_path / "q.gsql"), "--capture", capture, "--out", str(tmp_path / "out")]
     return CliRunner().invoke(cli, [*words, "--engine", "reference", *options])
+
+
+@pytest.mark.slow
+def test_run_reads_all_interfaces_of_a_link_or_one(tmp_path: Path) -> None:
+    pcapng(tmp_path / "a.pcapng", EACH, PACKETS)
+    found = {}
+    for source in ("a.TCP", '"a/eth1".TCP'):
+        result = run(tmp_path, f"SELECT srcPort, interface FROM {source}")
+        assert result.exit_code == 0, result.output
+        found[source] = (tmp_path / "out/q.csv").read_text().split()[1:]
+    assert found["a.TCP"] == ["1001,a/eth0", "1002,a/eth0", "1003,a/eth1", "1004,a/eth1", "1005,a/eth0"]
+    assert found['"a/eth1".TCP'] == ["1003,a/eth1", "1004,a/eth1"]
+    wrong = run(tmp_path, 'SELECT srcPort FROM "a/eth7".TCP')
+    assert wrong.exit_code == 1 and 'did you mean "a/eth0" or "a/eth1"?' in str(wrong.exception)
 
 
 NAMES = [

@@ -126,6 +126,14 @@ def test_a_killed_holder_lets_go_and_leaves_no_file(lake: Lake) -> None:
     assert [*lake.work.iterdir()] == []
 
 
+def test_locks_of_older_lakes_do_not_disturb(lake: Lake) -> None:
+    assert held_ranges(lake, "demo") == {} and [*lake.locks.iterdir()] == [], "who asks leaves nothing"
+    (lake.locks / "demo_2026-01-01T00_00_00Z.lock").write_text(str(os.getpid()))
+    (lake.work / "demo_2026-01-01T00_00_00Z" / "0123").mkdir(parents=True)
+    with hold(lake, "demo 2026-01-01T00:00:00Z"), run_attempt(lake, "demo", START, START + HOUR) as (folder, _):
+        assert folder.is_dir() and held_ranges(lake, "demo") == {(START, START + HOUR): _named(os.getpid())}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_range_is_given_exactly_if_none_that_overlaps_is_held(lake: Lake, seed: int) -> None:

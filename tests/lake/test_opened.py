@@ -97,6 +97,21 @@ def test_a_table_that_was_removed_and_made_again_is_another(tmp_path: Path, agai
     assert cached_value(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == again
 
 
+def test_what_is_made_of_a_table_is_made_once_a_version(tmp_path: Path) -> None:
+    path, made = tmp_path / "table", []
+
+    def version(table: DeltaTable | None) -> int:
+        made.append(table)
+        return -1 if table is None else table.version()
+
+    assert [cached_value(path, "version", version) for _ in range(2)] == [-1, -1]
+    create(path, SCHEMA, ["part"])
+    assert [cached_value(path, "version", version) for _ in range(2)] == [0, 0]
+    append_rows(path, rows("a", 1))
+    assert [cached_value(path, "version", version) for _ in range(2)] == [1, 1]
+    assert len(made) == 3
+
+
 @pytest.mark.slow
 def test_old_entries_of_a_log_are_removed_after_a_checkpoint(tmp_path: Path) -> None:
     """Not at other commits: each time Delta would list the whole log."""

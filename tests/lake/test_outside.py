@@ -15,6 +15,7 @@ import pytest
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake.files.rotation import declared_coverage
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
@@ -218,6 +219,24 @@ def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     take(root, path, covers=(at(3600), at(7200)))
     (row,) = read_captures(lake, ["a"])["a"]
     assert row.declared == (at(3600), at(7200))
+
+
+def test_settings_declare_what_files_cover_by_their_names(tmp_path: Path) -> None:
+    """`covers` is over the rotation and under `--covers`; a change of it is taken up by the next ingest."""
+    root, lake = tmp_path / "lake", open_lake(tmp_path / "lake")
+    span = f"{format_instant(at(3000))}/{format_instant(at(8000))}"
+    told = {"captures": "a-%Y%m%d%H*.pcap", "rotation": "1h"}
+    paths = [capture(tmp_path / name, [3700, 4000]) for name in ("a-2027011509.pcap", "node-1.pcap", "other.pcap")]
+    settings(root, {**told, "covers": {"a-2027011509.pcap": span, "node-*.pcap": span}})
+    for number, covered in enumerate([(at(3000), at(8000)), (at(3000), at(8000)), None]):
+        assert declared_coverage(load_config(root).link("a"), paths[number]) == covered
+    take(root, paths[1])
+    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(3000), at(8000))]
+    settings(root, {**told, "covers": {"node-1.pcap": f"{format_instant(at(0))}/{format_instant(at(7200))}"}})
+    take(root, paths[1])
+    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(0), at(7200))]
+    take(root, paths[1], covers=(at(3600), at(7200)))
+    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(3600), at(7200))]
 
 
 @pytest.mark.parametrize("span", ["2027-01-15", "2027-01-15T09:00Z/2027-01-15T08:00Z", "soon/2027-01-15"])

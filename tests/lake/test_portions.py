@@ -17,6 +17,7 @@ from lowwater.errors import OverlapError
 from lowwater.lake import tables
 from lowwater.lake.ingestion import batch, replacement
 from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.lookup import Places, Spans
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
@@ -25,6 +26,7 @@ from tests.lake.support import at, capture
 from tests.lake.test_coverage import row
 
 CONFIG = Config(links={"a": Link(skew="1s")})
+KEYS = st.lists(st.integers(0, 5), max_size=3)
 
 
 @pytest.fixture
@@ -152,3 +154,39 @@ def test_every_file_that_a_new_one_replaces_is_looked_at(
     with patch.object(replacement, "starts_with", lambda *_: True):
         right = [file for file in named if ledger._replaces(longer, file, CONFIG.link("a"), 20) is not None]
     assert {file.row.attempt for file in right} <= {file.row.attempt for file in ledger._alike(longer)}
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.tuples(KEYS, st.booleans()), max_size=8), KEYS)
+def test_things_are_found_by_each_of_their_keys(things: list[tuple[list[int], bool]], asked: list[int]) -> None:
+    places: Places[int] = Places()
+    for number, (keys, _) in enumerate(things):
+        places.add(str(number), number, set(keys))
+    for number, (keys, stays) in enumerate(things):
+        if not stays:
+            places.remove(str(number), set(keys))
+    right = {number for number, (keys, stays) in enumerate(things) if stays and set(keys) & set(asked)}
+    found = places.find(asked)
+    assert len(found) == len(right) and set(found) == right
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.sampled_from([0, 1, 2, 7, 30, 1 << 40]), st.booleans()), max_size=10),
+    st.integers(0, 60),
+    st.integers(0, 40),
+)
+def test_ranges_that_meet_are_found(ranges: list[tuple[int, int, bool]], begin: int, size: int) -> None:
+    spans: Spans[int] = Spans()
+    for number, (start, length, _) in enumerate(ranges):
+        spans.add(str(number), number, start, start + length)
+    for number, (start, length, stays) in enumerate(ranges):
+        if not stays:
+            spans.remove(str(number), start, start + length)
+    end = begin + size
+    right = [
+        number
+        for number, (start, length, stays) in enumerate(ranges)
+        if stays and length and start < end and start + length > begin
+    ]
+    assert sorted(spans.meeting(begin, end)) == right

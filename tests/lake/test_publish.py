@@ -14,7 +14,7 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import tables
+from lowwater.lake import joins, tables
 from lowwater.lake.joins import join_files
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema, table_schema
 from lowwater.lake.ledgers import runs as records
@@ -85,6 +85,14 @@ def version(lake: Lake, query: str = "q") -> int:
     return int(found.version())
 
 
+def test_rows_only_and_addresses_as_text(lake: Lake) -> None:
+    assert run(lake, BASE, BASE + 2 * HOUR).rows == 5
+    mac, hour = "00:00:00:00:00:02", BASE // HOUR
+    assert table(lake) == [
+        {"addr": a, "mac": mac, "n": n, "_last": at(s), "_hour": hour + int(s // 3600)} for a, n, s in ROWS
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [HOUR // 4, HOUR // 2, HOUR, 2 * HOUR])
 @pytest.mark.parametrize("backwards", [False, True])
@@ -136,6 +144,19 @@ def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
     with pytest.raises(LawError, match="has rows outside of the interval"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
     assert table(lake) == []
+
+
+def test_the_audited_files_are_those_of_the_table(lake: Lake) -> None:
+    """Byte for byte, and apart: what damages a stream later damages nothing that is visible."""
+    run(lake, BASE, BASE + 2 * HOUR)
+    published, streamed = (
+        {file.read_bytes() for file in path.rglob("*.parquet")} for path in (lake.table("q"), lake.stream("q"))
+    )
+    assert len(published) == 2 and len(streamed - published) == 1, "all but the punctuation"
+    before = table(lake)
+    for file in lake.stream("q").rglob("*.parquet"):
+        file.write_bytes(b"damaged")
+    assert table(lake) == before
 
 
 def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
@@ -264,6 +285,16 @@ def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
     records.record_heartbeats(lake, "s", at(60), at(120), counts(60, 2))
     records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 3))
     assert sorted(records.read_heartbeats(lake, "s", at(0), at(120))["sane"].to_pylist()) == [2, 3]
+
+
+def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joins, "MOST_FRAGMENTS", 5)
+    for when in range(12):
+        record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
+        joins.tidy_ledgers(lake.root, lake.run_ledgers())
+    found = tables.open_table(lake.replays)
+    assert found is not None and len(found.file_uris()) < 8
+    assert [row.finished_at for row in records.read_replays(lake)] == list(range(12))
 
 
 def test_a_table_says_what_it_holds(lake: Lake) -> None:

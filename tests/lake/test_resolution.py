@@ -13,6 +13,7 @@ import pytest
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.doubts import doubts
+from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect, inspect_times
 from lowwater.capture.reader import DECODER_VERSION, read
 from lowwater.config import Config, Link, load_config
@@ -74,6 +75,14 @@ def test_nanoseconds_that_say_microseconds_are_named_and_read(tmp_path: Path) ->
     assert rows(saved(tmp_path / "bad.pcap.gz", gzip.compress(bad())), content=NANOSECONDS) == rows(right)
 
 
+def test_in_chunks_too(tmp_path: Path) -> None:
+    wrong, right = saved(tmp_path / "bad.pcap", bad()), saved(tmp_path / "good.pcap", good())
+    divided = index(wrong, JUMP, 4096, content=NANOSECONDS)
+    assert len(divided.chunks) > 3
+    parts = [batch for chunk in divided.chunks for _, batch in read_chunk(chunk, NANOSECONDS)]
+    assert [row for batch in parts for row in batch.to_pylist()] == rows(right)
+
+
 @pytest.mark.parametrize("extra", [0, 198, 999_999])
 def test_less_than_two_seconds_is_carried_over(tmp_path: Path, extra: int) -> None:
     data = pcap_bytes([(BEGIN, FRAME)])
@@ -82,6 +91,13 @@ def test_less_than_two_seconds_is_carried_over(tmp_path: Path, extra: int) -> No
     path.write_bytes(data[:28] + struct.pack("<I", 2_000_000) + data[32:])
     reader = read(path, JUMP)
     assert list(reader) == [] and [bad.reason for bad in reader.malformed] == ["sub-second"]
+
+
+def test_some_impossible_ones_look_like_nothing(tmp_path: Path) -> None:
+    data = pcap_bytes([(stamp, FRAME) for stamp in times()])
+    facts = inspect(saved(tmp_path / "a.pcap", data[:28] + b"\xff\xff\xff\x7f" + data[32:]), JUMP, SECOND)
+    (doubt,) = doubts(facts)
+    assert (doubt.words, doubt.resolution) == ("1 of 300 sub-seconds exceed a second", "")
 
 
 def test_snoop_has_sub_seconds_too(tmp_path: Path) -> None:

@@ -477,6 +477,20 @@ def test_pins_of_another_history_are_none(lake: Lake, tmp_path: Path) -> None:
     assert _tables(pinned(lake, "set", QUERIES)) == {query: opened(lake, query).version() for query in QUERIES}
 
 
+def test_a_query_whose_rows_stay_belongs_to_the_act_too(lake: Lake) -> None:
+    """Only one query of the set was changed: nothing of the other one is published, and nothing is unfinished."""
+    begin, end, before = BASE, BASE + HOUR, marks(lake, "r")
+    prints = {query: fingerprint(stream_files(lake.stream(query), begin, end)) for query in QUERIES}
+    with publishing(lake, "set", QUERIES) as act:
+        changed = publish(lake, "set", "q", FIELDS, begin, end, "other", prints["q"], act)
+        same = publish(lake, "set", "r", FIELDS, begin, end, "0 4", prints["r"], act)
+    assert (changed.committed, same.committed, marks(lake, "r")) == (True, False, before)
+    found = pinned(lake, "set", QUERIES)
+    assert found is not None and not found.unfinished and found.tables["r"] == opened(lake, "r").version()
+    with subscribe(lake.root, "r", after="", history=False) as changes:
+        assert changes.poll() is None
+
+
 def test_rows_of_others_where_nothing_is_published_are_told(lake: Lake) -> None:
     write_deltalake(str(lake.table("q")), foreign_rows(9).cast(_schema(lake)), mode="append")
     (line,) = stray_lines(lake)
@@ -527,6 +541,24 @@ def test_a_position_of_another_history_is_refused(lake: Lake, tmp_path: Path) ->
     view = View()
     view.drain(lake)
     assert view.rows == published(lake)
+
+
+def test_values_of_a_table_are_of_its_history(lake: Lake, tmp_path: Path) -> None:
+    """A process that lives on while a table comes back from a backup, and goes on to the same version."""
+    shutil.copytree(folder(lake), tmp_path / "q")
+
+    def shown() -> set[int]:
+        found = result_table(lake, "q")
+        wish = Wish(BASE, BASE + HOUR)
+        return {number for batch in found.batches(wish) for number in batch.column("n").to_pylist()}
+
+    put(lake, 0, 10)
+    before, first = result_table(lake, "q").identity, shown()
+    shutil.rmtree(folder(lake))
+    shutil.copytree(tmp_path / "q", folder(lake))
+    put(lake, 0, 20, queries=("q",))
+    assert (first, shown()) == ({10}, {20})
+    assert result_table(lake, "q").identity != before
 
 
 @pytest.mark.parametrize(

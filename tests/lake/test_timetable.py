@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.interval_states import StatusInputs, StatusRow, set_status
 from lowwater.lake.ledgers.runs import ReplayRow
-from lowwater.lake.ledgers.timetable import LONGEST_SILENCE, Range, Timetable, merged, timetable
+from lowwater.lake.ledgers.timetable import LONGEST_SILENCE, Range, Timetable, merged, timetable, without
 from tests.breadth import examples
 from tests.lake.test_coverage import row
 
@@ -126,6 +127,17 @@ def test_every_interval_is_in_one_line(
     assert len(alone) == len(set(alone)), "an interval is in two lines"
     records = {at for lo, hi in busy for at in range(lo, hi)}
     assert not [each for each in listed if each[1] - each[0] > 1 and records & set(range(*each))]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(RANGES, RANGES)
+def test_ranges_are_joined_and_taken_away(some: list[Range], taken: list[Range]) -> None:
+    def members(ranges: list[Range]) -> set[int]:
+        return {at for begin, end in ranges for at in range(begin, end)}
+
+    joined, others = merged(some), merged(taken)
+    assert members(joined) == members(some) and all(a[1] < b[0] for a, b in pairwise(joined))
+    assert members(without(joined, others)) == members(some) - members(taken)
 
 
 def test_an_hour_of_captures_with_pauses_is_one_interval() -> None:

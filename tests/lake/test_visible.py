@@ -80,6 +80,14 @@ def test_a_range_and_a_limit_choose(lake: Lake) -> None:
     assert rows(lake, "--from", format_instant(at(5)), "--to", format_instant(at(5))).code == 2
 
 
+@pytest.mark.slow
+def test_a_table_shows_twenty_rows_and_says_how_many_there_are(lake: Lake) -> None:
+    run(lake, 4, [(None, number, 4 * 3600.0 + number) for number in range(100)])
+    said = rows(lake)
+    assert len(said.out.splitlines()) == 21 and "20 of 106 rows; --limit gives more" in said.err
+    assert len(rows(lake, "--format", "csv").out.splitlines()) == 107
+
+
 def test_what_is_not_there_or_not_done_is_said(lake: Lake) -> None:
     hour = [format_instant(BASE + number * HOUR) for number in range(5)]
     said = rows(lake).err

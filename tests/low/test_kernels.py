@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Const, Expr, Type, conjunction
+from lowwater.cli.main import cli
 from lowwater.low import LowSettings
 from lowwater.low.code.kernel import generate, list_kernels
 from lowwater.plan.context import Context, Links
@@ -160,3 +163,9 @@ def test_the_listing_is_code_that_names_queries_and_columns_in_comments_only() -
     assert "# LFTA evil?import os" in text and "a?b" in text and "# kernel of link L" in text
     tree = ast.parse(text)
     assert {type(node) for node in tree.body} == {ast.FunctionDef}
+
+
+def test_explain_prints_the_kernels(tmp_path: Path) -> None:
+    (tmp_path / "q.gsql").write_text(TEXT.format(extra=1))
+    text = CliRunner().invoke(cli, ["explain", "--kernel", str(tmp_path / "q.gsql")]).output
+    assert "def kernel(" in text and "p0_0: $least" in text

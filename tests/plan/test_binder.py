@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lowwater.catalog.expr import Type, show
-from lowwater.errors import QueryErrors
+from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Group, Join, LftaInput, Source
+from lowwater.plan.operators import Group, Join, LftaInput, Source, Union
 from lowwater.plan.queryset import Plan, plan_texts
 
 LINKS = Links(("control", "main1", "main2"), {"backbone": ("main1", "main2")})
@@ -34,6 +34,13 @@ def links_of(text: str) -> tuple[str, ...]:
 )
 def test_sources_name_links_lists_sets_or_all(source: str, links: tuple[str, ...]) -> None:
     assert links_of(f"SELECT srcIP FROM {source}") == links
+
+
+def test_output_names_follow_gsql() -> None:
+    (query,) = plan(
+        "SELECT tb, count(*), sum(len), max(len + 1), sum(len)/count(*), 7, tb AS x FROM TCP GROUP BY time/10 AS tb"
+    ).queries
+    assert [f.name for f in query.high.fields] == ["tb", "Cnt", "SUM_len", "MAX_SE", "Field4", "Literal", "x"]
 
 
 def test_clashing_names_are_numbered_whatever_their_case() -> None:
@@ -89,6 +96,16 @@ def test_bands_are_read_from_any_writing_of_their_bounds(where: str, below: int,
     assert (query.logical.window.below, query.logical.window.above) == (below, above)
 
 
+def test_merge_keeps_only_the_merge_column_temporal() -> None:
+    text = (
+        "DEFINE{query_name 'm';} MERGE a.time : b.time FROM main1.TCP a, main2.TCP b;"
+        "DEFINE{query_name 'q';} SELECT tb, count(*) FROM m GROUP BY time/60 AS tb"
+    )
+    merged = plan(text).only("m").queries[0].logical
+    assert isinstance(merged, Union)
+    assert [f.name for f in merged.fields if f.temporal] == ["time"]
+
+
 def test_queries_over_queries_are_inlined_and_share_their_lftas() -> None:
     text = (
         "DEFINE{query_name 'a';} SELECT tb, srcIP, count(*) AS c FROM main1.TCP GROUP BY time/10 AS tb, srcIP;"
@@ -101,10 +118,51 @@ def test_queries_over_queries_are_inlined_and_share_their_lftas() -> None:
     assert "query_name 'a'" in found.only("b").queries[0].text
 
 
+def test_links_named_in_any_order_give_one_plan() -> None:
+    assert plan("SELECT srcIP FROM [main2, main1].TCP").lftas == plan("SELECT srcIP FROM [main1, main2].TCP").lftas
+
+
 def test_logical_plans_read_stored_columns_only() -> None:
     node = plan("SELECT tb, count(*) FROM TCP WHERE SYN GROUP BY timestamp_ms/10 AS tb").queries[0].logical
     assert isinstance(node, Group) and isinstance(node.input, Source) and node.predicate is not None
     assert show(node.predicate) == "flags & 2 <> 0"
+
+
+ERRORS = {
+    "SELECT tb, count(*) FROM TCP\nGROUP BY time/10 AS tb, scrIP": (2, "unknown column scrIP", "srcIP"),
+    "SELECT srcIP FROM man1.TCP": (1, "no link is called man1", "main1"),
+    "SELECT srcIP FROM [backbon].TCP": (1, "no link or set is called backbon", "backbone"),
+    "SELECT srcIP FROM main1.TPC": (1, "no protocol is called TPC", "TCP"),
+    "SELECT srcIP FROM flow1": (1, "no query, protocol or link is called flow1", ""),
+    "SELECT srcIP, count(*) FROM TCP GROUP BY srcIP": (1, "no group-by variable is temporal", "time/60 AS tb"),
+    "SELECT tb, len FROM TCP GROUP BY time/10 AS tb": (1, "len is no group-by variable", "add len to GROUP BY"),
+    "SELECT srcIP FROM TCP WHERE len": (1, "WHERE needs a condition", ""),
+    "SELECT srcIP + 1 FROM TCP": (1, "+ does not apply to types ip and int", ""),
+    "SELECT srcIP FROM TCP WHERE srcIP = 'ten'": (1, "'ten' is no address", ""),
+    "SELECT srcIP FROM TCP WHERE count(*) > 1": (1, "an aggregate cannot stand in", ""),
+    "SELECT tb, sum(srcIP) FROM TCP GROUP BY time AS tb": (1, "sum takes (int) or (float) or (bool), not (ip)", ""),
+    "SELECT time INNER_JOIN FROM main1.TCP A, main2.TCP B WHERE A.time = B.time": (1, "ambiguous", "A.time or B.time"),
+    "SELECT A.time INNER_JOIN FROM main1.TCP A, main2.TCP B WHERE A.len = B.len": (1, "would never close", "temporal"),
+    "SELECT A.time INNER_JOIN FROM main1.TCP A, main2.TCP A WHERE A.time = A.time": (1, "both sides are called A", ""),
+    "SELECT len AS _len FROM TCP": (1, "begin with _", ""),
+    "DEFINE{query_name 'a';} SELECT len FROM b; DEFINE{query_name 'b';} SELECT len FROM a": (1, "b -> a -> b", ""),
+    "DEFINE{query_name '../x';} SELECT len FROM TCP": (1, "only letters, digits and _", ""),
+    "DEFINE{query_name 'a';} SELECT len FROM TCP; DEFINE{query_name 'A';} SELECT len FROM TCP": (1, "in case only", ""),
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_errors_mark_the_place_and_name_the_nearest(text: str) -> None:
+    line, message, hint = ERRORS[text]
+    with pytest.raises(QueryError) as caught:
+        plan(text)
+    error = caught.value
+    assert message in error.message
+    assert hint in error.hint
+    assert error.line == line and error.column > 0
+    shown = str(error)
+    assert shown.startswith(f"queries/q.gsql:{line}:{error.column}: ")
+    assert "^" in shown
 
 
 def test_a_query_with_errors_does_not_hide_those_of_others() -> None:

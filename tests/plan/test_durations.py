@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import QueryError
+from lowwater.gsql.parser import parse
+from lowwater.gsql.printer import print_file
 from lowwater.gsql.words import UNITS
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
@@ -119,6 +121,17 @@ def test_what_has_no_unit_or_no_whole_number_of_it_is_an_error_at_its_place(
     assert (found.value.line, found.value.column) == (1, column)
 
 
+def test_units_are_names_where_no_number_stands_before_them() -> None:
+    text = "SELECT time AS s, len AS min, min(len) AS m FROM main1.TCP s GROUP BY time, len"
+    assert print_file(parse(text)) == print_file(parse(print_file(parse(text))))
+    below = "DEFINE { query_name 'b'; visibility 'internal'; } SELECT time AS s, len AS min FROM TCP;\n"
+    below += "DEFINE { query_name 'q'; } "
+    (query,) = plan(below + "SELECT s.s, s.min - 5 AS d FROM b s WHERE s.s > 5").queries
+    assert [f.name for f in query.high.fields] == ["s", "d"]
+    with pytest.raises(QueryError, match="LIMIT"):
+        plan("SELECT time FROM TCP WHERE len > 5 LIMIT 5")
+
+
 @given(st.sampled_from(sorted(UNITS)), st.decimals(0, 10**6, places=3), st.sampled_from((1, 1_000, 1_000_000, 10**9)))
 def test_random_durations_are_exact(unit: str, number: object, own: int) -> None:
     column = {1: "timestamp", 1_000: "timestamp_us", 1_000_000: "timestamp_ms", 10**9: "time"}[own]
@@ -168,3 +181,8 @@ def test_a_band_that_hardly_reaches_is_noted(text: str, place: tuple[int, int], 
 )
 def test_a_band_that_is_meant_is_not_noted(condition: str) -> None:
     assert plan(JOIN + condition).notes == ()
+
+
+def test_the_canonical_text_says_what_was_written() -> None:
+    (query,) = plan("SELECT time FROM TCP WHERE timestamp % 1s < .5 MIN").queries
+    assert "timestamp%1 s < 0.5 MIN" in query.text

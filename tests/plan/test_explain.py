@@ -5,24 +5,31 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.errors import QueryError
+from lowwater.catalog.expr import show
+from lowwater.errors import LowwaterError, QueryError
+from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
 from lowwater.plan.explain import FORMS, describe, explain
+from lowwater.plan.explain import gsql as spell
 from lowwater.plan.explain.mermaid import label
-from lowwater.plan.explain.model import laid_out, schema
+from lowwater.plan.explain.model import Description, laid_out, schema
+from lowwater.plan.explain.text import wrap
+from lowwater.plan.operators import LftaInput
 from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.properties.state import needed_granularity
+from lowwater.plan.properties.state import carried_state, needed_granularity
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, granularity, grid
-from tests.plan.golden import GOLDEN, SCHEMA, cases, golden_path, golden_text, names, plan
+from lowwater.plan.tree import walk
+from tests.plan.golden import GOLDEN, SCHEMA, cases, context, golden_path, golden_text, names, plan
 
 EVERY_KIND = """
 DEFINE { query_name 'base'; visibility 'internal'; }
@@ -88,6 +95,20 @@ SELECT time, len, @speed FROM main1.TCP WHERE srcPort = $lim AND NOT TCP_data LI
 DEFINE { query_name 'unread'; visibility 'internal'; }
 SELECT time FROM UDP
 """
+KINDS = {
+    "selection",
+    "aggregation",
+    "running aggregation",
+    "sampling",
+    "windows",
+    "grouping sets",
+    "merge",
+    "RIGHT_OUTER_JOIN",
+    "FILTER_JOIN",
+    "WATCHLIST_JOIN",
+    "lfta",
+    "stream",
+}
 
 
 def planned(text: str) -> Plan:
@@ -128,6 +149,16 @@ def test_every_golden_has_its_query_file() -> None:
     assert sorted(GOLDEN.iterdir()) == sorted(golden_path(name, form) for name, form in cases())
 
 
+def test_all_operators_are_described(every: Plan) -> None:
+    description = describe(every)
+    assert {op.kind for query in description.queries for op in query.operators} == KINDS
+    text = explain(every)
+    assert text == explain(planned(EVERY_KIND))
+    assert max(len(line) for line in text.splitlines()) <= 120 and "0x7f" not in text
+    for query in (*every.queries, *every.internal):
+        assert len(re.findall(rf"^query {query.name}\b", text, flags=re.MULTILINE)) == 1
+
+
 def test_hostnames_split_as_printed() -> None:
     # As the paper prints it, but for the name of time/60*60, which the query does not give.
     description = describe(plan("004-hostnames"))
@@ -159,6 +190,43 @@ def test_gsql_of_both_levels_is_canonical_gsql() -> None:
                 assert f"Query {defined}:\n{body}" == part
 
 
+def test_gsql_names_what_it_reads(every: Plan) -> None:
+    description = describe(every)
+    texts = [lfta.gsql for lfta in description.lftas] + [query.high for query in description.queries if query.high]
+    statements = [statement for text in texts for statement in parse(text).statements]
+    made = [dict(statement.defines)["query_name"] for statement in statements]
+    assert len(set(made)) == len(made)
+    read = {ref.name for one in statements for source in one.sources for ref in (source, *source.union)}
+    assert read - {"TCP", "UDP", "watch"} <= set(made)
+
+
+def test_gsql_uses_its_own_words(every: Plan) -> None:
+    high = {query.name: query.high for query in describe(every).queries}
+    assert "GROUP BY tb, CUBE(srcIP, destIP)" in high["cubed"]
+    assert "GROUP BY tb, ROLLUP(srcIP, destIP)" in high["rolled"]
+    assert "GROUPING_SETS((srcIP), (destIP), (srcIP, destIP), ())" in high["chosen"]
+    assert "[RANGE 100 ROWS, SLIDE 10 ROWS, PARTITION BY srcIP]" in high["counted"]
+    assert "FLOAT(sum(agg0_sum))/sum(agg0_count)" in high["sliding"]
+    assert "[RANGE 5, SLIDE 1, WA _pane]" in high["sliding"]
+    assert "CLOSING_WHEN count(*) = 0" in high["running"]
+    assert "CLEANING_BY ssclean_with(sum(len))" in high["sampled"] and "PARAM { lim int; }" in high["sampled"]
+    assert high["merged"].endswith(
+        "MERGE merged_a_low.timestamp : merged_b_low.timestamp\nFROM merged_a_low, merged_b_low"
+    )
+    assert "@speed" in high["asked"] and "NOT TCP_data LIKE 'a%'" in high["asked"]
+
+
+def test_notes_parameters_and_places_of_queries(every: Plan) -> None:
+    queries = {query.name: query for query in describe(every).queries}
+    assert queries["pairs"].notes[0].startswith("DEFINE slow_flush changes nothing")
+    assert queries["unread"].notes == ("no output query reads it, so it is not run",)
+    assert queries["asked"].parameters == ("$lim int", "@speed string")
+    assert queries["many"].within == "united" and not queries["many"].operators
+    assert queries["base"].operators and not queries["base"].output
+    assert [op.reads for op in queries["pairs"].operators if op.kind == "stream"] == ["base"]
+    assert explain(every).count("stream of query base") == 4
+
+
 def test_why_an_aggregation_is_not_split(every: Plan) -> None:
     queries = {query.name: query for query in describe(every).queries}
     why = {name: query.operators[0].high for name, query in queries.items() if query.operators}
@@ -186,6 +254,56 @@ def test_an_aggregation_of_more_columns_than_a_group_table_has_is_whole(call: st
         why = describe(found).queries[0].operators[0].high
         assert why.startswith("a group table has at most 60 group-by variables") if not split else why == ""
         assert [lfta.aggregates for query in found.queries for lfta in query.lftas] == [split]
+
+
+_STEP = st.one_of(
+    st.builds(Step, st.just("add"), st.integers(-40, 40)),
+    st.builds(Step, st.sampled_from(["mul", "div"]), st.integers(1, 9)),
+    st.just(Step("neg")),
+)
+
+
+def _value(expression: nodes.Expression, clock: int) -> int:
+    """Evaluates printed arithmetic by the rules of GSQL (SEMANTICS V2)."""
+    if isinstance(expression, nodes.Name):
+        assert expression.name == "clock"
+        return clock
+    if isinstance(expression, nodes.Literal):
+        assert type(expression.value) is int
+        return expression.value
+    if isinstance(expression, nodes.UnaryOp):
+        assert expression.op == "-"
+        return -_value(expression.operand, clock)
+    assert isinstance(expression, nodes.BinaryOp)
+    left, right = _value(expression.left, clock), _value(expression.right, clock)
+    quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1) if right else 0
+    return {"+": left + right, "-": left - right, "*": left * right, "/": quotient}[expression.op]
+
+
+@given(st.lists(_STEP, max_size=6), st.integers(0, 1000))
+def test_the_printed_progress_of_a_column_is_what_the_plan_computes(drawn: list[Step], clock: int) -> None:
+    time = Temporal((tuple(drawn),))
+    (text,) = spell.steps(time)
+    (statement,) = parse(f"SELECT {text} AS value FROM TCP").statements
+    assert isinstance(statement, nodes.Select)
+    assert _value(statement.items[0].expression, clock) == time.promise(clock)
+
+
+def test_progress_is_printed_with_the_parentheses_that_it_needs() -> None:
+    steps = (Step("add", -3_000_000_000), Step("div", 60_000_000_000), Step("mul", 60))
+    assert spell.steps(Temporal((steps,))) == ("(clock - 3000000000)/60000000000*60",)
+    unknown = (Step("div", 1, "width"), Step("add", -1, "late"))
+    assert spell.steps(Temporal((unknown,))) == ("clock/$width - $late",)
+    assert spell.steps(Temporal(((Step("add", 5),),), "seq")) == ("seq + 5",)
+
+
+def test_promises_of_a_band() -> None:
+    description = describe(plan("handshakes"))
+    match = description.queries[0].operators[0].match
+    assert match is not None and match.kind == "band"
+    assert match.condition == "S.timestamp <= A.timestamp AND A.timestamp <= S.timestamp + 3000000000"
+    promises = ("min(S.timestamp, A.timestamp - 3000000000)", "min(A.timestamp, S.timestamp)")
+    assert (match.left_promise, match.right_promise) == promises
 
 
 def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:
@@ -219,6 +337,13 @@ def test_json_keeps_its_schema(every: Plan) -> None:
         validator.validate(value)
         assert value["version"] == 1
     assert SCHEMA.read_text(encoding="utf-8") == laid_out(made) + "\n"
+
+
+def test_every_attribute_of_the_schema_is_described() -> None:
+    whole = schema()
+    for definition in (whole, *whole["$defs"].values()):
+        assert definition["description"]
+        assert all(told["description"] for told in definition["properties"].values())
 
 
 _LABEL = r'"[^"]*"'
@@ -262,6 +387,23 @@ def test_a_chain_of_150_queries(visibility: str) -> None:
     for form in FORMS:
         explain(found, form)
     assert max(len(line) for line in explain(found).splitlines()) <= 120
+
+
+@pytest.mark.slow
+def test_shared_queries_are_visited_once() -> None:
+    first = "DEFINE { query_name 'q0'; } SELECT tb, count(*) AS c FROM TCP GROUP BY time/60 AS tb;\n"
+    step = "DEFINE {{ query_name 'q{0}'; {2} }} SELECT tb, max(c) AS c FROM q{1} UNION q{1} GROUP BY tb;\n"
+    hidden = "visibility 'internal';"
+    found = planned(first + "".join(step.format(n, n - 1, hidden if n < 60 else "") for n in range(1, 61)))
+    assert needed_granularity(*(query.high for query in found.queries))["q0"] == (60 * 10**9, "the aggregation of q0")
+    for form in FORMS:
+        explain(found, form)
+    assert "SELECT tb, max(c) AS c\n    | FROM q58_high UNION q58_high" in explain(found)
+
+
+def test_an_unknown_form_is_refused(every: Plan) -> None:
+    with pytest.raises(LowwaterError, match="not explained as 'xml'"):
+        explain(every, "xml")
 
 
 def test_granularity_is_the_clock_between_two_values() -> None:
@@ -318,6 +460,25 @@ DEFINE { query_name 'b'; } SELECT time FROM main1.TCP WHERE len > 5
     assert "prefilter on every other link" in explain(found)
 
 
+def test_state_between_intervals(every: Plan) -> None:
+    carried = {query.name for query in every.queries if carried_state(query.high)}
+    assert carried == {"counted", "sampled", "running"}
+    (reason,) = carried_state(next(query.high for query in every.queries if query.name == "counted"))
+    assert "row numbers count" in reason
+
+
+def test_leaves_keep_the_columns_of_protocols(every: Plan) -> None:
+    description: Description = describe(every)
+    looked = next(lfta for lfta in description.lftas if lfta.name == "looked.S")
+    assert looked.predicate == "SYN" and [key.expression for key in looked.keys] == ["destIP", "interface", "time"]
+    leaf = next(node for node in walk(*(q.high for q in every.queries)) if isinstance(node, LftaInput))
+    assert "timestamp/1000000000" in show(leaf.lfta.keys[0].expr)
+
+
+def test_context_has_the_functions_of_the_example() -> None:
+    assert context().catalog.named("sum_of_dups") and Path(GOLDEN).is_dir()
+
+
 @pytest.mark.parametrize(
     ("kind", "source", "column", "clock"),
     [("csv", "FLOW", "start/60000", "start"), ("suricata", "EVE_ALERT", "time/60", "timestamp"),
@@ -333,3 +494,10 @@ def test_the_clock_of_records_is_named(kind: str, source: str, column: str, cloc
 def test_labels_of_mermaid_are_escaped() -> None:
     made = label('a "b" <c> #d; `e` \\n')
     assert made == '"a #quot;b#quot; #lt;c#gt; #35;d; #96;e#96; #92;n"'
+
+
+def test_long_lines_lose_nothing() -> None:
+    line = "    | WHERE a = 'it''s  two' AND the query's end AND " + "b <> 'x y' AND " * 20
+    parts = wrap(line)
+    assert max(len(part) for part in parts) <= 120
+    assert " ".join(part.removeprefix("    | ").strip() for part in parts) == line.removeprefix("    | ").strip()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +15,19 @@ import pytest
 
 from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.catalog.streams import LAST
+from lowwater.high.slices import evaluate
 from lowwater.high.slices.evaluate import Counts, Evaluation
 from lowwater.high.slices.values import Frame
-from lowwater.plan import operators
+from lowwater.plan import dialect, operators
 from lowwater.plan.dialect import gigascope
-from lowwater.plan.explain.describe import describe_operator
-from lowwater.plan.operators import Cut, Facts, Field, Node, Physical, Unary
+from lowwater.plan.explain import gsql
+from lowwater.plan.explain.describe import DETAILS, describe_operator
+from lowwater.plan.explain.gsql import HighText
+from lowwater.plan.operators import Bucket, Cut, Expand, Facts, Field, LftaInput, Node, Physical, Source, Unary, Union
+from lowwater.plan.phases import SubGroup, SuperGroup
 from lowwater.plan.rules import Setting
 from lowwater.plan.temporal import CLOCK
+from lowwater.reference import plan as reference
 from lowwater.reference.plan import Operators
 from lowwater.stream import maps
 from lowwater.stream.operators import Life, Row, StreamOperator
@@ -37,6 +43,9 @@ KINDS = {
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Node) and "facts" in vars(kind)
 }
+LEAVES = {Source, LftaInput, Cut}
+PHASES = {SubGroup, SuperGroup}
+"""Of a stage, not of a plan."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,45 @@ class TwiceOperator(StreamOperator):
             self.emit(row._replace(values=(*row.values, number)))
 
 
+STRANGE = Strange("q", FIELDS, Cut("q", FIELDS, "below"))
+
+
 TWICE = Twice("q", (*FIELDS, Field("n", Type.INT)), Cut("q", FIELDS, "below"))
+
+
+def _evaluated(node: Node) -> Any:
+    leaves: dict[str, Any] = {"below": lambda: iter(())}
+    return list(Evaluation(leaves, {}, Counts((0, 1)), Path()).rows(node))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        gigascope,
+        _evaluated,
+        lambda node: describe_operator(node, None, [], Setting()),
+        lambda node: HighText("q", {id(node.inputs()[0]): "below"}).text(node),
+        lambda node: Operators(range(0), {}, Life())._make(node, []),
+    ],
+)
+def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -> None:
+    with pytest.raises(TypeError, match="Strange"):
+        ask(STRANGE)
+
+
+@pytest.mark.parametrize(
+    ("table", "without"),
+    [
+        (evaluate.OPERATORS, LEAVES),
+        (reference.OPERATORS | maps.OPERATORS, LEAVES | {Union}),
+        (dialect.VALUES, {LftaInput, Cut, Bucket, Expand}),
+        (DETAILS, {Source, Cut, Union}),
+        (gsql.STATEMENTS, LEAVES),
+    ],
+)
+def test_every_operator_is_in_each_table(table: Mapping[type[Node], Any], without: set[type[Node]]) -> None:
+    handed_on = {kind for kind in KINDS if issubclass(kind, Unary) and kind.facts.passes}
+    assert KINDS - PHASES - without - handed_on <= {*table} - PHASES <= KINDS - without
 
 
 def test_an_operator_that_hands_rows_on_needs_one_engine_and_its_statement(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,15 @@ def numbers(count: int) -> str:
     return ", ".join(str(number) for number in range(count))
 
 
+@pytest.mark.parametrize("count", [600, pytest.param(LONGEST, marks=pytest.mark.slow)])
+def test_long_lists_plan(tmp_path: Path, count: int) -> None:
+    path = query(tmp_path, f"destPort IN [{numbers(count)}] AND srcPort NOT IN ({numbers(count - 1)}, NULL)")
+    said = lowwater("check", path)
+    assert said.code == 0 and "no error" in said.out, said.err
+    shown = lowwater("explain", path)
+    assert shown.code == 0 and f"destPort IN [{numbers(count)}]" in " ".join(shown.out.replace("|", " ").split())
+
+
 @pytest.mark.slow
 def test_a_longer_list_is_refused(tmp_path: Path) -> None:
     said = lowwater("check", query(tmp_path, f"len IN [{numbers(LONGEST + 1)}]"))

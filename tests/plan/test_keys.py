@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 
 from lowwater.plan.context import Links
 from lowwater.plan.properties.unique_keys import unique_key
-from lowwater.plan.queryset import plan_texts
+from lowwater.plan.queryset import plan_files, plan_texts
 from tests.law.cases import Case, whole
 from tests.law.compare import REFERENCE, evaluated
 from tests.law.questions import Question, aggregations, flow_joins
 from tests.law.settings import SECOND, Choice, choices
 from tests.law.worlds import LINKS, SETS, world
+from tests.replay.support import QUERIES
+from tests.replay.support import SETS as DEMO_SETS
+
+FLOW = ("tb", "protocol", "srcIP", "destIP", "srcPort", "destPort")
 
 GROUP = "GROUP BY time/10 AS tb, srcIP, srcPort"
 KINDS = ("INNER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "OUTER_JOIN")
@@ -25,6 +29,21 @@ def key_of(text: str) -> tuple[str, ...] | None:
     (query,) = plan_texts([("q.gsql", text)], Links(LINKS, SETS)).queries
     assert unique_key(query.high) == unique_key(query.logical)
     return unique_key(query.logical)
+
+
+def test_keys_of_the_example_queries() -> None:
+    files = sorted(QUERIES.glob("*.gsql"))
+    found = {}
+    for file in files:
+        for query in plan_files([file], Links(LINKS, DEMO_SETS)).queries:
+            found[f"{file.stem}.{query.name}"] = unique_key(query.logical)
+    assert found == {
+        "demo.flows": FLOW,
+        "demo.full_flow": FLOW,
+        "flows.flows": FLOW,
+        "full_flow.full_flow": FLOW,
+        "handshakes.handshakes": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -62,6 +81,14 @@ def test_selections_of_keyed_rows_keep_their_key() -> None:
     assert key_of(f"{named} DEFINE{{query_name 'q';}} SELECT tb, srcIP FROM f") is None
     again = f"{named} DEFINE{{query_name 'q';}} SELECT t, sum(c), srcIP FROM f GROUP BY tb/6 AS t, srcIP"
     assert key_of(again) == ("t", "srcIP")
+
+
+def test_packets_and_merges_have_no_key() -> None:
+    assert key_of("SELECT time, srcIP, len FROM TCP") is None
+    merged = "DEFINE{query_name 'q';} MERGE x.tb : y.tb FROM f x, g y"
+    assert key_of(flows("f", "main1") + flows("g", "main2") + merged) is None
+    joined = "SELECT A.time, B.time INNER_JOIN FROM main1.TCP A, main2.TCP B WHERE A.time = B.time"
+    assert key_of(joined) is None
 
 
 def join(kind: str, items: str, where: str, right: str = GROUP) -> tuple[str, ...] | None:

@@ -69,6 +69,23 @@ def test_each_limit_of_the_catalog_is_checked(one: Function | AggregateFunction 
 
 
 @pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("quantile_of(len, 95)", "argument 2 of quantile_of is 95, and must be from 0 to 1\n  hint: write 0.95"),
+        ("quantile_of(len, -0.5)", "argument 2 of quantile_of is -0.5, and must be from 0 to 1"),
+        ("heavy_hitters(srcIP, 0)", "argument 2 of heavy_hitters is 0, and must be above 0 and at most 1"),
+        ("quantile_of(len, $p)", "argument 2 of quantile_of is $p = 99, and must be from 0 to 1"),
+    ],
+)
+def test_the_message_names_function_argument_value_and_range(text: str, says: str) -> None:
+    asked = f"PARAM {{ p float; }} SELECT tb, {text} AS x FROM main1.TCP GROUP BY time/60 AS tb"
+    with pytest.raises(QueryError) as found:
+        planned(asked if "$p" in text else asked.partition("} ")[2], **({"p": 99} if "$p" in text else {}))
+    lines = [line for line in str(found.value).splitlines() if not line.startswith("  ") or "hint" in line]
+    assert says.split("\n")[0] in lines[0] and all(part.strip() in str(found.value) for part in says.split("\n"))
+
+
+@pytest.mark.parametrize(
     "text",
     ["quantile_of(len, 0)", "quantile_of(len, 1)", "quantile_of(len, 0.95)", "heavy_hitters(len, 1)", "sum(len << 63)"],
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lowwater.catalog.expr import Column, Type
-from lowwater.catalog.protocols import LINK
+from lowwater.catalog.packets import stored
+from lowwater.catalog.protocols import LINK, PROTOCOLS
 from lowwater.errors import QueryError
 from lowwater.gsql.parser import parse
+from lowwater.low import needed_columns
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.context import Links
+from lowwater.plan.explain import explain
 from lowwater.plan.operators import Map
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.tree import walk
@@ -21,6 +24,12 @@ DECLARED = "PROTOCOL own { uint link get_len; uint x get_len; } PROTOCOL named {
 
 def plan(text: str) -> Plan:
     return plan_texts([("q.gsql", text)], LINKS)
+
+
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+def test_every_protocol_has_it(protocol: str) -> None:
+    (query,) = plan(f"SELECT link FROM main1.{protocol}").queries
+    assert [(f.name, f.type) for f in query.high.fields] == [("link", Type.STRING)]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +52,13 @@ def test_it_is_the_interface(text: str) -> None:
         assert [f.name for f in by_link.queries[0].high.fields] == [f.name for f in by_interface.queries[0].high.fields]
     else:
         assert by_link.queries[0].high == by_interface.queries[0].high
+
+
+def test_no_file_is_asked_for_it() -> None:
+    lftas = plan("SELECT tb, link, count(*) FROM TCP WHERE link <> 'main1' GROUP BY time/60 AS tb, link").lftas
+    without = plan("SELECT tb, count(*) FROM TCP GROUP BY time/60 AS tb").lftas
+    assert set(needed_columns(tuple(lftas))) == set(needed_columns(tuple(without)))
+    assert stored(["interface"]) == []
 
 
 def test_a_star_has_it_once_by_its_older_name() -> None:
@@ -78,3 +94,8 @@ def test_a_query_has_the_column_that_it_selected() -> None:
     assert query.high.fields[1].type is Type.INT
     with pytest.raises(QueryError, match=r"column link is ambiguous"):
         plan(below + "SELECT link FROM below A JOIN main1.TCP B WHERE A.time = B.time")
+
+
+def test_explain_shows_it_by_the_name_that_is_written() -> None:
+    text = explain(plan("SELECT tb, link, count(*) FROM TCP WHERE link <> 'main1' GROUP BY time/60 AS tb, link"))
+    assert "link" in text

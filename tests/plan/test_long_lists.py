@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Const, Expr, Type, conjuncts, joined, show
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, conjuncts, joined, show
 from lowwater.cli.main import cli
 from lowwater.errors import QueryError
 from lowwater.gsql.parser import MAX_OPERATORS, parse
+from lowwater.gsql.printer import print_file
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts
@@ -37,6 +38,21 @@ def text(op: str) -> str:
 
 def planned(op: str) -> Plan:
     return plan_texts([("q.gsql", text(op))], Links(("a",)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["AND", "OR"])
+def test_a_list_of_thousands_is_printed_as_it_is_written(op: str) -> None:
+    tree = parse(text(op))
+    printed = print_file(tree)
+    assert parse(printed) == tree
+    assert printed.split("WHERE ")[1].strip() == text(op).split("WHERE ")[1]
+
+
+def test_parentheses_within_a_list_change_no_tree() -> None:
+    flat = parse("SELECT a FROM R WHERE a AND b AND c AND (d OR e OR f)")
+    assert parse("SELECT a FROM R WHERE a AND (b AND c) AND ((d OR e) OR f)") == flat
+    assert parse("SELECT a FROM R WHERE (a AND (b AND (c AND (d OR (e OR f)))))") == flat
 
 
 @pytest.mark.slow
@@ -88,6 +104,11 @@ def test_the_value_is_that_of_one_operand_after_another(op: str, values: Sequenc
 
 def value_of(expr: Expr) -> object:
     return compile_expr(expr, [], Faults())(())
+
+
+def test_a_short_list_leans_to_the_left() -> None:
+    a, b, c = (Unary(Type.BOOL, "IS NULL", Column(Type.INT, name)) for name in "abc")
+    assert joined("AND", [a, b, c]) == Binary(Type.BOOL, "AND", Binary(Type.BOOL, "AND", a, b), c)
 
 
 @pytest.mark.parametrize(

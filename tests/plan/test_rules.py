@@ -10,6 +10,7 @@ from lowwater.catalog.expr import Expr, show
 from lowwater.plan.operators import (
     Aggregation,
     Bucket,
+    Group,
     LftaInput,
     Map,
     Node,
@@ -17,13 +18,14 @@ from lowwater.plan.operators import (
 )
 from lowwater.plan.rules import Rule, Setting
 from lowwater.plan.rules.levels import (
+    split_bucket,
     split_group,
     split_grouping_sets,
     split_row_by_row,
     split_selection,
     split_sliding_window,
 )
-from lowwater.plan.rules.logical import having_to_where, push_filter
+from lowwater.plan.rules.logical import absorb_selection, having_to_where, prune_columns, push_filter
 from tests.plan.batch_plans import bound_plans
 from tests.plan.batch_pools import CONTEXT, KNOWN
 
@@ -129,6 +131,29 @@ def test_push_filter(text: str, setting: Setting, expected: str) -> None:
 def test_having_to_where(having: str, expected: str) -> None:
     text = f"{Q} SELECT tb, srcIP FROM main1.TCP GROUP BY time/10 AS tb, srcIP HAVING {having}"
     assert applied(having_to_where, text) == (f"group(TCP{expected})" if expected else "")
+
+
+def test_the_number_of_a_sliding_window_stays_in_having() -> None:
+    text = f"{Q} SELECT srcIP, count(*) FROM main1.TCP [RANGE 6, SLIDE 2, WA time] GROUP BY srcIP HAVING wid > 3"
+    assert applied(having_to_where, text) == ""
+
+
+def test_absorb_selection() -> None:
+    text = f"{SELECTED}{Q} SELECT tb, sum(v) FROM r WHERE t > 5 GROUP BY t/10 AS tb"
+    expected = "group(TCP where len > 60 AND timestamp/1000000000 > 5 [timestamp/1000000000/10] sum(len*2))"
+    assert applied(absorb_selection, text, PRIVATE) == expected
+    assert applied(absorb_selection, text, PUBLIC) == ""
+    # The rows of a query have an order by all of its columns (O1), packets another one.
+    assert applied(absorb_selection, text.replace("sum(v)", "FIRST(v)"), ORDERED) == ""
+
+
+def test_prune_columns() -> None:
+    text = f"{MERGED}{Q} SELECT tb, count(*) FROM r GROUP BY t/10 AS tb"
+    expected = "group(union(map(TCP: timestamp/1000000000), map(UDP: timestamp/1000000000)) [t/10] count(*))"
+    assert applied(prune_columns, text, PRIVATE) == expected
+    assert applied(prune_columns, text.replace("count(*)", "max(k), sum(v)"), PRIVATE) == ""
+    assert applied(prune_columns, text, PUBLIC) == ""
+    assert applied(prune_columns, text.replace("count(*)", "FIRST(v)"), ORDERED) == ""
 
 
 SLIDING = f"{Q} SELECT wid, srcIP, sum(len) FROM main1.TCP [RANGE 5, SLIDE 2, WA time] WHERE ttl > 1 GROUP BY srcIP"
@@ -247,3 +272,11 @@ def test_split_row_by_row() -> None:
 )
 def test_split_selection(text: str, expected: str) -> None:
     assert applied(split_selection, f"{Q} {text}") == expected
+
+
+def test_split_bucket() -> None:
+    node = bound_plans(SLIDING, KNOWN, CONTEXT)["q"]
+    assert isinstance(node, Group)
+    found = split_bucket(node.input, PUBLIC)
+    assert isinstance(found, Bucket) and isinstance(found.input, LftaInput)
+    assert split_bucket(node, PUBLIC) is None

@@ -17,7 +17,7 @@ from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.runs import read_replays
+from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.parts import changes
 from lowwater.lake.tables import interval_label
@@ -130,6 +130,33 @@ def test_a_lone_capture_is_counted_exactly(tmp_path: Path) -> None:
     assert [(each.packets, each.exact) for each in found] == [(6000, True), (3001, True)]
 
 
+def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
+    opened = job(lake)
+    first, second = START, START + HOUR
+    rows = [
+        ReplayRow("demo", "", first, first + HOUR, "low", "done", 1, timings='{"low": 2.0}'),
+        ReplayRow("demo", "flows", first, first + HOUR, "high", "done", 2, timings='{"low": 2.0, "high": 5.0}'),
+        ReplayRow("demo", "", second, second + HOUR, "audit", "failed", 3, reason="flows: a row is not owned"),
+    ]
+    record_replays(opened.lake, rows)
+    found = due(opened, DueSelection(None, END))
+    assert [each.state for each in found] == ["missing", "failed", "missing"]
+    assert found[0].reasons == ("high was the last stage that ran", "low was the last stage that ran")
+    assert found[1].reasons == ("audit: flows: a row is not owned",)
+    assert [each.seconds for each in found] == [7.0, 7.0, 7.0]
+
+
+def test_seconds_grow_with_packets(lake: Path) -> None:
+    opened = job(lake)
+    for hour, each in enumerate(due(opened, DueSelection(None, END))):
+        spent = json.dumps({"low": 1.0 + each.packets / 1000})
+        record_replays(
+            opened.lake, [ReplayRow("demo", "", each.start, each.end, "low", "done", hour + 1, timings=spent)]
+        )
+    for each in due(opened, DueSelection(None, END)):
+        assert each.seconds == pytest.approx(1.0 + each.packets / 1000, abs=0.2)
+
+
 @pytest.mark.slow
 def test_what_a_run_leaves_on_disk_is_told_by_earlier_ones(published: Path, tmp_path: Path) -> None:
     root = copy_lake(published, tmp_path / "lake")
@@ -206,6 +233,29 @@ def test_query_sets_are_those_named_else_configured_else_found(lake: Path, tmp_p
         open_jobs(lake, [], tmp_path)
 
 
+def test_a_set_that_cannot_be_planned_is_told_and_does_not_hide_the_others(lake: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.gsql"
+    wrong.write_text("SELECT nothing FROM main1.TCP")
+    write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "wrong": wrong})
+    said = lowwater("plan", "--lake", lake, "--to", "2026-01-01T03:00Z")
+    assert said.out.count("missing") == HOURS and "query set wrong: " in said.err and "nothing" in said.err
+    assert lowwater("plan", "--lake", lake, "--query-set", "wrong").code == 1
+    said = lowwater("backfill", "--lake", lake, "--only", "stale")
+    assert (said.code, said.out) == (1, "nothing is due\n")
+
+
+def test_the_command(lake: Path) -> None:
+    said = lowwater("plan", "--lake", lake, "--queries", QUERIES, "--to", "2026-01-01T03:00Z")
+    assert said.code == 0 and said.out.count("missing") == HOURS
+    assert "3 intervals to run" in said.out and "no earlier run tells" in said.out
+    asked = ["--from", "2026-01-01T01:00Z", "--to", "2026-01-01T02:00Z", "--query-set", "demo", "--only", "missing"]
+    said = lowwater("plan", "--lake", lake, *asked, "--format", "json")
+    (only,) = json.loads(said.out)["intervals"]
+    assert only["from"] == "2026-01-01T01:00:00Z" and only["state"] == "missing" and only["packets"] > 0
+    assert lowwater("plan", "--lake", lake, "--from", "2026-01-02", "--to", "2026-01-01").code == 2
+    assert not (lake / "tables").exists() and not (lake / "streams").exists()
+
+
 def test_a_plan_of_a_lake_without_captures_says_what_to_do_and_that_helps(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     packets = [(START + at * HOUR // 2, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for at in range(5)]
@@ -225,3 +275,26 @@ def test_a_plan_of_a_lake_without_captures_says_what_to_do_and_that_helps(tmp_pa
         _, *words = shlex.split(lines[1].split("`")[1])
         assert lowwater(*(str(tmp_path / "c" / "one.pcap") if word == "FILE" else word for word in words)).code == 0
         assert lowwater("plan", "--lake", root).out.count("never run") == 3
+
+
+def test_what_is_alike_in_a_row_of_intervals_is_said_once(tmp_path: Path) -> None:
+    """A recorder that captures a minute of every second hour: each hour had two lines, twice in a backfill."""
+    folder = tmp_path / "c"
+    folder.mkdir()
+    for number in range(6):
+        begin = START + 2 * number * HOUR + HOUR // 6
+        packets = [(begin + at * SECOND, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for at in range(60)]
+        (folder / f"eth_{number}.pcap").write_bytes(pcap_bytes(packets))
+    (tmp_path / "one.gsql").write_text("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb")
+    root = open_lake(tmp_path / "lake").root
+    (root / "lowwater.toml").write_text(
+        '[query_sets.one]\nfiles = ["../one.gsql"]\n[links.main1]\nskew = "0s"\ncaptures = "../c/eth_%n.pcap"\n'
+    )
+    assert lowwater("ingest", "--lake", root).code == 0
+    plan = " ".join(lowwater("plan", "--lake", root).out.split())
+    words = "2026-01-01T01:00:00Z to 2026-01-01T10:00:00Z (9 intervals)"
+    assert plan.count("never run") == 3 and f"{words} one missing 240 ? never run. Cannot start" in plan
+    assert plan.count("; and so in each, at its own instants") == 1
+    lines = lowwater("backfill", "--lake", root).err.splitlines()
+    ends = "2026-01-01T00:00:00Z", words, "2026-01-01T10:00:00Z"
+    assert [line.partition(": ")[0] for line in lines[1:]] == [f"one {each}" for each in ends]

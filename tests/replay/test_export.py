@@ -376,3 +376,8 @@ def test_errors_of_a_condition_have_their_place(where: str, message: str, place:
     error = raised.value
     assert (error.line, error.column) == place
     assert str(error).startswith(f"--where:{place[0]}:{place[1]}: ")
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError, match="--protocol TPC: there is no such protocol"):
+        read_predicate(None, "TPC")

@@ -52,6 +52,11 @@ REFUSED = {
         "dns_id",
     ),
 }
+ACCEPTED = (
+    "SELECT time, dns_query, TCP_data FROM dns.ETH",
+    "SELECT time, len, srcIP FROM [bare, hidden].TCP",
+    "SELECT A.dns_id, B.time FROM dns.UDP A, bare.UDP B WHERE A.time = B.time",
+)
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -62,6 +67,11 @@ def test_a_column_that_a_link_does_not_keep_is_refused_with_the_line_to_add(text
     said = str(found.value)
     assert line in said and f"q.gsql:{place}: query q: link " in said and columns in said
     assert "so every value of it would be NULL" in said
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_what_links_keep_is_accepted(text: str) -> None:
+    require_kept(plan_texts([("q.gsql", text)], Links(tuple(CONFIG.links))), CONFIG)
 
 
 def test_the_line_keeps_what_the_link_keeps_already() -> None:

@@ -18,6 +18,7 @@ from lowwater import Lake
 from lowwater.errors import LakeError, QueryError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake import layout
+from lowwater.lake.results.visible import published_rows
 from lowwater.lake.tables import append_rows, replace_rows
 from lowwater.replay.notebook.packet_rows import HEADERS
 from tests.replay.support import ROOT, lowwater
@@ -106,6 +107,13 @@ def test_a_version_stays_what_it_was(tmp_path: Path) -> None:
     assert lake.table("ports").version == (before.version or 0) + 1
     with pytest.raises(LakeError, match="no version 99"):
         lake.table("ports", version=99)
+
+
+def test_notes_say_what_is_not_published(lake: Lake, root: Path) -> None:
+    assert lake.table("flows").notes == ()
+    notes = lake.table("flows", end="2026-01-01T03:00:00Z").notes
+    assert notes == published_rows(layout.Lake(root), "flows", None, START + 3 * HOUR).notes
+    assert len(notes) == 1 and "no rows are published of 2026-01-01T01:00:00Z" in notes[0]
 
 
 def test_packets_are_those_of_the_file(lake: Lake, root: Path) -> None:
@@ -246,6 +254,14 @@ def test_an_absent_package_is_named_and_the_import_loads_nothing(root: Path) -> 
         "hint: pip install polars; `arrow` and `batches` need nothing more",
         "hint: pip install duckdb; `arrow` and `batches` need nothing more",
     ]
+
+
+def test_nothing_is_written(root: Path, lake: Lake) -> None:
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    lake.table("flows").arrow()
+    lake.packets("main1").count()
+    lake.ledger("captures").arrow()
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
 def test_append_is_seen_by_the_next_look_only(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from lowwater_review.checking import WAITING, Checker
 from lowwater.replay.preview.process import Limits
 from lowwater.replay.preview.texts import LONGEST
 from tests.browser import chromium, served
+from tests.plan.test_shared_expressions import chain
 from tests.review.asgi import Answer, ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import make_results
@@ -134,6 +135,14 @@ def test_other_sites_start_no_preview_and_nothing_is_posted(app: FastAPI) -> Non
             assert ask(app, path, method, query=urlencode({"text": TEXT, "action": "try"})).status == 405
 
 
+def test_nothing_is_written_to_the_lake(app: FastAPI, made: tuple[Path, Path]) -> None:
+    write(app, TEXT)
+    before = {path: path.stat().st_mtime_ns for path in made[0].rglob("*")}
+    write(app, TEXT, action="try", **RANGE)
+    check(app, TEXT)
+    assert {path: path.stat().st_mtime_ns for path in made[0].rglob("*")} == before
+
+
 @pytest.fixture(scope="module")
 def address(app: FastAPI) -> Iterator[str]:
     """The pages below a prefix, as Airflow mounts them."""
@@ -222,3 +231,7 @@ def test_another_site_makes_the_server_check_nothing(app: FastAPI) -> None:
         assert answer.status == 403 and "Another site" in answer.text
         answer = write(app, TEXT, headers)
         assert answer.status == 200 and "Another site" in answer.text and "GROUP BY" in answer.text
+
+
+def test_a_chain_that_doubles_is_checked(app: FastAPI) -> None:
+    assert check(app, chain("items", 60))["problems"] == []

@@ -24,7 +24,7 @@ from lowwater.storage.file_cache import file_cache
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.test_interfaces import pcapng
 from tests.lake.test_places import hourly, rows, settings, take
-from tests.replay.support import lowwater
+from tests.replay.support import START, lowwater
 from tests.storage.servers import Proxy, Rule
 
 JUMP = 61 * 10**9
@@ -156,6 +156,15 @@ def test_commands_take_captures_of_a_store(
 
 
 @pytest.mark.slow
+def test_refused_addresses_are_usage_errors(root: ObjectPath, tmp_path: Path) -> None:
+    said = lowwater("ingest", "--lake", tmp_path / "lake", "--link", "a", f"{root}/none.pcap")
+    assert said.code == 2 and "there is no such object" in said.err
+    said = lowwater("inspect", f"{root}/none.pcap")
+    assert said.code == 1 and "there is no such object" in said.out + said.err
+    assert not objects.below(root) and START
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
 def test_records_in_a_store_are_those_of_a_file(root: ObjectPath, proxy: Proxy, tmp_path: Path, name: str) -> None:
     rows = pa.table({"time": [1.7e9 + second for second in range(400)], "bytes": list(range(400))})
@@ -171,6 +180,23 @@ def test_records_in_a_store_are_those_of_a_file(root: ObjectPath, proxy: Proxy, 
     proxy.breaks(Rule("500", "GET", name, times=1), Rule("cut", "GET", name, times=1))
     said = [lowwater("inspect", where, "--format", "json") for where in (path, at)]
     assert said[0].code == 0 and said[1].out.replace(str(at), str(path)) == said[0].out
+
+
+@pytest.mark.slow
+def test_run_reads_captures_of_a_store(root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path) -> None:
+    small = min((capture for capture in captures if capture.packets), key=lambda capture: capture.packets)
+    at = stored(root, "a.pcap", small.path.read_bytes())
+    query = tmp_path / "q.gsql"
+    query.write_text("DEFINE { query_name q; }\nSELECT time, destPort, len FROM main1.DataProtocol\n")
+    rows = []
+    for where in (small.path, at):
+        out = tmp_path / str(len(rows))
+        done = lowwater("run", query, "--capture", f"main1={where}", "--engine", "reference", "--out", out)
+        assert done.code == 0, done.err
+        rows.append((out / "q.csv").read_text())
+    assert rows[0] == rows[1] and rows[0].count("\n") > 1
+    twice = lowwater("run", query, "--capture", f"main1={at}", "--capture", f"main1={at}", "--out", tmp_path / "twice")
+    assert twice.code == 2 and "is given twice" in twice.err
 
 
 @pytest.mark.slow

@@ -1,0 +1,185 @@
+"""Hints about capture files, keys and what `generate` makes."""
+
+from __future__ import annotations
+
+import bz2
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lowwater.capture import read
+from lowwater.capture.content.anonymise import read_key
+from lowwater.capture.content.retention import NOTHING
+from lowwater.capture.formats.division import index, read_chunk
+from lowwater.capture.records import malformed
+from lowwater.instants import SECOND
+from tests.capturemaker import pcap_bytes, udp
+from tests.hints.desk import Case, Desk
+from tests.replay.support import START, Said
+
+JUMP = 61 * SECOND
+
+
+def _key(desk: Desk, content: bytes | None, mode: int = 0o600) -> None:
+    path = desk.folder / "KEY"
+    if content is not None:
+        path.write_bytes(content)
+        path.chmod(mode)
+    read_key(path)
+
+
+def _make_key(desk: Desk) -> None:
+    subprocess.run("openssl rand -hex 32 > KEY; chmod 600 KEY", shell=True, cwd=desk.folder, check=True)
+    assert len(read_key(desk.folder / "KEY")) == 32
+
+
+def _close_key(desk: Desk) -> None:
+    path = desk.folder / "KEY"
+    subprocess.run(["chmod", "o=", path], check=True)
+    assert not path.stat().st_mode & stat.S_IRWXO and len(read_key(path)) == 32
+
+
+def _inspect(content: Callable[[bytes], bytes], name: str = "a.pcap") -> Callable[[Desk], Said]:
+    """Inspects a file that is made of the bytes of the good capture."""
+
+    def inspected(desk: Desk) -> Said:
+        path = desk.folder / name
+        path.write_bytes(content(desk.capture.read_bytes()))
+        return desk.run("inspect", path)
+
+    return inspected
+
+
+def _shell(command: str) -> Callable[[Desk], Said]:
+    """Inspects what a command of the hint makes of the file, a.pcap to b.pcap."""
+
+    def followed(desk: Desk) -> Said:
+        subprocess.run(command, shell=True, cwd=desk.folder, check=True)
+        return desk.run("inspect", desk.folder / "b.pcap")
+
+    return followed
+
+
+def _made(command: str) -> Callable[[Desk], Said]:
+    """Inspects what a command makes of the good capture."""
+
+    def made(desk: Desk) -> Said:
+        shutil.copy(desk.capture, desk.folder / "good")
+        subprocess.run(command, shell=True, cwd=desk.folder, check=True)
+        return desk.run("inspect", desk.folder / "a.pcap")
+
+    return made
+
+
+def _chunk(spoil: Callable[[Path], object]) -> Callable[[Desk], None]:
+    """Reads the chunk of a file that was spoilt after its index was made."""
+
+    def spoilt(desk: Desk) -> None:
+        path = desk.folder / "a.pcap"
+        path.write_bytes(desk.capture.read_bytes())
+        (chunk,) = index(path, JUMP).chunks
+        spoil(path)
+        list(read_chunk(chunk, NOTHING))
+
+    return spoilt
+
+
+def _whole_chunk(desk: Desk) -> None:
+    path = desk.folder / "a.pcap"
+    if not path.exists():
+        path.write_bytes(desk.capture.read_bytes())
+    (chunk,) = index(path, JUMP).chunks
+    assert sum(batch.num_rows for _, batch in read_chunk(chunk, NOTHING)) == chunk.records > 0
+
+
+def _columns(desk: Desk, *columns: str) -> None:
+    for batch in read(desk.capture, JUMP, columns=columns):
+        assert batch.schema.names == list(columns)
+
+
+def _jumping(desk: Desk) -> Said:
+    """Ingests a capture whose clock jumps 200 s ahead, where 50 malformed records are too many."""
+    path = desk.folder / "jump.pcap"
+    if not path.exists():
+        desk.settle(ingest=False)
+        first = [(START + number * SECOND, udp("10.0.0.1", "10.0.0.2", 1, 2)) for number in range(100)]
+        some = [(stamp + 200 * SECOND * (number % 3 == 1), frame) for number, (stamp, frame) in enumerate(first)]
+        path.write_bytes(pcap_bytes(some))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(malformed, "MOST_ROWS", 20)
+        return desk.run("ingest", "--lake", desk.lake, "--link", "main1", path)
+
+
+def _jump_allowed(desk: Desk) -> Said:
+    counted = desk.run("inspect", desk.folder / "jump.pcap")
+    assert counted.code == 0 and "time-jump" in counted.out
+    desk.settings('skew = "1s"', 'skew = "1s"\nmax_jump = "10min"')
+    return _jumping(desk)
+
+
+def _stream(desk: Desk, waits: bool) -> None:
+    """Reads the first half of a capture, then the rest, from a pipe that waits for bytes or does not."""
+    data = desk.capture.read_bytes()[: 48 << 10]
+    reads, writes = os.pipe()
+    try:
+        os.set_blocking(reads, waits)
+        os.write(writes, data)
+        if waits:
+            os.close(writes)
+        with os.fdopen(reads, "rb", buffering=0, closefd=False) as file:
+            assert sum(batch.num_rows for batch in read(file, JUMP, 4096)) > 0
+    finally:
+        os.close(reads)
+        if not waits:
+            os.close(writes)
+
+
+CASES: list[Case] = [
+    Case("an open key", lambda desk: _key(desk, bytes(32), 0o644), "chmod o= ", _close_key),
+    Case(
+        "a file that cannot be read at all",
+        lambda desk: desk.run("inspect", "/proc/self/mem"),
+        "check the path and the disk",
+        lambda desk: desk.run("inspect", desk.capture),
+    ),
+    Case("a chunk of a lost file", _chunk(Path.unlink), "check the path and the disk", _whole_chunk),
+    Case("a chunk of a cut file", _chunk(lambda path: os.truncate(path, 4000)), "ingest it again", _whole_chunk),
+    Case("a column misspelt", lambda desk: _columns(desk, "srcPrt"), "srcPort", lambda desk: _columns(desk, "srcPort")),
+    Case("a clock that jumps", _jumping, "raise max_jump of the link", _jump_allowed),
+    Case(
+        "a stream that does not wait",
+        lambda desk: _stream(desk, False),
+        "of a stream, what writes it",
+        lambda desk: _stream(desk, True),
+    ),
+]
+
+BY_TOOLS = {
+    "openssl": [
+        Case("no key", lambda desk: _key(desk, None), "openssl rand -hex 32 > KEY; chmod 600 KEY", _make_key),
+        Case("a key of some bytes", lambda desk: _key(desk, b"short"), "make one: `openssl rand -hex 32", _make_key),
+    ],
+    "bunzip2": [Case("bzip2", _inspect(bz2.compress), "bunzip2 it first", _shell("bunzip2 -c a.pcap > b.pcap"))],
+    "lz4": [Case("lz4 of old", _made("lz4 -l good a.pcap"), "lz4 -d it first", _shell("lz4 -d a.pcap b.pcap"))],
+    "editcap": [
+        Case(
+            "Network Monitor",
+            _made("editcap -F netmon2 good a.pcap"),
+            "TZ=ZONE editcap -F pcap IN OUT",
+            _shell("TZ=UTC editcap -F pcap a.pcap b.pcap"),
+        ),
+        Case(
+            "snoop of FDDI",
+            _made("editcap -F snoop good a.pcap; printf '\\010' | dd of=a.pcap bs=1 seek=15 conv=notrunc status=none"),
+            "editcap -F pcap IN OUT",
+            _shell("editcap -F pcap a.pcap b.pcap"),
+        ),
+    ],
+}
+"""Cases whose hints name a tool, which is not on every machine."""
+CASES += [case for tool, cases in BY_TOOLS.items() if shutil.which(tool) for case in cases]

@@ -1,0 +1,127 @@
+"""Hints of `rollback` and `try`, and of what they are made of: pins, versions, changes of query files and skews."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from lowwater.instants import HOUR, format_instant
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
+from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.pins import publishing
+from lowwater.lake.results.publish import publish
+from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.replay.job import Job
+from lowwater.replay.trial import folder_of
+from tests.hints.desk import Case, Desk
+from tests.lake.support import put_stream
+from tests.replay.support import START, Said
+
+WHY = ("--because", "no")
+AT = ("--at", "2026-01-01T00:00Z")
+
+
+def _publish(lake: Lake, number: int, hour: int = 0, digest: str = "d") -> None:
+    """Publishes one row of an hour of the query `flows`, with its row in the ledger."""
+    fields = Job.open(lake.root, "flows", Path("queries")).plan.queries[0].high.fields
+    begin, end = START + hour * HOUR, START + (hour + 1) * HOUR
+    row = {"tb": begin // (60 * 10**9), "n": number, "_last": begin, "_kind": "row"}
+    close = {"tb": None, "n": None, "_last": end, "_kind": "punctuation"}
+    rows = [{**each, "_tick": each["_last"], "_until": each["_last"], "_period": 0} for each in (row, close)]
+    put_stream(lake.stream("flows"), fields, begin, end, pa.Table.from_pylist(rows), "flows")
+    audited = fingerprint(stream_files(lake.stream("flows"), begin, end))
+    with publishing(lake, "flows", ["flows"]) as act:
+        made = publish(lake, "flows", "flows", fields, begin, end, f"{digest}{number}", audited, act)
+    facts = {"digest": f"{digest}{number}", "rows": 1, "publication": made.number}
+    told = ReplayRow("flows", "flows", begin, end, PUBLISH, DONE, number + hour * 1000, **facts)
+    record_replays(lake, [told])
+
+
+def _twice(desk: Desk) -> Lake:
+    """A lake whose first hour was published twice, and whose second hour once, last."""
+    lake = open_lake(desk.settle(ingest=False)) if not desk.lake.exists() else open_lake(desk.lake)
+    if not lake.table("flows").exists():  # type: ignore[attr-defined]
+        for number in (1, 2):
+            _publish(lake, number)
+        _publish(lake, 3, hour=1)
+        _publish(lake, 4, hour=1)
+    return lake
+
+
+def _rollback(desk: Desk, *options: object, at: tuple[str, ...] = AT) -> Said:
+    _twice(desk)
+    return desk.run("rollback", "flows", "--lake", desk.lake, *at, *options, *WHY)
+
+
+def _newest(desk: Desk) -> int:
+    return result_table(_twice(desk), "flows").newest
+
+
+def _text_of(desk: Desk, text: str) -> None:
+    """Gives the query set another query."""
+    (desk.folder / "flows.gsql").write_text(text)
+
+
+def _renamed(desk: Desk, name: str) -> Said:
+    _twice(desk)
+    _text_of(
+        desk, f"DEFINE {{ query_name '{name}'; }}\nSELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb\n"
+    )
+    return _rollback(desk, "--to", _newest(desk) - 2)
+
+
+def _try(desk: Desk, *options: object) -> Said:
+    if not desk.lake.exists():
+        desk.settle(ingest=False)
+    return desk.run("try", *options, "--lake", desk.lake)
+
+
+def _made(desk: Desk, *options: object) -> Said:
+    """Makes the trial `wide`; without captures it has nothing to run."""
+    return _try(desk, "wide", "--query-set", "flows", "--skew", "main1=5s", *options)
+
+
+def _spoiled(desk: Desk) -> Said:
+    _made(desk)
+    (folder_of(open_lake(desk.lake), "wide") / "trial.json").write_text("[]")  # type: ignore[attr-defined]
+    return _try(desk, "wide")
+
+
+def _begun_again(desk: Desk) -> Said:
+    folder = Path(folder_of(open_lake(desk.lake), "wide"))
+    (folder / "trial.json").unlink()
+    return _made(desk)
+
+
+def _damaged(desk: Desk) -> Said:
+    """A roll back whose rows another program removes."""
+    assert _rollback(desk, "--to", _newest(desk) - 3).code == 0
+    DeltaTable(str(_twice(desk).table("flows"))).delete(f'"_last" = {START}')
+    span = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
+    return desk.run("replay", "flows", "--lake", desk.lake, "--queries", desk.folder, *span)
+
+
+CASES: list[Case] = [
+    Case(
+        "a roll back that is damaged",
+        _damaged,
+        "roll it back again with `lowwater rollback`",
+        lambda desk: _rollback(desk, "--to", _newest(desk) - 1),
+    ),
+    Case(
+        "a roll back to what is there",
+        lambda desk: _rollback(desk, "--to", _newest(desk)),
+        "name an earlier version",
+        lambda desk: _rollback(desk, "--to", _newest(desk) - 3, "--dry-run"),
+    ),
+    Case(
+        "a roll back of a query that is gone",
+        lambda desk: _renamed(desk, "others"),
+        "add the query again",
+        lambda desk: _renamed(desk, "flows"),
+    ),
+    Case("a trial that is none", _spoiled, "begin the trial again", _begun_again),
+]

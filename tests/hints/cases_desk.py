@@ -1,0 +1,163 @@
+"""Hints of what the desk asks: pages of rows, packets of a row, versions of a table, and the server of the pages."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pyarrow as pa
+from lowwater_review.results.asked import parse_asked
+from lowwater_review.results.diff_pages import _version
+from lowwater_review.serving import access, listen
+
+from lowwater.instants import HOUR
+from lowwater.lake.layout import open_lake
+from lowwater.lake.results.exploring import DEEPEST, Filter, ResultTable, Wish, instant_of, result_table
+from lowwater.lake.tables import append_rows, create
+from lowwater.plan.context import Links
+from lowwater.plan.queryset import QueryPlan, plan_texts
+from lowwater.replay.packets.row_packets import row_packets
+from lowwater.replay.schedule.skew_setting import skew_change, write_skew
+from tests.hints.desk import Case, Desk
+from tests.replay.support import START, Said
+
+ROW = {"tb": 29_453_760, "srcIP": "10.0.0.1", "n": 1}
+WHOLE = "SELECT tb, srcIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"
+
+
+def _table(desk: Desk, version: int | None = None, query: str = "flows") -> ResultTable:
+    """A published table of one row."""
+    lake = open_lake(desk.lake)
+    if not lake.table("flows").exists():  # type: ignore[attr-defined]
+        rows = pa.table({"tb": [START // (60 * 10**9)], "n": [1], "_last": [START], "_hour": [START // HOUR]})
+        create(lake.table("flows"), rows.schema, ["_hour"], "flows")
+        append_rows(lake.table("flows"), rows)
+    return result_table(lake, query, version)
+
+
+def _count(desk: Desk, *asked: str) -> None:
+    assert _table(desk).count(Wish(0, 1 << 62, (Filter(*asked),))) == 1
+
+
+def _page(desk: Desk, offset: int, sort: str = "") -> None:
+    _table(desk).page(Wish(0, 1 << 62, sort=sort), offset, 1)
+
+
+def _plan(text: str = WHOLE) -> QueryPlan:
+    (query,) = plan_texts([("q", f"DEFINE {{ query_name 'q'; }}\n{text}")], Links(("main1",))).queries
+    return query
+
+
+def _row(text: str = WHOLE, **changed: Any) -> None:
+    row_packets(_plan(text), {name: value for name, value in (ROW | changed).items() if value != "absent"})
+
+
+def _asked(desk: Desk, **given: str) -> None:
+    parse_asked(_table(desk), _plan(), given, {})
+
+
+def _token(desk: Desk, text: str | None, mode: int = 0o600) -> None:
+    path = desk.folder / "token.txt"
+    if text is not None:
+        path.write_text(text)
+        path.chmod(mode)
+    access("127.0.0.1", path)
+
+
+def _listen(desk: Desk, taken: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        listen("127.0.0.1", other.getsockname()[1] if taken else 0).close()
+
+
+def _skew(desk: Desk, bound: str, *more: str) -> Said:
+    return desk.run("skew", "--lake", desk.lake, "--link", "main1", "--set", bound, "--queries", desk.folder, *more)
+
+
+def _overtaken(desk: Desk) -> None:
+    change = skew_change(desk.settle(), desk.folder, [], "main1", 2 * 10**9)
+    desk.settings('skew = "1s"', 'skew = "5s"')
+    write_skew(desk.lake, change)
+
+
+CASES: list[Case] = [
+    Case("settings that changed meanwhile", _overtaken, "look at the change again", lambda desk: _skew(desk, "2s")),
+    Case(
+        "a deep page",
+        lambda desk: _page(desk, DEEPEST),
+        "filter the rows, or download them",
+        lambda desk: _page(desk, 0),
+    ),
+    Case(
+        "a filter of no column",
+        lambda desk: _count(desk, "nn", "=", "1"),
+        "did you mean n?",
+        lambda desk: _count(desk, "n", "=", "1"),
+    ),
+    Case(
+        "no comparison",
+        lambda desk: _count(desk, "n", "==", "1"),
+        "there are: =",
+        lambda desk: _count(desk, "n", "=", "1"),
+    ),
+    Case(
+        "a filter of another type",
+        lambda desk: _count(desk, "n", "=", "one"),
+        "its type is int64",
+        lambda desk: _count(desk, "n", "=", "1"),
+    ),
+    Case(
+        "no version",
+        lambda desk: _table(desk, 7) and None,
+        "there are versions 0 to 1",
+        lambda desk: _table(desk, 1) and None,
+    ),
+    Case(
+        "an address without an instant",
+        lambda desk: instant_of("now", "from") and None,
+        "write for example 1970-01-01T00:00:00Z",
+        lambda desk: None if instant_of("1970-01-01T00:00:00Z", "from") == 0 else desk.run("no instant"),
+    ),
+    Case(
+        "an address of no page",
+        lambda desk: _asked(desk, page="0"),
+        "give 1 or more",
+        lambda desk: _asked(desk, page="1"),
+    ),
+    Case(
+        "an address of no version",
+        lambda desk: _version("x", "before") and None,
+        "give a number",
+        lambda desk: _version("1", "before") and None,
+    ),
+    Case("half a row", lambda desk: _row(n="absent"), "give every column", lambda desk: _row()),
+    Case(
+        "a row of other types",
+        lambda desk: _row(srcIP="somewhere"),
+        "its type is",
+        lambda desk: _row(srcIP="10.0.0.1"),
+    ),
+    Case(
+        "a row of a hidden group",
+        lambda desk: _row("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
+        "`lowwater export` selects packets by a condition of your own",
+        lambda desk: _kept_where(desk),
+    ),
+    Case(
+        "a token file that is not there",
+        lambda desk: _token(desk, None),
+        "name a text file",
+        lambda desk: _token(desk, "a token of some length"),
+    ),
+    Case(
+        "a port of the pages that is taken",
+        lambda desk: _listen(desk, True),
+        "give another --port",
+        lambda desk: _listen(desk, False),
+    ),
+]
+
+
+def _kept_where(desk: Desk) -> Said:
+    desk.settle()
+    out = desk.folder / "out.pcap"
+    return desk.run("export", "--lake", desk.lake, "--where", "len > 60", "--out", out)

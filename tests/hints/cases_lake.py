@@ -1,0 +1,463 @@
+"""Hints of `ingest`, `init`, `rows`, `export`, and of what lies in a lake."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from lowwater.capture.content.retention import ContentOptions
+from lowwater.catalog.expr import Type
+from lowwater.cli.proposals import _common
+from lowwater.config import Link, load_config
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.chains import is_chained, store_chained
+from lowwater.lake.files import proposal
+from lowwater.lake.files.rotation import files_of
+from lowwater.lake.ingestion.ingest import ingest
+from lowwater.lake.ingestion.packing import PackResult, PackTask, pack
+from lowwater.lake.ingestion.survey import FailedTask, starts_with
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.ledgers.captures import put_captures, read_captures
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.lake.locks import attempt, hold
+from lowwater.lake.packets import read_packets
+from lowwater.lake.results.publish import check_unchanged, publish
+from lowwater.lake.results.states import keep_state
+from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.tables import check_owner, commit, create
+from lowwater.plan.operators import Field
+from lowwater.storage.captures import capture_path
+from tests.hints.desk import Case, Desk
+from tests.lake.support import BASE, FIELDS, put_stream, stream
+from tests.replay.support import START, Said
+
+JUMP = 61 * SECOND
+
+
+def _ingest(desk: Desk, *more: object, link: str = "main1") -> Said:
+    return desk.run("ingest", "--lake", desk.lake, "--link", link, *more)
+
+
+def _cut(desk: Desk, name: str, first: int, count: int = 50) -> Path:
+    """Some packets of the capture, from the one with this number on."""
+    data, at, records = desk.capture.read_bytes(), 24, []
+    while at < len(data):
+        size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+        records.append(data[at : at + size])
+        at += size
+    path = desk.folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data[:24] + b"".join(records[first : first + count]))
+    return path
+
+
+def _opened(desk: Desk) -> Lake:
+    return open_lake(desk.lake)
+
+
+def _in_the_way(path: Path, folder: bool = False) -> None:
+    """A file, or a folder, where something else is to be: what no user can write, not even root."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if folder:
+        path.mkdir()
+    else:
+        path.touch()
+
+
+# -- captures into the lake
+
+
+def _two_covers(desk: Desk) -> None:
+    desk.settle(ingest=False)
+    files = _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60)
+    ingest(_opened(desk), "main1", files, load_config(desk.lake), (START, START + HOUR))
+
+
+def _no_file(desk: Desk) -> None:
+    desk.settle(ingest=False)
+    ingest(_opened(desk), "main1", [desk.folder / "none.pcap"], load_config(desk.lake))
+
+
+def _lines(desk: Desk) -> Said:
+    middle = desk.at(80)
+    with (desk.lake / "lowwater.toml").open("a") as file:
+        file.write(f'[links.main1.covers]\n"a.pcap" = "{desk.at(0)}/{middle}"\n"b.pcap" = "{middle}/{desk.at(600)}"\n')
+    return _ingest(desk, desk.folder / "a.pcap", desk.folder / "b.pcap")
+
+
+def _stray(desk: Desk) -> Said:
+    _in_the_way(desk.settle() / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet", folder=True)
+    return _ingest(desk, "--covers", desk.life, desk.capture)
+
+
+def _no_stray(desk: Desk) -> Said:
+    (desk.lake / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet").rmdir()
+    return _ingest(desk, "--covers", desk.life, desk.capture)
+
+
+def _one_line(desk: Desk) -> Said:
+    desk.settle(f'[links.main1.covers]\n"*.pcap" = "{desk.life}"', ingest=False)
+    return _ingest(desk, _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60))
+
+
+def _line_each(desk: Desk) -> Said:
+    middle, first = desk.at(80), f'"a.pcap" = "{desk.at(0)}/{desk.at(80)}"'
+    if f'"a.pcap" = "{desk.life}"' in (desk.lake / "lowwater.toml").read_text():
+        desk.settings(f'"a.pcap" = "{desk.life}"', first)
+    else:
+        desk.settings("[links.main1.covers]", f"[links.main1.covers]\n{first}")
+    desk.settings(f'"*.pcap" = "{desk.at(0)}', f'"b.pcap" = "{middle}')
+    return _ingest(desk, desk.folder / "a.pcap", desk.folder / "b.pcap")
+
+
+def _packed(desk: Desk, size: int) -> None:
+    """Packs a compressed capture that had so many bytes when its digest was made."""
+    path = desk.folder / "a.pcap.gz"
+    data = gzip.compress(desk.capture.read_bytes())
+    path.write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    task = PackTask(
+        desk.folder / "packets",
+        "a",
+        0,
+        path,
+        "x",
+        JUMP,
+        False,
+        ContentOptions(),
+        None,
+        0,
+        digest,
+        bytes=size or len(data),
+    )
+    done = pack(task)
+    if isinstance(done, FailedTask):
+        raise done.error
+    assert isinstance(done, PackResult) and done.files
+
+
+def _digest(desk: Desk, path: Path) -> None:
+    data = desk.capture.read_bytes()[:1000]
+    assert starts_with(path, 1000, hashlib.sha256(data).hexdigest(), False)
+
+
+# -- what was read
+
+
+def _rows(desk: Desk, query: str, *more: object) -> Said:
+    return desk.run("rows", query, "--lake", desk.lake, *more)
+
+
+ROWS: list[tuple[str | None, int, float]] = [("10.0.0.1", 1, 0.0), ("10.0.0.2", 2, 1800.0)]
+
+
+def _written(desk: Desk, fields: tuple[Field, ...] = FIELDS) -> str:
+    """The fingerprint of a stream of q, which is written."""
+    lake = _opened(desk)
+    rows = stream(ROWS)
+    if fields != FIELDS:
+        names = {old.name: new.name for old, new in zip(FIELDS, fields, strict=True)}
+        rows = rows.rename_columns([names.get(name, name) for name in rows.schema.names])
+        at = rows.schema.get_field_index(fields[2].name)
+        rows = rows.set_column(at, fields[2].name, rows.column(at).cast(pa.float64()))
+    put_stream(lake.stream("q"), fields, BASE, BASE + HOUR, rows, "set")
+    return fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
+
+
+def _publish(desk: Desk, fields: tuple[Field, ...] = FIELDS, digest: str = "d") -> None:
+    lake, audited = _opened(desk), _written(desk, fields)
+    done = publish(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
+    facts = {"digest": digest, "rows": done.rows, "publication": done.number}
+    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, **facts)])
+
+
+def _changed_type(desk: Desk) -> None:
+    _publish(desk)
+    shutil.rmtree(desk.lake / "streams")
+    _publish(desk, (*FIELDS[:2], Field("n", Type.FLOAT)), "e")
+
+
+def _other_name(desk: Desk) -> Said:
+    shutil.rmtree(desk.lake / "streams")
+    _publish(desk, (*FIELDS[:2], Field("share", Type.FLOAT)), "e")
+    return _rows(desk, "q")
+
+
+def _changed_stream(desk: Desk) -> None:
+    _written(desk)
+    check_unchanged(_opened(desk), "q", BASE, BASE + HOUR, "another")
+
+
+def _same_stream(desk: Desk) -> None:
+    assert check_unchanged(_opened(desk), "q", BASE, BASE + HOUR, _written(desk))
+
+
+def _strange_stream(desk: Desk) -> None:
+    _written(desk)
+    lake, fields = _opened(desk), (*FIELDS, Field("more", Type.INT))
+    audited = fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
+    publish(lake, "set", "q", fields, BASE, BASE + HOUR, "d", audited)
+
+
+def _owned(desk: Desk, owner: str) -> None:
+    path = desk.folder / "tables" / "q"
+    create(path, pa.schema([("n", pa.int64())]), owner="mine")
+    check_owner(path, owner)
+
+
+def _foreign(desk: Desk) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(str(desk.folder / "lake" / "packets"), pa.table({"n": [1]}))
+    open_lake(desk.folder / "lake")
+
+
+def _buckets(desk: Desk) -> None:
+    _common([capture_path("s3://taps/main1"), desk.folder])
+
+
+def _packets(desk: Desk, columns: Sequence[str] = ()) -> int:
+    """Reads the packets of the link."""
+    lake = _opened(desk)
+    captures, settings = read_captures(lake, ["main1"])["main1"], load_config(desk.lake).link("main1")
+    found = read_packets(lake, "main1", captures, settings, 0, 0, 1 << 62, columns)
+    return sum(batch.num_rows for batch in found)
+
+
+def _ingested_meanwhile(desk: Desk) -> None:
+    desk.settle()
+    lake, link = _opened(desk), Link()
+    captures = read_captures(lake, ["main1"])["main1"]
+    batches = read_packets(lake, "main1", captures, link, 0, 0, 1 << 62)
+    desk.settings('skew = "1s"', 'skew = "1s"\npayload = 4')
+    said = _ingest(desk, "--covers", desk.life, desk.capture)
+    assert said.code == 0 and "replaced" in said.out, said
+    list(batches)
+
+
+def _lost_packets(desk: Desk) -> None:
+    desk.settle()
+    commit(_opened(desk).packets, lambda table, options: table.delete(**options))
+    _packets(desk)
+
+
+def _again(desk: Desk) -> None:
+    said = _ingest(desk, "--covers", desk.life, desk.capture)
+    assert said.code == 0, said
+    assert _packets(desk) > 0
+
+
+def _unsampled(desk: Desk) -> None:
+    desk.settle()
+    _packets(desk, ["frame_head"])
+
+
+def _sampled(desk: Desk) -> None:
+    desk.settings('skew = "1s"', 'skew = "1s"\nsampling = true')
+    assert _ingest(desk, "--covers", desk.life, desk.capture).code == 0
+    assert _packets(desk, ["frame_head"]) > 0
+
+
+# -- locks, and what cannot be written
+
+
+def _locked(desk: Desk, again: bool) -> None:
+    lake = _opened(desk)
+    with hold(lake, "ingest of a"):
+        if again:
+            with hold(lake, "ingest of a"):
+                raise AssertionError
+    with hold(lake, "ingest of a"):
+        pass
+
+
+def _blocked(path: str, act: Callable[[Lake], object], folder: bool = False) -> Callable[[Desk], None]:
+    """Does something in a lake in which a file, or a folder, is in the way."""
+
+    def act_blocked(desk: Desk) -> None:
+        lake = _opened(desk)
+        _in_the_way(lake.root / path, folder)
+        act(lake)
+
+    return act_blocked
+
+
+def _freed(path: str, act: Callable[[Lake], object]) -> Callable[[Desk], None]:
+    """Does it without what was in the way."""
+
+    def act_freed(desk: Desk) -> None:
+        at = desk.lake / path
+        if at.is_dir():
+            at.rmdir()
+        else:
+            at.unlink()
+        act(_opened(desk))
+
+    return act_freed
+
+
+def _obstacle(name: str, path: str, hint: str, act: Callable[[Lake], object], folder: bool = False) -> Case:
+    return Case(name, _blocked(path, act, folder), hint, _freed(path, act))
+
+
+def _doubled(desk: Desk) -> Said:
+    """A person's own OPTIMIZE, twice from one version of a ledger."""
+    lake = open_lake(desk.lake)
+    rows = [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + at) for at in range(2)]
+    for row in rows:
+        record_replays(lake, [row])
+    for table in [DeltaTable(lake.replays), DeltaTable(lake.replays)]:
+        table.optimize.compact()
+    return desk.run("maintain", "--lake", desk.lake)
+
+
+def _captures_twice(desk: Desk) -> Said:
+    lake = open_lake(desk.settle())
+    family = read_captures(lake, ["main1"])["main1"]
+    put_captures(lake, [replace(family[0], attempt="other", path="/other")], [])
+    for table in [DeltaTable(lake.captures), DeltaTable(lake.captures)]:
+        table.optimize.compact()
+    return desk.run("status", "--lake", lake.root)
+
+
+def _captures_mended(desk: Desk) -> Said:
+    assert desk.run("maintain", "--lake", desk.lake, "--mend").code == 0
+    return desk.run("status", "--lake", desk.lake)
+
+
+def _mended(desk: Desk) -> Said:
+    assert desk.run("maintain", "--lake", desk.lake, "--mend").code == 0
+    return desk.run("maintain", "--lake", desk.lake)
+
+
+def _account(desk: Desk, text: str) -> Said:
+    lake = open_lake(desk.lake)
+    record_replays(lake, [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + HOUR, accounting=text)])
+    return desk.run("metrics", "--lake", desk.lake, "--queries", desk.folder)
+
+
+def _strange_account(desk: Desk) -> Said:
+    return _account(desk, "[")
+
+
+def _restored_ledger(desk: Desk) -> Said:
+    DeltaTable(str(open_lake(desk.lake).replays)).delete()
+    return desk.run("metrics", "--lake", desk.lake, "--queries", desk.folder)
+
+
+def _hold(lake: Lake) -> None:
+    with hold(lake, "a"):
+        pass
+
+
+def _attempt(lake: Lake) -> None:
+    with attempt(lake, "a") as folder:
+        assert folder.is_dir()
+
+
+def _note(lake: Lake) -> None:
+    store_chained(lake.root, "q", True)
+    assert is_chained(lake.root, "q")
+
+
+def _keep(lake: Lake) -> None:
+    made = lake.root / "made"
+    made.mkdir(exist_ok=True)
+    keep_state(made, lake.states / "q" / "state")
+    assert (lake.states / "q" / "state").is_dir()
+
+
+# -- init
+
+
+def _init(desk: Desk, folder: str) -> Said:
+    captures = desk.folder / "found" / "captures"
+    captures.mkdir(parents=True, exist_ok=True)
+    (desk.folder / "found" / "empty").mkdir(exist_ok=True)
+    shutil.copy(desk.capture, captures / "main1.pcap")
+    for number in range(5):
+        (desk.folder / "found" / f"{number}.txt").write_text("no capture")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proposal, "MOST_FILES", 4)
+        return desk.run("init", desk.folder / "found" / folder, "--lake", desk.folder / "new")
+
+
+def _files(link: Link) -> None:
+    assert files_of(link, 0, 1 << 62)
+
+
+CASES: list[Case] = [
+    Case(
+        "the table of another program",
+        _foreign,
+        "choose another folder or prefix for the lake",
+        lambda desk: open_lake(desk.folder / "another") and None,
+    ),
+    Case(
+        "captures of several buckets",
+        _buckets,
+        "name those of one bucket",
+        lambda desk: _common([capture_path("s3://taps/a"), capture_path("s3://taps/b")]) and None,
+    ),
+    Case("covers of two files", _two_covers, "write a line for each of several files in", _lines),
+    Case("a stray file that stays", _stray, "check that the lake is writable", _no_stray),
+    Case("a line of covers for two files", _one_line, "write a line for each file", _line_each),
+    Case("a packed file that changed", lambda desk: _packed(desk, 7), "ingest it again", lambda desk: _packed(desk, 0)),
+    Case(
+        "ingest of no file",
+        _no_file,
+        "check the path",
+        lambda desk: _ingest(desk, desk.capture),
+    ),
+    Case(
+        "the begin of a file that cannot be read",
+        lambda desk: _digest(desk, Path("/proc/self/mem")),
+        "check the path and the disk",
+        lambda desk: _digest(desk, desk.capture),
+    ),
+    Case("a column of another type", _changed_type, "name the column otherwise", _other_name),
+    Case("a stream of another version", _strange_stream, "run the interval again with --stage high", _publish),
+    Case("a stream that changed", _changed_stream, "run the interval again with --stage high", _same_stream),
+    Case(
+        "a table of another set",
+        lambda desk: _owned(desk, "yours"),
+        "rename the query 'q' in 'yours'",
+        lambda desk: _owned(desk, "mine"),
+    ),
+    Case(
+        "packets ingested anew meanwhile",
+        _ingested_meanwhile,
+        "run the interval again",
+        lambda desk: _again(desk),
+    ),
+    Case("packets that are lost", _lost_packets, "`lowwater ingest` with --link and the capture file", _again),
+    Case("packets without a sample", _unsampled, "write sampling = true in", _sampled),
+    Case("a lock", lambda desk: _locked(desk, True), "wait until it has finished", lambda desk: _locked(desk, False)),
+    _obstacle("no lock", "_locks/a.lock", "remove it; the next command makes it", _hold, folder=True),
+    _obstacle("no attempt", "_work/a", "check that the lake is writable", _attempt),
+    _obstacle("no chain", "_chained", "check that the lake is writable", _note),
+    _obstacle("no state", "state", "check that the lake is writable and its disk has room", _keep),
+    Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
+    Case(
+        "init of too many files",
+        lambda desk: _init(desk, "."),
+        "name a folder with the captures alone",
+        lambda desk: _init(desk, "captures"),
+    ),
+    Case("captures twice", _captures_twice, "run `lowwater maintain` with --mend", _captures_mended),
+    Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
+    Case(
+        "files of no pattern",
+        lambda desk: _files(Link()),
+        "set captures in its section of lowwater.toml",
+        lambda desk: _files(Link(captures=str(desk.capture))),
+    ),
+]

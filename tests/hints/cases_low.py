@@ -1,0 +1,227 @@
+"""Hints of the low level and of the reference engine, most of them by calls: a command cannot give what is wrong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lowwater.catalog.expr import Column, Const, Param, Type
+from lowwater.catalog.state_json import load_state
+from lowwater.config import load_config
+from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
+from lowwater.lake.results.states import state_folder
+from lowwater.low import LowSettings, needed_columns, run_link
+from lowwater.low.code.compiler import load
+from lowwater.low.code.expressions import of_constant
+from lowwater.low.code.kernel import generate
+from lowwater.low.evaluate import arguments
+from lowwater.low.runtime.flush import Flush
+from lowwater.low.settings import Bounds
+from lowwater.plan.operators import Lfta
+from lowwater.plan.temporal import END_OF_TIME
+from lowwater.reference import ReferenceResult, evaluate
+from lowwater.reference.observe import OOP, Experiment
+from lowwater.replay.job import Job
+from tests.hints.desk import Case, Desk
+from tests.lake.support import put_table
+from tests.lftamaker import SECOND, col, count, make, partial, records, run
+from tests.reference.streams import Link, record
+from tests.reference.test_carried import plan
+from tests.replay.support import START
+
+PLAIN = LowSettings(skew=SECOND, compiled=False)
+COUNTED = make("q", {"time": col("time")}, [count()])
+LATE = records([{"timestamp": 5}, {"timestamp": 9}])
+
+
+def _setting(name: str, wrong: dict[str, Any], hint: str, right: dict[str, Any]) -> Case:
+    """A case of settings of the low level, which are used."""
+
+    def used(given: dict[str, Any]) -> None:
+        streams, _ = run([COUNTED], LATE, replace(PLAIN, **given))
+        assert streams["q"]
+
+    return Case(name, lambda desk: used(wrong), hint, lambda desk: used(right))
+
+
+def _lfta(name: str, wrong: Lfta, hint: str, right: Lfta) -> Case:
+    """A case of an LFTA for which code is made."""
+
+    def made(lfta: Lfta) -> None:
+        assert generate([lfta], "L", PLAIN).functions
+
+    return Case(name, lambda desk: made(wrong), hint, lambda desk: made(right))
+
+
+def _read(columns: Sequence[str]) -> None:
+    """Runs over batches that have these columns."""
+    lfta = make("q", {"time": col("time")}, [partial("sum", col("len"))])
+    found: list[pa.RecordBatch] = []
+    batch = LATE.select(columns or needed_columns([lfta]))
+    run_link([lfta], "L", [batch], Bounds({"q": 0}, 0, SECOND), PLAIN, lambda _, rows: found.append(rows))
+    assert found
+
+
+def _sorted(desk: Desk, order: Sequence[int]) -> None:
+    run([COUNTED], LATE.take(pa.array(order)), PLAIN)
+
+
+def _cached(folder: str) -> Callable[[Desk], None]:
+    """Compiles a kernel into a cache."""
+
+    def cached(desk: Desk) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOWWATER_CACHE", folder or str(desk.folder / "cache"))
+            patch.delenv("LOWWATER_KERNEL", raising=False)
+            named = make(desk.folder.name, {"len": col("len")})  # no other test has compiled it
+            assert load(generate([named], "L", PLAIN).functions)["kernel"]
+
+    return cached
+
+
+def _flushed(wrong: str) -> Callable[[Desk], None]:
+    """Reads the policy of the settings of a lake."""
+
+    def flushed(desk: Desk) -> None:
+        desk.settle(f'[replay]\nflush = "{wrong}"', ingest=False)
+        Flush.parse(load_config(desk.lake).replay.flush)
+
+    return flushed
+
+
+def _parsed(text: str) -> Callable[[Desk], None]:
+    def parsed(desk: Desk) -> None:
+        assert Flush.parse(text).every == 160
+
+    return parsed
+
+
+def _literal(value: int) -> Callable[[Desk], None]:
+    def literal(desk: Desk) -> None:
+        assert of_constant(Const(Type.INT, value)).words
+
+    return literal
+
+
+def _argument(value: Const | Param) -> None:
+    assert arguments([value])
+
+
+COUNTS = "SELECT tb, count(*) FROM a.TCP GROUP BY time AS tb CLOSING_WHEN count(*) = 0"
+
+
+def _evaluated(text: str, **given: Any) -> ReferenceResult:
+    """The rows of a query over two packets of the link a."""
+    packets = [record(at, 5 * at * SECOND, len=60, protocol=6, flags=2) for at in (1, 2)]
+    known: dict[str, Any] = {"start": 0, "end": END_OF_TIME, "period": SECOND, "over": 11 * SECOND} | given
+    turn = known.pop("turn", 1)
+    batches = [batch.take(pa.array(range(batch.num_rows)[::turn])) for batch in Link(0, packets).batches()]
+    return evaluate(plan(text), {"a": batches}, {"a": 0}, read_from={"q.TCP": 0}, **known)
+
+
+def _evaluation(name: str, wrong: dict[str, Any], hint: str, right: dict[str, Any], text: str = COUNTS) -> Case:
+    """A case of the arguments of an evaluation."""
+
+    def evaluated(given: Callable[[], dict[str, Any]]) -> None:
+        assert _evaluated(text, **given()).rows
+
+    return Case(name, lambda desk: evaluated(lambda: wrong), hint, lambda desk: evaluated(lambda: right))
+
+
+def _experiment(form: str = OOP, flush: int = 0) -> Callable[[Desk], None]:
+    """Observes the operators of a query."""
+
+    def observed(desk: Desk) -> None:
+        plain = "SELECT tb, count(*) FROM a.TCP GROUP BY time AS tb"
+        assert _evaluated(plain, experiment=Experiment(form, flush)).observed
+
+    return observed
+
+
+def _taken_up(state: str) -> None:
+    """Goes on from a state after ten seconds; without any evaluates the chain from its start."""
+    first = state or _evaluated(COUNTS, end=10 * SECOND).state
+    assert _evaluated(COUNTS, start=10 * SECOND, state=first).rows
+
+
+def _kept(desk: Desk) -> Path:
+    """The state that an interval has left, which is published: cut, so that it cannot be read."""
+    desk.settle('[query_sets.sums]\nfiles = ["sums.gsql"]\ninterval = "5 min"', ingest=False)
+    desk.write("lake/sums.gsql", f"DEFINE {{ query_name 'sums'; }}\n{OPEN.format('count(*) = 0')}")
+    said = desk.run("ingest", "--lake", desk.lake, "--link", "main1", "--covers", desk.life, desk.capture)
+    assert said.code == 0, said
+    job = Job.open(desk.lake, "sums", desk.folder)
+    inputs = job.inputs(START, START + 300 * SECOND, job.captures())
+    (query,) = job.plan.queries
+    digest = inputs.digest(query)
+    put_table(job.lake, "sums", "sums", query.high.fields, {(inputs.start, inputs.end): 1})
+    published = ReplayRow("sums", "sums", inputs.start, inputs.end, PUBLISH, DONE, 1, "", digest, 1)
+    record_replays(job.lake, [published])
+    folder = state_folder(job.lake, "sums", "sums", inputs.start, inputs.end, digest)
+    return desk.write(str(folder.relative_to(desk.folder) / "a.state"), "[1,")
+
+
+def _made_again(desk: Desk) -> None:
+    (file,) = desk.lake.glob("state/sums/sums/*/a.state")
+    told = desk.run("plan", "--lake", desk.lake, "--query-set", "sums", "--format", "json")
+    assert told.code == 0 and "state that it left" not in told.out, told
+    shutil.rmtree(file.parent)
+    told = desk.run("plan", "--lake", desk.lake, "--query-set", "sums", "--format", "json")
+    assert told.code == 0 and "the state that it left is not in the lake" in told.out, told
+
+
+OPEN = "SELECT tb, running_sum(len) AS n FROM main1.TCP GROUP BY timestamp/1000000 AS tb CLOSING_WHEN {}"
+UNKNOWN = make("q", {"x": Column(Type.INT, "nowhere")})
+CASES: list[Case] = [
+    _setting("a skew below 0 of the low level", {"skew": -1}, "give a duration of 0 or more", {"skew": 0}),
+    _lfta("a column of no packet", UNKNOWN, "bind the query to the packet catalog", make("q", {"x": col("len")})),
+    _lfta(
+        "avg in the low level",
+        make("q", {"time": col("time")}, [partial("avg", col("len"))]),
+        "select the rows instead",
+        make("q", {"time": col("time"), "len": col("len")}),
+    ),
+    Case(
+        "a column that is not read",
+        lambda desk: _read(["timestamp", "arrival"]),
+        "needed_columns",
+        lambda desk: _read([]),
+    ),
+    Case("records out of order", lambda desk: _sorted(desk, [1, 0]), "as T1 says", lambda desk: _sorted(desk, [0, 1])),
+    Case("a cache that cannot be written", _cached("/proc/self"), "set LOWWATER_CACHE to another folder", _cached("")),
+    Case("a flush of no record", _flushed("slow 0"), "give 1 to 1,000,000 records", _flushed("slow 1")),
+    Case(
+        "a flush that is not known",
+        _parsed("slow"),
+        'write one of "immediate", "slow EVERY"',
+        _parsed("slow 160"),
+    ),
+    Case("a literal of 65 bits", _literal(1 << 64), "write a smaller number", _literal(1 << 62)),
+    Case(
+        "a parameter of the low level without a value",
+        lambda desk: _argument(Param(Type.INT, "least")),
+        "give --param least=VALUE",
+        lambda desk: _argument(Const(Type.INT, 40, "least")),
+    ),
+    _evaluation("a heartbeat of no policy", {"policy": "often"}, "there are: periodic", {"policy": "periodic"}),
+    _evaluation("records that go back", {"turn": -1}, "read the captures in canonical order", {}),
+    Case("an experiment of a flush below 0", _experiment(flush=-1), "1 or more, or 0 for none", _experiment(flush=1)),
+    Case(
+        "a state of another instant",
+        lambda desk: _taken_up(str(_evaluated(COUNTS, end=7 * SECOND).state)),
+        "evaluate the intervals from the start of the chain",
+        lambda desk: _taken_up(""),
+    ),
+    Case(
+        "a state of a lake that is cut",
+        lambda desk: load_state(_kept(desk)),
+        "and `lowwater backfill` makes it again",
+        _made_again,  # tests/replay/test_handed_over.py runs the backfill
+    ),
+]
