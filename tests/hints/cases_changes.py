@@ -104,7 +104,19 @@ def _damaged(desk: Desk) -> Said:
     return desk.run("replay", "flows", "--lake", desk.lake, "--queries", desk.folder, *span)
 
 
+def _version(desk: Desk, version: int) -> None:
+    """A version of a table whose first file was removed."""
+    lake = _twice(desk)
+    table = lake.table("flows")
+    for name in set(DeltaTable(str(table), version=1).file_uris()) - set(DeltaTable(str(table)).file_uris()):
+        Path(name).unlink()
+    assert result_table(lake, "flows", version).columns
+
+
 CASES: list[Case] = [
+    Case(
+        "rows of files that are gone", lambda desk: _version(desk, 1), "newer version", lambda desk: _version(desk, 4)
+    ),
     Case(
         "a roll back that is damaged",
         _damaged,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
 from typing import Any
 
 import pyarrow as pa
+from lowwater_review.results import answers as answering
 from lowwater_review.results.asked import parse_asked
 from lowwater_review.results.diff_pages import _version
+from lowwater_review.results.saved import as_plot, plots_file, read_plots
 from lowwater_review.serving import access, listen
 
 from lowwater.instants import HOUR
@@ -16,12 +20,14 @@ from lowwater.lake.results.exploring import DEEPEST, Filter, ResultTable, Wish, 
 from lowwater.lake.tables import append_rows, create
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import QueryPlan, plan_texts
+from lowwater.replay.job import Job
 from lowwater.replay.packets.row_packets import row_packets
 from lowwater.replay.schedule.skew_setting import skew_change, write_skew
 from tests.hints.desk import Case, Desk
 from tests.replay.support import START, Said
 
 ROW = {"tb": 29_453_760, "srcIP": "10.0.0.1", "n": 1}
+FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
 WHOLE = "SELECT tb, srcIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"
 
 
@@ -79,7 +85,32 @@ def _overtaken(desk: Desk) -> None:
     write_skew(desk.lake, change)
 
 
+def _queued(count: int) -> None:
+    """A person asks for so many answers at once, and the first is not there yet."""
+    answers, held = answering.Desk(1), threading.Event()
+    try:
+        for _ in range(count):
+            answers.put("ann", held.wait)
+    finally:
+        held.set()
+
+
+def _saved(desk: Desk, operator: str) -> None:
+    job = Job.open(desk.settle(ingest=False), "flows", desk.folder)
+    plot = {"title": "a", "query": "flows", "filters": [["n", operator, "5"]]}
+    desk.write("flows.plots.json", json.dumps([plot]))
+    assert plots_file(job) == desk.folder / "flows.plots.json" and len(read_plots(job)) == 1
+
+
+def _titled(desk: Desk, title: str) -> None:
+    desk.settle(ingest=False)
+    assert as_plot(title, "flows", parse_asked(_table(desk), _plan(FLOWS), {}, {})).title == "a"
+
+
 CASES: list[Case] = [
+    Case("answers of one person", lambda desk: _queued(13), "ask again later", lambda desk: _queued(12)),
+    Case("a saved plot's operator", lambda desk: _saved(desk, "~"), "use one of =", lambda desk: _saved(desk, ">")),
+    Case("a saved plot's title", lambda desk: _titled(desk, " "), "give `title`", lambda desk: _titled(desk, "a ")),
     Case("settings that changed meanwhile", _overtaken, "look at the change again", lambda desk: _skew(desk, "2s")),
     Case(
         "a deep page",

@@ -28,7 +28,9 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import put_captures, read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.locks import attempt, hold
+from lowwater.lake.looks import FOLDER, LastLook, last_look, store_look
 from lowwater.lake.packets import read_packets
+from lowwater.lake.results.pins import stored_pins
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.states import keep_state
 from lowwater.lake.results.streams import fingerprint, stream_files
@@ -394,7 +396,29 @@ def _files(link: Link) -> None:
     assert files_of(link, 0, 1 << 62)
 
 
+def _in_its_place(use: Callable[[Lake], object], name: str, there: bool) -> None:
+    """Uses a file of the lake, with a folder in its place or without it."""
+    lake = open_lake(Path("lake"))
+    if there:
+        (lake.root / name).mkdir(parents=True)
+    else:
+        (lake.root / name).rmdir()
+    use(lake)
+
+
+def _file(name: str, hint: str, file: str, use: Callable[[Lake], object]) -> Case:
+    return Case(name, lambda desk: _in_its_place(use, file, True), hint, lambda desk: _in_its_place(use, file, False))
+
+
 CASES: list[Case] = [
+    _file("pins that are a folder", "can be read", "pins/q.json", lambda lake: stored_pins(lake, "q")),
+    _file("a look that is a folder", "can be read", f"{FOLDER}/q.json", lambda lake: last_look(lake.root, "q")),
+    _file(
+        "a look in place of a folder",
+        "lake is writable",
+        f"{FOLDER}/q.json",
+        lambda lake: store_look(lake.root, "q", LastLook()),
+    ),
     Case(
         "the table of another program",
         _foreign,
