@@ -52,6 +52,15 @@ def _frame(desk: Desk, absent: bool) -> None:
         rows.find_spec = found
 
 
+def _unmeasured(desk: Desk, mended: bool) -> None:
+    """A ledger that the lake does not have."""
+    if mended:
+        assert desk.run("backfill", "--lake", desk.lake).code in (0, 1)
+    else:
+        desk.settle()
+    Lake(desk.lake).ledger("measures/links").count()
+
+
 def _preview(desk: Desk, hour: int = 0, limits: Limits | None = None) -> None:
     _lake(desk)
     start = START + hour * 3600 * SECOND
@@ -77,6 +86,12 @@ CASES: list[Case] = [
         lambda desk: _lake(desk).ledger("capture") and None,
         "did you mean captures?",
         lambda desk: None if _lake(desk).ledger("captures").count() else desk.run("no capture"),
+    ),
+    Case(
+        "a ledger before the first audit",
+        lambda desk: _unmeasured(desk, False),
+        "run an interval",
+        lambda desk: _unmeasured(desk, True),
     ),
     Case(
         "a link for programs that is not there",

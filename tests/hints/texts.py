@@ -30,7 +30,7 @@ backbone = ["main1", "main2"]
 """
 LEN = "SELECT len FROM TCP"
 PREFIX = "SELECT getlpmid(srcIP, '{}') AS x FROM TCP"
-ASSUMED = "SELECT bytes FROM flows ;; --links none.toml --schema p.gsql"
+ASSUMED = "SELECT bytes FROM flows ;; alone --schema p.gsql"
 FOLDER = f"{PREFIX.format('tables/t')} ;; --links f.toml"
 TOTAL = "SELECT tb, total(len) FROM TCP GROUP BY time/60 AS tb"
 FILES = {
@@ -44,7 +44,6 @@ def f(text, number): return number
 def p(number, text): return True
 """,
     "other.toml": '[links."a-1.b/x"]\n[links.main1.properties]\ntown = "Berlin"\n',
-    "none.toml": "",
     "f.toml": f'{LINKS}\n[files]\nfolders = ["tables"]\n',
     "p.gsql": "PROTOCOL flows { uint bytes get_len; }\n",
     "view.fun": "MODULE 'mine.py'; int UDAF total int (int);",
@@ -87,7 +86,7 @@ RIGHT = {
 MORE = [
     ("large", f"Query a: {LEN};\n-- {'n' * MAX_BYTES}\nQuery b: {LEN}", "split it into several files", LEN),
     ("in", f"{LEN} WHERE len IN [{', '.join(map(str, range(10_001)))}]", "keep the values in a watch list", WATCHED),
-    ("assumed", "SELECT bytes FROM flows ;; --links none.toml", "give --schema FILE if it is a PROTOCOL", ASSUMED),
+    ("assumed", "SELECT bytes FROM flows ;; alone", "give --schema FILE if it is a PROTOCOL", ASSUMED),
     (
         "folder",
         PREFIX.format("tables/t"),
@@ -129,8 +128,8 @@ def check(text: str) -> Said:
     """What `check` says of a text and its options, in a folder of `settle`."""
     text, _, options = text.partition(" ;; ")
     Path("queries/q.gsql").write_text(text, encoding="utf-8")
-    links = () if "--links" in options else ("--links", "links.toml")
-    return lowwater("check", "queries/q.gsql", *links, *shlex.split(options))
+    links = () if "--links" in options or "alone" in options else ("--links", "links.toml")
+    return lowwater("check", "queries/q.gsql", *links, *shlex.split(options.removeprefix("alone")))
 
 
 def settle(folder: Path) -> None:
