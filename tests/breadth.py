@@ -1,8 +1,4 @@
-"""How many random examples a test has: one in five of what it says in `make test`, fewer in `make test-fast`.
-
-`make fuzz` has 40 times what it says. The examples of `make test` are the same in every run; a case that once found a
-bug is written out in its test or in `tests/law/kept.csv`, and runs always.
-"""
+"""How many random examples a test has: one in five of what it says in `make test`, fewer in `make test-fast`."""
 
 from __future__ import annotations
 

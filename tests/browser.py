@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def served(app: FastAPI, starts: float = 300) -> Iterator[str]:
-    """The address of an app behind a web server of this process.
-
-    Args:
-        app: the app.
-        starts: seconds that the server may take to start.
-    """
+    """The address of an app behind a web server of this process."""
     import uvicorn
 
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))

@@ -1,7 +1,4 @@
-"""Bytes of small captures for tests: records, frames and headers, nothing random.
-
-A record is `(timestamp in ns, frame)` or `(timestamp, frame, length on the wire)`.
-"""
+"""Bytes of small captures for tests: records, frames and headers, nothing random."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ def pcap_bytes(
     swapped: bool = False,
     modified: bool = False,
 ) -> bytes:
-    """A classic pcap file; frames longer than `snaplen` are cut to it.
-
-    `swapped` puts the length on the wire first; `modified` is Kuznetzov's format, with longer record headers.
-    """
+    """A classic pcap file; frames longer than `snaplen` are cut to it."""
     order = "<" if byte_order == "little" else ">"
     magic = 0xA1B2CD34 if modified else 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     parts = [struct.pack(order + "IHHiIII", magic, *version, 0, 0, snaplen, link_type)]

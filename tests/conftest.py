@@ -45,10 +45,7 @@ settings.load_profile("fast")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Runs what fails fastest first: unmarked tests, then real captures, then Spark.
-
-    Several workers begin with the files that take longest, so that none works alone at the end; each takes whole files.
-    """
+    """Runs what fails fastest first: unmarked tests, then real captures, then Spark."""
     items.sort(key=lambda item: 2 if "spark" in item.keywords else "captures" in item.keywords)
     if hasattr(config, "workerinput"):
         lines = (ROOT / "tests" / "seconds.txt").read_text(encoding="utf-8").splitlines()
@@ -146,13 +143,7 @@ def each_runner(request: pytest.FixtureRequest) -> Runner:
 
 
 def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A folder that the first worker that asks for it makes, and that no test changes.
-
-    Args:
-        tmp_path_factory: of this worker; its folder lies in that of the run.
-        name: of the folder.
-        make: fills the folder, which is there and empty.
-    """
+    """A folder that the first worker that asks for it makes, and that no test changes."""
     own = tmp_path_factory.getbasetemp()
     root = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     folder, whole = root / f"shared-{name}", root / f"shared-{name}.whole"

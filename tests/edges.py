@@ -1,7 +1,4 @@
-"""The values of expressions at their edges, written by hand: what every engine must give, and a table of the documents.
-
-Each case is an expression in GSQL over constants, its value, and that of `dialect 'gigascope'` where it is another one.
-"""
+"""The values of expressions at their edges, written by hand."""
 
 from __future__ import annotations
 
@@ -24,13 +21,7 @@ SAME = Same()
 
 @dataclass(frozen=True)
 class Case:
-    """One expression.
-
-    Attributes:
-        text: in GSQL.
-        value: of it; None for NULL.
-        dialect: its value in `dialect 'gigascope'`, whose literals are of 32 bits where they fit them.
-    """
+    """One expression."""
 
     text: str
     value: Value

@@ -135,19 +135,7 @@ def initial(
     length: int = 1162,
     side: str = "client in",
 ) -> bytes:
-    """An Initial packet, protected as RFC 9001 and RFC 9369 say.
-
-    Args:
-        frames: its frames, without padding.
-        identity: destination connection id.
-        source: source connection id.
-        version: of QUIC.
-        number: of the packet.
-        size: bytes of the number.
-        token: of a server.
-        length: bytes of the frames with their padding.
-        side: label of the secret of a client or server.
-    """
+    """An Initial packet, protected as RFC 9001 and RFC 9369 say."""
     frames = frames.ljust(length, b"\x00")
     first = (0xC0 if version == 1 else 0xD0) | size - 1
     header = bytes([first]) + version.to_bytes(4, "big") + vector(identity, 1) + vector(source, 1)

@@ -88,10 +88,7 @@ def run(
     grain: int = 1,
     cuts: Sequence[int] = (),
 ) -> tuple[dict[str, list[Row]], LinkResult]:
-    """The streams of the LFTAs as lists of rows, fed in batches of the columns that they need.
-
-    With cuts each chunk is a pass of its own, which knows of the others the link's clock alone.
-    """
+    """The streams of the LFTAs as lists of rows, fed in batches of the columns that they need."""
     streams: dict[str, list[Row]] = {lfta.name: [] for lfta in lftas}
     lowest = start if read_from is None else read_from
     bounds = Bounds({lfta.name: lowest for lfta in lftas}, start, end, {lfta.name: grain for lfta in lftas})

@@ -6,9 +6,6 @@ from pathlib import Path
 
 
 def peak_memory(process: int | str = "self") -> int:
-    """Returns the most memory of a process so far, bytes; of this one unless another is named.
-
-    `ru_maxrss` of `resource` begins at the memory of the process that started this one.
-    """
+    """Returns the most memory of a process so far, bytes; of this one unless another is named."""
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     return int(status.partition("VmHWM:")[2].split()[0]) << 10

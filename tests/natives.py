@@ -1,8 +1,4 @@
-"""What native aggregates mean, written without the package: an entry here for each of `lowwater.catalog.native`.
-
-The oracle folds by FOLDS, and DuckDB answers by the SQL of PAIRS.
-`tests/catalog/test_native.py` holds that each native aggregate has its entries.
-"""
+"""What native aggregates mean, written without the package: an entry here for each of `lowwater.catalog.native`."""
 
 from __future__ import annotations
 

@@ -27,13 +27,7 @@ def free_port() -> int:
 
 @contextmanager
 def postgres_server(user: str, password: str, database: str) -> Iterator[int]:
-    """Runs a server and yields its port; skips the test where there is none.
-
-    Args:
-        user: its user with all rights.
-        password: password of this user.
-        database: name of a database that is made.
-    """
+    """Runs a server and yields its port; skips the test where there is none."""
     if not PROGRAMS:
         pytest.skip("no PostgreSQL here: apt-get install postgresql")
     who = _owner()

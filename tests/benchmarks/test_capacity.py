@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from benchmarks import capacity
 
 PACKETS = (1_000_000, 3_000_000)
@@ -52,14 +50,6 @@ def row(begin: str, text: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_page_separates_fixed_parts_from_those_of_packets() -> None:
-    text = capacity.page(FIGURES)
-    assert row("low", text) == ["low", "7.0", "11.0", "5.0", "500,000", "7.0", "4.0"]
-    assert row("publish", text)[4] == "-", "no difference"
-    assert "together: 133,333 packets/s" in text
-    assert row("`packets/`", text) == ["`packets/`", "40.0"]
-
-
 def test_page_counts_requests_as_stores_charge_them() -> None:
     text = capacity.page(FIGURES)
     part = text[text.index("## Requests") :]
@@ -68,28 +58,6 @@ def test_page_counts_requests_as_stores_charge_them() -> None:
     writes, reads = 5 * (100_000 + 24 * 15), 5 * 24 * 20
     dollars = writes / 1000 * 0.005 + reads / 1000 * 0.0004
     assert row("24", part) == ["24", f"{writes:,}", f"{reads:,}", f"{dollars:,.2f}"]
-
-
-def test_page_tells_how_many_requests_wait_for_one_another() -> None:
-    text = capacity.page(FIGURES)
-    part = text[text.index("## A store") :]
-    assert row("high", part) == ["high", "0.5", "0.5", "72", "10"]
-
-
-def test_page_says_what_was_not_measured() -> None:
-    runs = [{**size, "runs": size["runs"][:1]} for size in FIGURES["sizes"]]
-    text = capacity.page({**FIGURES, "sizes": runs})
-    assert "Not measured in this run." in text
-    assert row("low", text)[6] == "-"
-
-
-def test_page_extrapolates_by_its_assumptions() -> None:
-    part = capacity.page(FIGURES).partition("## 100 links")[2]
-    packets = 100 * 10e9 / 8 / 720
-    cells = row("100%", part)
-    assert cells[1] == f"{packets / 1e6:,.0f}"
-    assert float(cells[7].replace(",", "")) == pytest.approx(packets * 7.5e-6, abs=1)
-    assert cells[9] == f"{packets * 86400 * 40 / 1e12:,.0f}"
 
 
 def test_committed_page_is_that_of_the_committed_figures() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -102,22 +101,6 @@ def test_disk_of_a_file_that_is_removed_again_counts(tmp_path: Path, until_seen:
 def test_a_command_that_fails_ends_the_run_with_its_error() -> None:
     with pytest.raises(SystemExit, match="no such thing"):
         watch([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
-
-
-@pytest.mark.slow
-def test_captures_are_made_once(source: Path) -> None:
-    begin = time.time()
-    assert bench_end.generated(source, 0.3, LINKS, lambda text: pytest.fail(text)) == source
-    assert all(file.stat().st_mtime < begin for file in source.rglob("*.pcap"))
-
-
-def test_what_was_not_measured_is_said() -> None:
-    flows = {"millions": 1, "queries": {"flows": {"nfdump": None, "tshark_duckdb": {}}}}
-    texts = bench_end.left_out([flows])
-    assert "100 million packets: not asked for in this run" in texts
-    assert "1 million packets, query outer: not asked for in this run" in texts
-    assert "nfpcapd and nfdump: not installed" in texts
-    assert not any(text.startswith("tshark") for text in texts)
 
 
 @pytest.mark.slow

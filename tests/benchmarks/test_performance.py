@@ -42,50 +42,6 @@ def line(text: str, begin: str) -> list[str]:
     return [cell.strip() for cell in found.strip("|").split("|")]
 
 
-def test_page_has_every_stage_and_peer() -> None:
-    text = performance.page(SAMPLE)
-    assert line(text, "flows | warm | 0.5")[2:] == ["0.5", "1.0", "1.5", "2.0", "0.5", "0.2", "1.2", "7.0", "286"]
-    assert line(text, "DuckDB")[1:5] == ["0.5", "700", "2", "yes"]
-    assert line(text, "csv")[1:] == ["0.5", "700", "0.1", "7,000", "9", "2"]
-    assert "- nfpcapd and nfdump: not installed." in text
-
-
-def test_page_says_who_does_less() -> None:
-    text = performance.page(SAMPLE)
-    assert line(text, "PySpark, streaming")[4] == "up to its last epoch"
-    assert "no audit" in line(text, "DuckDB")[5]
-    assert not any(each.startswith("| nfpcapd") for each in text.splitlines()), "nfdump was not measured"
-
-
-@pytest.mark.parametrize(("counted", "word"), [(1_990, "the same"), (995, "other")])
-def test_nfdump_answers_another_question(counted: int, word: str) -> None:
-    figures = copy.deepcopy(SAMPLE)
-    figures["sizes"][0]["queries"]["flows"]["nfdump"] = {**PEER, "rows": 650, "counted": counted}
-    assert line(performance.page(figures), "nfpcapd + nfdump")[4] == f"another question, {word} packets"
-
-
-def test_sample_of_tshark_is_scaled() -> None:
-    text = performance.page(SAMPLE)
-    assert line(text, "tshark + DuckDB")[1] == "1.0", "twice the packets of the sample"
-    assert "0.5 s for 1,000 packets" in text
-
-
-def test_wrong_answer_is_shown() -> None:
-    wrong = copy.deepcopy(SAMPLE)
-    wrong["sizes"][0]["queries"]["flows"]["duckdb"]["same_answer"] = False
-    assert line(performance.page(wrong), "DuckDB")[4] == "no"
-
-
-def test_readme_changes_between_its_markers_only() -> None:
-    old = "above\n<!-- performance -->\nold\n<!-- /performance -->\nbelow\n"
-    new = performance.with_table(old, SAMPLE)
-    assert new.startswith("above\n<!-- performance -->\nFive-tuple flows of 2,000 packets")
-    assert new.endswith("<!-- /performance -->\nbelow\n")
-    assert "old" not in new
-    assert line(new, "Lowwater")[1:3] == ["7.0", "286"]
-    assert performance.with_table(new, SAMPLE) == new
-
-
 def test_the_readme_has_the_tables_of_the_figures() -> None:
     """With what was not installed said as such."""
     readme = performance.README.read_text(encoding="utf-8")
@@ -149,30 +105,3 @@ def test_profile_adds_up_without_its_sampler() -> None:
     assert "need 4.3 s for 8.6 processor seconds" in text
     assert "take 6.5 of them" in text, "what the number of packets does not change"
     assert performance.SAMPLER not in text.replace("its sampler", "")
-
-
-def test_interval_shows_each_run() -> None:
-    interval = {
-        "machine": "some, 2 cores",
-        "packets": 4_321,
-        "runs": [{"low": 1.0, "later": 0.5}, {"low": 2, "later": 1}],
-    }
-    text = "\n".join(performance.interval_parts(interval))
-    assert "4,321 packets" in text
-    assert "| 1.00 | 0.50 |" in text and "| 2.00 | 1.00 |" in text
-
-
-def test_page_takes_profile_and_interval_where_they_are() -> None:
-    assert "## Where the time goes" not in performance.page(SAMPLE)
-    assert "## Where the time goes" in performance.page(SAMPLE, PROFILE)
-
-
-def test_table_for_the_readme_is_of_the_size_with_most_peers() -> None:
-    figures = copy.deepcopy(SAMPLE)
-    large = copy.deepcopy(figures["sizes"][0])
-    large |= {"millions": 100, "packets": 200_000}
-    large["queries"]["flows"] = {"lowwater": large["queries"]["flows"]["lowwater"], "nfdump": {**PEER, "seconds": 61.0}}
-    figures["sizes"].append(large)
-    text = performance.short(figures)
-    assert "flows of 2,000 packets" in text
-    assert "For 200,000 packets Lowwater took 7.0 s (286 packets/s, 3 MB of memory); nfpcapd + nfdump 61 s." in text

@@ -28,13 +28,7 @@ def _lead(stamps: Sequence[int], index: int) -> int:
 
 
 def recorded(gaps: Sequence[float], sets: dict[int, float], begin: float = 0) -> list[float]:
-    """Times of records by a clock that is set.
-
-    Args:
-        gaps: true time from each record to the next, s.
-        sets: by how much the clock is put forward before the record of this number, s; negative for back.
-        begin: time of the first record, s.
-    """
+    """Times of records by a clock that is set."""
     stamps, clock = [], begin
     for number in range(len(gaps) + 1):
         clock += sets.get(number, 0)

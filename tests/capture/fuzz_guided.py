@@ -1,11 +1,4 @@
-"""Coverage-guided fuzzing: `python -m tests.capture.fuzz_guided TARGET CORPUS -runs=1000000 [-max_len=400]`.
-
-Atheris follows the branches of the kernels, which therefore run as plain Python here: slow, but it finds its way into
-every header, and a read beyond a frame, which compiled code would not tell of, is an IndexError. Of `frames` the first
-byte is the link type; `files` are captures, read as streams by small pieces. What it keeps in CORPUS of frames are
-seeds for `fuzz_captures`. The other targets of `TARGETS` are messages, compressed files, tables and logs; each says
-what must hold of them. Options are libFuzzer's.
-"""
+"""Coverage-guided fuzzing: `python -m tests.capture.fuzz_guided TARGET CORPUS -runs=1000000 [-max_len=400]`."""
 
 from __future__ import annotations
 

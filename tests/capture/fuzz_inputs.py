@@ -152,17 +152,7 @@ def damaged(random: Random, seeds: list[bytes]) -> bytes:
 def damaged_frames(
     seed: int, count: int, pool: list[bytes], gap: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Many frames at once.
-
-    Args:
-        seed: of the random numbers.
-        count: number of frames.
-        pool: what they are made of.
-        gap: bytes between two frames.
-
-    Returns:
-        A buffer, where each frame begins in it, and its length.
-    """
+    """Many frames at once."""
     random = np.random.default_rng(seed)
     widest = max(map(len, pool))
     table = np.zeros((len(pool), widest), np.uint8)

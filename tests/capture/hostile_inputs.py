@@ -1,8 +1,4 @@
-"""Hostile inputs of every parser, of any size: shapes that cost the most after the code was read.
-
-A family makes an input of about so many bytes. `measure_parsers` takes processor time and memory of each, and
-`test_hostile_parsers` counts the work of each at two sizes.
-"""
+"""Hostile inputs of every parser, of any size: shapes that cost the most after the code was read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Frames of every link type, in one table: what `test_links`, the fuzzers and the comparison with tshark need of it.
-
-A link type is an entry of `LINKS`.
-"""
+"""Frames of every link type, in one table: what `test_links`, the fuzzers and the comparison with tshark need of it."""
 
 from __future__ import annotations
 
@@ -24,16 +21,7 @@ Frame = Callable[[random.Random], bytes]
 
 @dataclass(frozen=True)
 class LinkFrames:
-    """A link type for the tests.
-
-    Attributes:
-        drawn: makes a whole frame of it at random, as tshark reads it too.
-        around: a frame of an IP packet and its ether type, for the fuzzers.
-        layers: tshark's names of its layers; the last one is that of its addresses. None where tshark does not read it.
-        addresses: tshark's fields of the source and the destination; empty where it has none.
-        types: tshark's fields of its ether type.
-        rows: frames, and what is decoded: `destMAC`, `srcMAC`, `ether_type`, `vlan_id`, `ipversion`.
-    """
+    """A link type for the tests."""
 
     drawn: Frame
     around: Callable[[bytes, int], bytes]

@@ -1,8 +1,4 @@
-"""Logs of Zeek and Suricata for tests: a capture of conversations and the logs of it, or rows of any values.
-
-The accounts of conversations are computed here from what was sent, not from the capture; so is the Community ID. Texts
-are escaped as Zeek's writer does.
-"""
+"""Logs of Zeek and Suricata for tests: a capture of conversations and the logs of it, or rows of any values."""
 
 from __future__ import annotations
 
@@ -363,11 +359,7 @@ def _log(path: str, rows: list[Row]) -> bytes:
 
 
 def pair() -> tuple[list[Talk], dict[str, bytes]]:
-    """Conversations, and files of them by name: a capture, and logs of tools that did not see everything.
-
-    The conversations of `LOST` are in no log. Zeek counts one packet of conversation 5 less, and did not see the answer
-    of look-up 9; Suricata counts one packet of conversation 6 less.
-    """
+    """Conversations, and files of them by name: a capture, and logs of tools that did not see everything."""
     made = talks(2, 24)
     seen = [talk for talk in made if talk.number not in LOST]
     rows = conn(seen)

@@ -1,7 +1,4 @@
-"""Files of records and protocols for the tests of `capture.tables` and of runs over them.
-
-`flows` draws rows; `write` makes a file of them in one of the forms that users have.
-"""
+"""Files of records and protocols for the tests of `capture.tables` and of runs over them."""
 
 from __future__ import annotations
 

@@ -31,9 +31,7 @@ FORMATS = ("classic", "pcapng")
 
 
 def capture(form: str, kinds: str, seed: int = 0) -> bytes:
-    """A capture of good records (g), jumps (j), records out of range (r), without a sane length (w), damage (d), and
-    in a pcapng other blocks (o), new sections (s), records without time (n) and of no interface (i).
-    """
+    """A capture of good records (g), jumps (j), records out of range (r), without a sane length (w), damage."""
     numbers = Random(seed)
     section = Section("little")
     begin = section.header() + section.interface("a", resolution=9) + section.interface("b", resolution=9)

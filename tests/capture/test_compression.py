@@ -365,30 +365,6 @@ def test_a_reader_that_is_left_ends_its_thread(tmp_path: Path) -> None:
         read(saved(tmp_path, gzipped(b"\xd4\xc3\xb2\xa1")), SECOND)
 
 
-def query(folder: Path) -> Path:
-    path = folder / "q.gsql"
-    path.write_text(
-        "DEFINE { query_name 'counts'; }\nSELECT tb, count(*) AS n, sum(len) FROM UDP GROUP BY time/10 AS tb\n"
-    )
-    return path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SINGLE)
-def test_run_reads_compressed_captures(tmp_path: Path, name: str) -> None:
-    data = capture()
-    files = {"plain": saved(tmp_path, data), name: saved(tmp_path, SINGLE[name](data), "two.pcap.x")}
-    found = {}
-    for key, path in files.items():
-        out = tmp_path / f"out-{key}"
-        said = lowwater(
-            "run", query(tmp_path), "--capture", f"a={path}", "--out", out, "--engine", "reference", "--format", "csv"
-        )
-        assert said.code == 0, said.err
-        found[key] = {file.name: file.read_bytes() for file in out.glob("*.csv")}
-    assert found["plain"] and found["plain"] == found[name]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 def test_ingest_takes_compressed_captures(tmp_path: Path, name: str) -> None:

@@ -30,10 +30,7 @@ HDLC, CHANNEL_HDLC, IPV4, IPV6, INFINIBAND, ATM, PROVENANCE, PADDING = 1, 5, 22,
 
 
 def cut_to_words(packet: bytes, before: int, dice: random.Random) -> bytes:
-    """The beginning of a packet that fills a record to 8 bytes, since only the length of the record says where it ends.
-
-    `before` is the bytes of its type between the header and the packet.
-    """
+    """The beginning of a packet that fills a record to 8 bytes."""
     lengths = range(24 - before, len(packet), 8)
     return packet[: dice.choice(lengths)] if lengths else packet
 
@@ -52,6 +49,7 @@ def rows(path: Path, **options: Any) -> list[dict[str, Any]]:
     return [row for batch in read(path, FORGIVING, **options) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 def test_an_erf_capture_has_the_rows_of_the_same_records_in_a_pcap(tmp_path: Path) -> None:
     path, packed, other = tmp_path / "one.erf", tmp_path / "one.gz", tmp_path / "one.pcap"
     path.write_bytes(maker.erf_bytes(records(80)))

@@ -19,12 +19,14 @@ from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.inlining import rare
 from lowwater.capture.interpretation import FEW, Kernel
 from tests import capturemaker as maker
+from tests.breadth import some
 from tests.capture import fuzz_inputs
 
 POOL = fuzz_inputs.frames()
 
 
-@pytest.mark.parametrize("link", fuzz_inputs.LINK_TYPES)
+@pytest.mark.slow
+@pytest.mark.parametrize("link", some(fuzz_inputs.LINK_TYPES, 4))
 def test_plain_python_decodes_damaged_frames_of_every_link_as_machine_code_does(
     link: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

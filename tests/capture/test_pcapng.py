@@ -145,6 +145,7 @@ def test_a_block_whose_length_is_no_multiple_of_four_is_read_as_wireshark_does(
     assert [row["caplen"] for _, row in rows] == [5, len(FRAME)] and reader.malformed == []
 
 
+@pytest.mark.slow
 def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
     blocks = [
         LITTLE.header(),

@@ -1,8 +1,4 @@
-"""Zeek's own logs beside the captures that it made them of, in the tests of Zeek's repository: flows and messages.
-
-`LOWWATER_ZEEK` names a checkout of github.com/zeek/zeek; the tests skip without it. Its logs have no times: one second
-replaces each of them.
-"""
+"""Zeek's own logs beside the captures that it made them of, in the tests of Zeek's repository: flows and messages."""
 
 from __future__ import annotations
 

@@ -121,16 +121,7 @@ def _server(told: dict[str, str]) -> dict[str, Any]:
 def ja4(
     transport: str, version: int, ciphers: list[int], extensions: list[int], signatures: list[int], protocol: bytes
 ) -> str:
-    """The fingerprint by its specification, of numbers without GREASE.
-
-    Args:
-        transport: its first letter.
-        version: the highest one offered.
-        ciphers: in any order.
-        extensions: types, in any order.
-        signatures: signature algorithms, in their order.
-        protocol: the first of ALPN; empty for none.
-    """
+    """The fingerprint by its specification, of numbers without GREASE."""
     letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     ends = "00"
     if protocol:

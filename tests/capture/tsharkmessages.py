@@ -67,15 +67,7 @@ def messages(told: dict[str, str], layers: list[str]) -> dict[str, Any]:
 
 
 def excuse(name: str, row: dict[str, Any], told: dict[str, str], layers: list[str], frame: bytes) -> str:
-    """Why tshark may say something else in one of these columns; empty where it may not.
-
-    Args:
-        name: of the column.
-        row: ours.
-        told: what tshark says of the packet.
-        layers: its layers from the outermost IP header on.
-        frame: the captured bytes.
-    """
+    """Why tshark may say something else in one of these columns; empty where it may not."""
     if name not in (*COLUMNS, *tsharkhellos.QUIC_NAMES):
         return ""
     if row["protocol"] is None:

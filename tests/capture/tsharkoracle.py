@@ -72,10 +72,7 @@ BELOW = ("macsec", "mpls", "pppoes", "ip", "ipv6")
 
 
 def tshark(path: Path, most: int = 0) -> list[dict[str, str]]:
-    """One row a packet: the fields, with `SEPARATOR` between the values of one that occurs more than once.
-
-    Of the first `most` packets, or of all for 0.
-    """
+    """One row a packet: the fields, with `SEPARATOR` between the values of one that occurs more than once."""
     command = ["tshark", "-n", "-r", str(path), "-T", "fields", "-E", "occurrence=a", "-E", f"aggregator={SEPARATOR}"]
     command += ["-d", "udp.port==8472,vxlan", "--enable-protocol", "communityid"]
     # One packet says what it says by itself: nothing is put together, and nothing is known from others.
@@ -282,11 +279,7 @@ def _ours(row: dict[str, Any], name: str, frame: bytes, theirs: Any) -> Any:
 
 
 def compare(path: Path, most: int = 0) -> tuple[Counter[str], list[str]]:
-    """How often each column is what tshark says, and the differences: number, column, ours, tshark's, its layers.
-
-    Of the first `most` packets, or of all for 0. Of link types that one of both does not decode, times and lengths are
-    compared.
-    """
+    """How often each column is what tshark says, and the differences: number, column, ours, tshark's, its layers."""
     reader, captured, rows = read(path, 1 << 61), frames(path), []
     for interface, batch in reader.by_interface():
         if most:

@@ -1,7 +1,4 @@
-"""Frames of every tunnel, in one table: what `test_tunnels`, the fuzzers and the comparison with tshark need of it.
-
-A tunnel is an entry of `TUNNELS`.
-"""
+"""Frames of every tunnel, in one table: what `test_tunnels`, the fuzzers and the comparison with tshark need of it."""
 
 from __future__ import annotations
 
@@ -23,16 +20,7 @@ FRAME6 = maker.ethernet(TCP6, 0x86DD, vlans=[9])
 
 @dataclass(frozen=True)
 class TunnelFrames:
-    """A tunnel for the tests.
-
-    Attributes:
-        numbers: IP protocols or UDP ports of it.
-        wrap: puts a packet of an ether type into it at random, as tshark reads it too; IP protocol and its payload.
-        layer: tshark's name of its layer.
-        ids: tshark's fields of its id, the first that is there counts.
-        around: IP protocol and payload that carry an IP packet, for the fuzzers.
-        rows: IP protocol, payload, and what is decoded: `tunnel`, `tunnel_id`, then the inner columns.
-    """
+    """A tunnel for the tests."""
 
     numbers: tuple[int, ...]
     wrap: Callable[[random.Random, bytes, int], tuple[int, bytes]]

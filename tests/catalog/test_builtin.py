@@ -63,14 +63,14 @@ def compute(name: str, types: Sequence[Type], rows: Sequence[Any], *extra: Any) 
     return made.output(fold(made, rows), *extra)
 
 
-# The catalog as a whole
-
-
 def test_no_two_entries_are_alike() -> None:
     functions = Counter((f.name, f.parameters, f.predicate) for f in CATALOG.functions)
     aggregates = Counter((a.name, a.parameters) for a in CATALOG.aggregates)
     states = Counter((s.name, s.parameters) for s in CATALOG.states)
     assert [key for known in (functions, aggregates, states) for key, count in known.items() if count > 1] == []
+
+
+# The catalog as a whole
 
 
 def test_everything_pickles() -> None:

@@ -1,7 +1,4 @@
-"""Text that a terminal must not obey, and a command that is run with it.
-
-The test of each command drives it by `clean`: `test_terminal` looks for the call.
-"""
+"""Text that a terminal must not obey, and a command that is run with it."""
 
 from __future__ import annotations
 

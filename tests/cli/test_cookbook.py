@@ -21,6 +21,7 @@ def test_every_recipe_of_the_page_is_found_by_its_name() -> None:
     assert all(recipe.text in page for recipe in found)
 
 
+@pytest.mark.slow
 def test_the_last_line_of_inspect_leads_to_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (capture,) = list(generate(tmp_path / "captures", START, 1, ["main1"], rate=0.2, seed=1))[:1]

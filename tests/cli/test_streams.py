@@ -299,6 +299,7 @@ def collector() -> Iterator[Collector]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_run_is_a_trace(desk: Desk, collector: Collector) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     options = ("--lake", desk.root, "--queries", desk.queries, "--to", collector.address)

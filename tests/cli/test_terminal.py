@@ -92,6 +92,7 @@ def test_captures(capture: Path, tmp_path: Path) -> None:
     clean("maintain", "--lake", tmp_path / f"no{NAME}", code=1)
 
 
+@pytest.mark.slow
 def test_queries(query: Path, capture: Path, tmp_path: Path) -> None:
     for form in ("text", "json", "mermaid"):
         clean("explain", query, "--format", form)

@@ -1,9 +1,4 @@
-"""The language reference as a program: its examples, the world that they read, and its generated tables.
-
-`docs/language.md`, its chapters, `docs/dialect.md` and `docs/cookbook.md`. `python -m tests.docs.book` rewrites what is
-derived: the rows and errors below the examples and the tables between `<!-- table: NAME -->` and `<!-- end -->`; read
-the diff.
-"""
+"""The language reference as a program: its examples, the world that they read, and its generated tables."""
 
 from __future__ import annotations
 
@@ -46,15 +41,7 @@ DERIVED = ("error", "run", "note")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block.
-
-    Attributes:
-        page: its file.
-        line: of its fence.
-        words: of its info string: the language, then what the test does with it.
-        text: without the fences.
-        result: text of the block that follows, where this one has a result.
-    """
+    """A fenced block."""
 
     page: Path
     line: int

@@ -1,7 +1,4 @@
-"""What settings and files do to intervals, states and accounts: the table of docs/captures.md, made from a lake each.
-
-`python -m tests.docs.coverages` rewrites the table; read the diff.
-"""
+"""What settings and files do to intervals, states and accounts."""
 
 from __future__ import annotations
 

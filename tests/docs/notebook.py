@@ -1,8 +1,4 @@
-"""Executes a notebook without Jupyter: its cells run in order in one process, and what they print and plot comes back.
-
-`python -m tests.docs.notebook LAKE_FOLDER` writes the outputs into `docs/notebook.ipynb`; the folder has `var/dns` of
-the README. Read the diff.
-"""
+"""Executes a notebook without Jupyter."""
 
 from __future__ import annotations
 
@@ -68,11 +64,7 @@ def code_cells(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def execute(document: dict[str, Any], folder: Path) -> list[list[dict[str, Any]]]:
-    """Runs the code cells with `folder` as the working directory; returns the outputs of each.
-
-    Raises:
-        AssertionError: a cell failed; its traceback is the message.
-    """
+    """Runs the code cells with `folder` as the working directory; returns the outputs of each."""
     sources = ["".join(cell["source"]) for cell in code_cells(document)]
     done = subprocess.run(
         [sys.executable, "-c", RUNNER],

@@ -77,12 +77,6 @@ def test_a_module_that_is_named_exists(name: str) -> None:
     assert exists(name)
 
 
-def test_the_check_of_names_sees_one_that_is_gone() -> None:
-    assert len(NAMED) > 40
-    assert exists("plan.queryset") and exists("catalog.packets.RECORD")
-    assert not exists("plan.split") and not exists("catalog.packets.GONE")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FOLDERS if name not in LAKE])
 def test_a_folder_that_is_named_exists(name: str) -> None:

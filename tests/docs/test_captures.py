@@ -108,6 +108,7 @@ def test_every_link_type_is_there_with_its_name() -> None:
     assert [row[1].split(", ") for row in rows] == [[link_name(number) for number in each] for each in numbers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block, shown", examples(), ids=lambda each: str(each) if isinstance(each, Block) else "")
 def test_an_example_prints_what_follows(
     block: Block, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

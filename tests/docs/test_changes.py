@@ -24,7 +24,3 @@ def test_a_command_parses(command: str, tmp_path: Path, monkeypatch: pytest.Monk
     _, name, *arguments = shlex.split(command)
     context = cli.commands[name].make_context(name, arguments, parent=click.Context(cli))
     assert context.params["lake"] is not None
-
-
-def test_there_are_commands_of_each_kind() -> None:
-    assert {command.split()[1] for command in COMMANDS} >= {"plan", "try", "diff", "rollback", "rows"}

@@ -1,7 +1,4 @@
-"""CONTRIBUTING.md: every path, name in a file and target that it has is there; its sums are right.
-
-`test_doors` follows its links.
-"""
+"""CONTRIBUTING.md: every path, name in a file and target that it has is there; its sums are right."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 KINDS = ["Tutorial", "How-to", "Reference", "Explanation"]
 CITED = re.compile(r"(?<![\d.,])00\d(?![\d.])")
 """The number of a paper: 002 in `(002, section 5.3)`."""
-
 FOUND_BY = {
     "watermark": {"promise", "punctuation"},
     "capture point": {"link"},
@@ -29,6 +28,7 @@ FOUND_BY = {
     "time bucket": {"`tb`"},
 }
 """The usual word, and ours that stand beside it."""
+
 
 NEEDED = {
     *("interval", "LFTA", "HFTA", "lake", "ledger", "quarantine", "coverage", "heartbeat", "query set", "watch list"),

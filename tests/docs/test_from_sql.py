@@ -50,6 +50,7 @@ def tables() -> Iterator[duckdb.DuckDBPyConnection]:
         yield database
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sql", "query"), list(pairs()))
 def test_both_sides_give_the_same_rows(sql: str, query: str, tables: duckdb.DuckDBPyConnection) -> None:
     found = tables.execute(sql)

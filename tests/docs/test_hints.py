@@ -1,7 +1,4 @@
-"""Hints are followed: every section and every command that a message names is one, whatever the name of the link.
-
-All texts of the source are looked at, with a link `node_10.1.0.11` in the place of every value, so none is left out.
-"""
+"""Hints are followed: every section and every command that a message names is one, whatever the name of the link."""
 
 from __future__ import annotations
 
@@ -36,10 +33,7 @@ COMMAND = re.compile(
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every text of the source that is no docstring, where it is: with NAME in the place of its values.
-
-    Every process that collects tests runs this, so it leaves out files without a section or a command, and walks once.
-    """
+    """Every text of the source that is no docstring, where it is: with NAME in the place of its values."""
     for path in SOURCES:
         source = path.read_text(encoding="utf-8")
         if not any(word in source for word in WORDS):

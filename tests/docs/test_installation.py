@@ -51,6 +51,7 @@ def test_licences_are_listed_for_each_package_of_the_locks() -> None:
     assert len(rows - packages) == 1, "the heading; jars have another form"
 
 
+@pytest.mark.slow
 def test_the_bill_has_each_package_and_each_jar_with_a_hash() -> None:
     bill = dependencies.bill()
     components = {component["name"]: component for component in bill["components"]}

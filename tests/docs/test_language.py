@@ -46,6 +46,7 @@ def test_every_block_is_of_a_kind_that_is_checked() -> None:
         assert all(word in known or "." in word for word in block.words[1:]), str(block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", _params(PLANNED))
 def test_an_example_plans(block: Block) -> None:
     assert plan(block).queries

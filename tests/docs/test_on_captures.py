@@ -1,7 +1,4 @@
-"""The questions of README, examples, cookbook and tutorial over real captures: what tshark counts, to the row.
-
-tshark decodes, and Python counts as the line above each query says: nothing of Lowwater is in the oracle.
-"""
+"""The questions of README, examples, cookbook and tutorial over real captures: what tshark counts, to the row."""
 
 from __future__ import annotations
 

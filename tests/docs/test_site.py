@@ -24,7 +24,7 @@ from tests.docs.book import ROOT
 from tests.review.widths import wrong_places
 from website import protocols, settings
 from website.check import faults, parsed
-from website.fetch import fetch, unpack
+from website.fetch import unpack
 from website.markdown import converted
 from website.navigation import navigation
 from website.reference import API, pages
@@ -125,19 +125,6 @@ def test_another_package_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
     assert unpack(package, digest, "package/x.js") == b"ok"
     with pytest.raises(SystemExit, match="not sha512-other"):
         unpack(package, "sha512-other", "package/x.js")
-
-
-@pytest.mark.slow
-def test_a_script_that_cannot_be_fetched_is_told_in_one_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if shutil.which("npm") is None:
-        pytest.skip("no npm")
-    nowhere = {"registry": "http://127.0.0.1:9", "cache": str(tmp_path / "cache"), "fetch_retries": "0"}
-    for name, value in nowhere.items():
-        monkeypatch.setenv(f"npm_config_{name}", value)
-    with pytest.raises(SystemExit, match=r"mermaid@\S+ cannot be fetched: npm error .*\n  hint: npm takes HTTPS_PROXY"):
-        fetch(tmp_path / "out")
 
 
 def test_references_have_what_the_code_has() -> None:

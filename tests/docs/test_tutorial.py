@@ -1,7 +1,4 @@
-"""The tutorial and the page of the first result: their commands run in order and print what is shown.
-
-`python -m tests.docs.test_tutorial` writes queries and outputs into the pages anew.
-"""
+"""The tutorial and the page of the first result: their commands run in order and print what is shown."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ def watch_list() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @given(SEEDS)
 def test_rows_are_those_of_the_reference_engine(number: int) -> None:
     check(case(number))
@@ -79,11 +80,7 @@ def test_rows_of_random_queries_are_those_of_the_reference_engine(family: str) -
 
 
 class Watched(Schedule):
-    """Another schedule; whenever that has nothing to do, looks at the operators that wait.
-
-    Attributes:
-        looks: how often; `waits` operators whose rows could have left.
-    """
+    """Another schedule; whenever that has nothing to do, looks at the operators that wait."""
 
     def __init__(self, of: Schedule) -> None:
         self._of, self.looks, self.waits = of, 0, list[str]()

@@ -1,7 +1,4 @@
-"""Texts for the fuzzer: mutated goldens, sentences of the grammar, long repetitions and noise.
-
-Everything comes from one `random.Random`, so a seed gives the same texts everywhere.
-"""
+"""Texts for the fuzzer: mutated goldens, sentences of the grammar, long repetitions and noise."""
 
 from __future__ import annotations
 

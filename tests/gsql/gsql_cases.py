@@ -1,8 +1,4 @@
-"""Cases and goldens of the GSQL tests.
-
-`python -m tests.gsql.gsql_cases` rewrites `tests/golden/gsql/canonical/*.gsql` and `tests/golden/errors/gsql_*.txt`;
-the reviewer reads the difference.
-"""
+"""Cases and goldens of the GSQL tests."""
 
 from __future__ import annotations
 
@@ -203,11 +199,7 @@ SYNTAX = {
 
 
 def failure(text: str) -> QueryError:
-    """The error that a text gives.
-
-    Raises:
-        AssertionError: the text parses.
-    """
+    """The error that a text gives."""
     try:
         parse(text, "queries/q.gsql")
     except QueryError as error:

@@ -1,5 +1,4 @@
-"""Query texts that cost much if a part of Lowwater is careless: nested, repeated, doubled, huge, odd; each below 12,000
-characters, which is what a page takes."""
+"""Query texts that cost much if a part of Lowwater is careless."""
 
 from __future__ import annotations
 

@@ -154,6 +154,7 @@ TOKENS = ["FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE", "MODULE", "HANDLE", "C
 TOKENS += ["(", ")", "[", "]", ",", ";", "int", "f", "'x.py'", "'", "7", "--", "\n", "§", "//", "\x00"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(TOKENS), max_size=40).map(" ".join) | st.text(max_size=60))
 def test_random_texts_raise_nothing_else(text: str) -> None:
     try:

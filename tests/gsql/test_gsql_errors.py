@@ -134,15 +134,3 @@ def test_thousands_of_digits_are_refused() -> None:
     with pytest.raises(QueryError, match="does not fit a 64-bit integer"):
         parse("SELECT " + "9" * 5000 + " FROM R")
     assert parse("SELECT " + "0" * 5000 + "7 FROM R") == parse("SELECT 7 FROM R")
-
-
-def test_many_statements_parse_fast() -> None:
-    statement = (
-        "DEFINE{{query_name q{0};}} SELECT tb, srcIP, destIP, count(*) AS cnt, sum(len) FROM main1.DataProtocol\n"
-        "WHERE protocol = 6 AND len > 100 GROUP BY time/10 AS tb, srcIP, destIP HAVING count(*) > 1"
-    )
-    text = ";\n".join(statement.format(number) for number in range(150))
-    parse("SELECT a FROM R")
-    begun = time.process_time()
-    assert len(parse(text).statements) == 150
-    assert time.process_time() - begun < 10

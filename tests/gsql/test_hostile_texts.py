@@ -50,8 +50,7 @@ def edited(text: str, lake: Path) -> object:
 
 
 def written(text: str, lake: Path) -> object:
-    """What the page Write says, in the process that it runs. It plans the text as `check`, a run and the DAG processor
-    of Airflow do."""
+    """What the page Write says, in the process that it runs."""
     if any("\ud800" <= sign <= "\udfff" for sign in text):
         return check_scripts([make_script("q.gsql", text)], CONTEXT, Config())  # no form sends them
     answer: dict[str, Any] = known_of({"lake": lake, "text": text, "set": "", "links": ["main1", "main2"]})

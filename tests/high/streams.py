@@ -54,13 +54,7 @@ def write_stream(
     delay: int = 0,
     seed: int = 0,
 ) -> list[str]:
-    """Writes rows, each up to `delay` ns late, and at every tick the highest promise that the rest allows.
-
-    Args:
-        file: to write.
-        until: last tick, ns.
-        period: ns between ticks.
-    """
+    """Writes rows, each up to `delay` ns late, and at every tick the highest promise that the rest allows."""
     chance = random.Random(seed)
     emitted = [(-(-(last + 1 + chance.randint(0, delay)) // period) * period, values, last) for values, last in rows]
     return write_emitted(file, fields, emitted, [*range(0, until + 1, period * 7), until])

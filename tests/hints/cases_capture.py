@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import os
 import shutil
 import stat
-import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +16,10 @@ from lowwater.capture import read
 from lowwater.capture.content.anonymise import read_key
 from lowwater.capture.content.retention import NOTHING
 from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.generate import generate
 from lowwater.capture.records import malformed
-from lowwater.instants import SECOND, parse_instant
+from lowwater.instants import SECOND
 from tests.capturemaker import pcap_bytes, udp
-from tests.hints.desk import Case, Desk, Site
+from tests.hints.desk import Case, Desk
 from tests.replay.support import START, Said
 
 JUMP = 61 * SECOND
@@ -77,21 +74,6 @@ def _made(command: str) -> Callable[[Desk], Said]:
         return desk.run("inspect", desk.folder / "a.pcap")
 
     return made
-
-
-def _section(data: bytes, magic: int = 0x1A2B3C4D, major: int = 1) -> bytes:
-    """A pcapng with a section and an interface, and no packet; `data` is not looked at."""
-    section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, magic, major, 0, -1, 28)
-    return section + struct.pack("<IIHHII", 1, 20, 1, 0, 65535, 20)
-
-
-def _generate(*options: object) -> Callable[[Desk], Said]:
-    return lambda desk: desk.run("generate", "--out", desk.folder / "made", "--rate", 0.01, *options)
-
-
-def _generated(desk: Desk, **options: object) -> None:
-    given = {"start": START, "hours": 1, "links": ["a"], "rate": 0.01, "seed": 1} | options
-    assert generate(desk.folder / "made", **given)  # type: ignore[arg-type]
 
 
 def _chunk(spoil: Callable[[Path], object]) -> Callable[[Desk], None]:
@@ -157,90 +139,23 @@ def _stream(desk: Desk, waits: bool) -> None:
             os.close(writes)
 
 
-CASES = [
+CASES: list[Case] = [
     Case("an open key", lambda desk: _key(desk, bytes(32), 0o644), "chmod o= ", _close_key),
-    Case(
-        "a gzip file cut at its begin",
-        _inspect(lambda data: gzip.compress(data)[:12]),
-        "copy the file again, or decompress it by its own tool",
-        _inspect(gzip.compress),
-    ),
-    Case("an empty file", _inspect(lambda data: b""), "read it again later", _inspect(bytes)),
-    Case("a cut header", _inspect(lambda data: data[:20]), "else copy it again", _inspect(bytes)),
-    Case(
-        "gzip in gzip",
-        _inspect(lambda data: gzip.compress(gzip.compress(data))),
-        "decompress it once",
-        _shell("gzip -dc a.pcap > b.pcap"),
-    ),
-    Case("a text", _inspect(lambda data: b"# no capture\n" * 9), "give a pcap, pcapng, snoop or ERF", _inspect(bytes)),
-    Case(
-        "a pcap of version 9",
-        _inspect(lambda data: data[:4] + b"\x09\x00" + data[6:]),
-        "2.x and 543.0 are read",
-        _inspect(bytes),
-    ),
-    Case("no byte order", _inspect(lambda data: _section(data, 7)), "copy the file again", _inspect(_section)),
-    Case("a pcapng of version 2", _inspect(lambda data: _section(data, major=2)), "1.x is read", _inspect(_section)),
     Case(
         "a file that cannot be read at all",
         lambda desk: desk.run("inspect", "/proc/self/mem"),
         "check the path and the disk",
         lambda desk: desk.run("inspect", desk.capture),
     ),
-    Case(
-        "no such file",
-        lambda desk: desk.run("inspect", desk.folder / "none.pcap"),
-        "check the path and its permissions",
-        lambda desk: desk.run("inspect", desk.capture),
-    ),
     Case("a chunk of a lost file", _chunk(Path.unlink), "check the path and the disk", _whole_chunk),
     Case("a chunk of a cut file", _chunk(lambda path: os.truncate(path, 4000)), "ingest it again", _whole_chunk),
     Case("a column misspelt", lambda desk: _columns(desk, "srcPrt"), "srcPort", lambda desk: _columns(desk, "srcPort")),
-    Case(
-        "a column twice",
-        lambda desk: _columns(desk, "len", "len"),
-        "name each once",
-        lambda desk: _columns(desk, "len"),
-    ),
     Case("a clock that jumps", _jumping, "raise max_jump of the link", _jump_allowed),
     Case(
         "a stream that does not wait",
         lambda desk: _stream(desk, False),
         "of a stream, what writes it",
         lambda desk: _stream(desk, True),
-    ),
-    Case(
-        "skew of no link",
-        _generate("--links", "a,b", "--skew", "c=1"),
-        "the links are a, b",
-        _generate("--links", "a,b", "--skew", "b=1"),
-    ),
-    Case("a link's name with /", _generate("--links", "a/b"), "letters, digits", _generate("--links", "a1")),
-    Case(
-        "skew below 0",
-        lambda desk: _generated(desk, skew={"a": -1.0}),
-        "give the seconds by which records may be late",
-        _generate("--links", "a", "--skew", "a=1"),
-    ),
-    Case(
-        "no hour",
-        lambda desk: _generated(desk, hours=0),
-        "generate at least one hour",
-        lambda desk: _generated(desk, hours=1),
-    ),
-    Case(
-        "too many packets",
-        lambda desk: desk.run("generate", "--out", desk.folder / "made", "--rate", 2_000_000),
-        "give packets per second and link",
-        _generate(),
-    ),
-    Case("seed below 0", _generate("--seed", -1), "give a whole number from 0", _generate("--seed", 0)),
-    Case(
-        "a start that no pcap can hold",
-        lambda desk: _generated(desk, start=parse_instant("2200-01-01T00:00:00Z")),
-        "give --start in UTC",
-        _generate("--start", "2026-01-01T00:00:00Z"),
     ),
 ]
 
@@ -268,6 +183,3 @@ BY_TOOLS = {
 }
 """Cases whose hints name a tool, which is not on every machine."""
 CASES += [case for tool, cases in BY_TOOLS.items() if shutil.which(tool) for case in cases]
-
-LEFT: dict[Site, str] = {}
-"""Where hints are made that no test can follow, each with the reason."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from lowwater.config import LONGEST_SKEW
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
@@ -17,13 +16,12 @@ from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.replay.job import Job
 from lowwater.replay.trial import folder_of
-from tests.hints.desk import Case, Desk, Site
+from tests.hints.desk import Case, Desk
 from tests.lake.support import put_stream
 from tests.replay.support import START, Said
 
 WHY = ("--because", "no")
 AT = ("--at", "2026-01-01T00:00Z")
-STATE = "SELECT tb, srcIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP CLOSING_WHEN count(*) = 0"
 
 
 def _publish(lake: Lake, number: int, hour: int = 0, digest: str = "d") -> None:
@@ -75,23 +73,6 @@ def _renamed(desk: Desk, name: str) -> Said:
     return _rollback(desk, "--to", _newest(desk) - 2)
 
 
-def _with_state(desk: Desk, text: str) -> Said:
-    _twice(desk)
-    _text_of(desk, f"DEFINE {{ query_name 'flows'; }}\n{text}\n")
-    return _rollback(desk, "--to", _newest(desk) - 2)
-
-
-def _plan(desk: Desk, *options: object) -> Said:
-    if not desk.lake.exists():
-        desk.settle()
-    return desk.run("plan", "--lake", desk.lake, *options)
-
-
-def _other_file(desk: Desk, name: str) -> Said:
-    text = "DEFINE { query_name 'flows'; }\nSELECT tb, count(*) AS n FROM main1.UDP GROUP BY time/60 AS tb\n"
-    return _plan(desk, "--with", desk.write(f"new/{name}.gsql", text))
-
-
 def _try(desk: Desk, *options: object) -> Said:
     if not desk.lake.exists():
         desk.settle(ingest=False)
@@ -103,27 +84,9 @@ def _made(desk: Desk, *options: object) -> Said:
     return _try(desk, "wide", "--query-set", "flows", "--skew", "main1=5s", *options)
 
 
-def _differently(desk: Desk, *changes: object) -> Said:
-    _made(desk)
-    return _try(desk, "wide", "--query-set", "flows", *changes)
-
-
-def _drop(desk: Desk, name: str) -> Said:
-    _made(desk)
-    return _try(desk, name, "--drop")
-
-
 def _spoiled(desk: Desk) -> Said:
     _made(desk)
     (folder_of(open_lake(desk.lake), "wide") / "trial.json").write_text("[]")  # type: ignore[attr-defined]
-    return _try(desk, "wide")
-
-
-def _elsewhere(desk: Desk) -> Said:
-    desk.settle(ingest=False)
-    _other_file(desk, "flows")
-    said = _try(desk, "wide", "--with", desk.folder / "new" / "flows.gsql")
-    assert said.code == 0, said
     return _try(desk, "wide")
 
 
@@ -141,7 +104,19 @@ def _damaged(desk: Desk) -> Said:
     return desk.run("replay", "flows", "--lake", desk.lake, "--queries", desk.folder, *span)
 
 
-CASES = [
+def _version(desk: Desk, version: int) -> None:
+    """A version of a table whose first file was removed."""
+    lake = _twice(desk)
+    table = lake.table("flows")
+    for name in set(DeltaTable(str(table), version=1).file_uris()) - set(DeltaTable(str(table)).file_uris()):
+        Path(name).unlink(missing_ok=True)
+    assert result_table(lake, "flows", version).columns
+
+
+CASES: list[Case] = [
+    Case(
+        "rows of files that are gone", lambda desk: _version(desk, 1), "newer version", lambda desk: _version(desk, 4)
+    ),
     Case(
         "a roll back that is damaged",
         _damaged,
@@ -155,91 +130,10 @@ CASES = [
         lambda desk: _rollback(desk, "--to", _newest(desk) - 3, "--dry-run"),
     ),
     Case(
-        "a roll back to before the interval",
-        lambda desk: _rollback(desk, "--to", _newest(desk) - 2, at=("--at", "2026-01-01T01:00Z")),
-        "name a later version",
-        lambda desk: _rollback(desk, "--to", _newest(desk) - 1, at=("--at", "2026-01-01T01:00Z")),
-    ),
-    Case(
-        "a roll back to a time without a version",
-        lambda desk: _rollback(desk, "--to", "2020-01-01T00:00Z"),
-        "`lowwater history flows` lists the versions",
-        lambda desk: desk.run("history", "flows", "--lake", desk.lake),
-    ),
-    Case(
-        "a roll back that is not",
-        lambda desk: _rollback(desk, "--lift"),
-        "`lowwater status` shows the intervals that are",
-        lambda desk: desk.run("status", "--lake", desk.lake),
-    ),
-    Case(
         "a roll back of a query that is gone",
         lambda desk: _renamed(desk, "others"),
         "add the query again",
         lambda desk: _renamed(desk, "flows"),
     ),
-    Case(
-        "a roll back of a chain",
-        lambda desk: _with_state(desk, STATE),
-        "change the query or its settings",
-        lambda desk: _with_state(desk, STATE.partition(" CLOSING_WHEN")[0]),
-    ),
-    Case(
-        "a skew of no link",
-        lambda desk: _plan(desk, "--skew", "main2=5s"),
-        "did you mean main1?",
-        lambda desk: _plan(desk, "--skew", "main1=5s"),
-    ),
-    Case(
-        "a skew of a century",
-        lambda desk: _plan(desk, "--skew", f"main1={LONGEST_SKEW // 10**9}s"),
-        "a skew is below",
-        lambda desk: _plan(desk, "--skew", "main1=1h"),
-    ),
-    Case(
-        "a file that replaces none",
-        lambda desk: _other_file(desk, "other"),
-        "did you mean flows.gsql?",
-        lambda desk: _other_file(desk, "flows"),
-    ),
-    Case(
-        "no name of a trial",
-        lambda desk: _try(desk, "a b", "--query-set", "flows", "--skew", "main1=5s"),
-        "use letters, digits, _ and -",
-        lambda desk: _made(desk),
-    ),
-    Case(
-        "no trial",
-        lambda desk: _try(desk, "wide"),
-        "make it: --query-set NAME",
-        lambda desk: _made(desk),
-    ),
-    Case(
-        "another trial of the same name",
-        lambda desk: _differently(desk, "--skew", "main1=7s"),
-        "drop it, or take another name",
-        lambda desk: _drop(desk, "wide"),
-    ),
-    Case(
-        "no trial to drop",
-        lambda desk: _drop(desk, "wode"),
-        "did you mean wide?",
-        lambda desk: _drop(desk, "wide"),
-    ),
-    Case(
-        "a trial of files elsewhere",
-        _elsewhere,
-        "name what it tries again: --with",
-        lambda desk: _try(desk, "wide", "--with", desk.folder / "new" / "flows.gsql"),
-    ),
     Case("a trial that is none", _spoiled, "begin the trial again", _begun_again),
 ]
-
-LEFT: dict[Site, str] = {
-    ("lowwater/lake/results/pins.py", "_write"): "a full disk, or a lease that another process took",
-    ("lowwater/lake/results/pins.py", "_stored"): "a disk that fails",
-    (
-        "lowwater/replay/versions.py",
-        "RollbackTarget._record",
-    ): "the interval is replaced between two looks",
-}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import socket
-from pathlib import Path
+import threading
 from typing import Any
 
 import pyarrow as pa
-import pytest
+from lowwater_review.results import answers as answering
 from lowwater_review.results.asked import parse_asked
 from lowwater_review.results.diff_pages import _version
+from lowwater_review.results.saved import as_plot, plots_file, read_plots
 from lowwater_review.serving import access, listen
 
 from lowwater.instants import HOUR
@@ -18,12 +20,14 @@ from lowwater.lake.results.exploring import DEEPEST, Filter, ResultTable, Wish, 
 from lowwater.lake.tables import append_rows, create
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import QueryPlan, plan_texts
+from lowwater.replay.job import Job
 from lowwater.replay.packets.row_packets import row_packets
 from lowwater.replay.schedule.skew_setting import skew_change, write_skew
-from tests.hints.desk import Case, Desk, Site
+from tests.hints.desk import Case, Desk
 from tests.replay.support import START, Said
 
 ROW = {"tb": 29_453_760, "srcIP": "10.0.0.1", "n": 1}
+FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
 WHOLE = "SELECT tb, srcIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"
 
 
@@ -58,22 +62,6 @@ def _asked(desk: Desk, **given: str) -> None:
     parse_asked(_table(desk), _plan(), given, {})
 
 
-def _unkept(desk: Desk, gone: bool) -> Said:
-    """An export of a link without frames, whose capture file is gone or there."""
-    if not desk.lake.exists():
-        own = Path(desk.write("own.pcap", ""))
-        own.write_bytes(desk.capture.read_bytes())
-        desk.settle(ingest=False)
-        said = desk.run("ingest", "--lake", desk.lake, "--link", "main1", "--covers", desk.life, own)
-        assert said.code == 0, said
-    own, away = desk.folder / "own.pcap", desk.folder / "away.pcap"
-    if gone and own.exists():
-        own.rename(away)
-    elif not gone and away.exists():
-        away.rename(own)
-    return desk.run("export", "--lake", desk.lake, "--out", desk.folder / "out.pcap")
-
-
 def _token(desk: Desk, text: str | None, mode: int = 0o600) -> None:
     path = desk.folder / "token.txt"
     if text is not None:
@@ -91,47 +79,39 @@ def _skew(desk: Desk, bound: str, *more: str) -> Said:
     return desk.run("skew", "--lake", desk.lake, "--link", "main1", "--set", bound, "--queries", desk.folder, *more)
 
 
-def _inline(desk: Desk) -> Said:
-    """A link in one line, which only people change."""
-    desk.settle()
-    text = f'[links]\nmain1 = {{ skew = "1s", since = "{desk.at(0)}" }}\n'
-    (desk.lake / "lowwater.toml").write_text(text, encoding="utf-8")
-    return _skew(desk, "2s")
-
-
-def _by_hand(desk: Desk) -> Said:
-    (desk.lake / "lowwater.toml").write_text(f'[links.main1]\nskew = "2s"\nsince = "{desk.at(0)}"\n', encoding="utf-8")
-    return _skew(desk, "3s")
-
-
-def _by_a_variable(desk: Desk) -> Said:
-    desk.settle()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOWWATER_LINKS__MAIN1__SKEW", "9s")
-        return _skew(desk, "2s")
-
-
 def _overtaken(desk: Desk) -> None:
     change = skew_change(desk.settle(), desk.folder, [], "main1", 2 * 10**9)
     desk.settings('skew = "1s"', 'skew = "5s"')
     write_skew(desk.lake, change)
 
 
-CASES = [
-    Case("a skew in an inline table", _inline, 'write skew = "2s" into its section by hand', _by_hand),
-    Case(
-        "a skew of the environment",
-        _by_a_variable,
-        "change LOWWATER_LINKS__MAIN1__SKEW where it is set",
-        lambda desk: _skew(desk, "2s"),
-    ),
+def _queued(count: int) -> None:
+    """A person asks for so many answers at once, and the first is not there yet."""
+    answers, held = answering.Desk(1), threading.Event()
+    try:
+        for _ in range(count):
+            answers.put("ann", held.wait)
+    finally:
+        held.set()
+
+
+def _saved(desk: Desk, operator: str) -> None:
+    job = Job.open(desk.settle(ingest=False), "flows", desk.folder)
+    plot = {"title": "a", "query": "flows", "filters": [["n", operator, "5"]]}
+    desk.write("flows.plots.json", json.dumps([plot]))
+    assert plots_file(job) == desk.folder / "flows.plots.json" and len(read_plots(job)) == 1
+
+
+def _titled(desk: Desk, title: str) -> None:
+    desk.settle(ingest=False)
+    assert as_plot(title, "flows", parse_asked(_table(desk), _plan(FLOWS), {}, {})).title == "a"
+
+
+CASES: list[Case] = [
+    Case("answers of one person", lambda desk: _queued(13), "ask again later", lambda desk: _queued(12)),
+    Case("a saved plot's operator", lambda desk: _saved(desk, "~"), "use one of =", lambda desk: _saved(desk, ">")),
+    Case("a saved plot's title", lambda desk: _titled(desk, " "), "give `title`", lambda desk: _titled(desk, "a ")),
     Case("settings that changed meanwhile", _overtaken, "look at the change again", lambda desk: _skew(desk, "2s")),
-    Case(
-        "no skew to recommend",
-        lambda desk: (desk.settle(), _skew(desk, "recommended", "--from", "2030-01-01", "--to", "2030-01-02"))[1],
-        "give a duration: --set 2s",
-        lambda desk: _skew(desk, "2s"),
-    ),
     Case(
         "a deep page",
         lambda desk: _page(desk, DEEPEST),
@@ -194,34 +174,10 @@ CASES = [
         lambda desk: _kept_where(desk),
     ),
     Case(
-        "frames of a file that is gone",
-        lambda desk: _unkept(desk, True),
-        "bring the files back to their places",
-        lambda desk: _unkept(desk, False),
-    ),
-    Case(
         "a token file that is not there",
         lambda desk: _token(desk, None),
         "name a text file",
         lambda desk: _token(desk, "a token of some length"),
-    ),
-    Case(
-        "a short token",
-        lambda desk: _token(desk, "short"),
-        "leave --token-file out, and a token is made",
-        lambda desk: access("0.0.0.0", None).token and None,
-    ),
-    Case(
-        "a token file that others can read",
-        lambda desk: _token(desk, "a token of some length", 0o644),
-        "chmod o-rwx,g-w",
-        lambda desk: _token(desk, "a token of some length", 0o640),
-    ),
-    Case(
-        "no login beyond this machine",
-        lambda desk: access("0.0.0.0", None, login=False) and None,
-        "leave one of the two options out",
-        lambda desk: access("127.0.0.1", None, login=False) and None,
     ),
     Case(
         "a port of the pages that is taken",
@@ -236,16 +192,3 @@ def _kept_where(desk: Desk) -> Said:
     desk.settle()
     out = desk.folder / "out.pcap"
     return desk.run("export", "--lake", desk.lake, "--where", "len > 60", "--out", out)
-
-
-LEFT: dict[Site, str] = {
-    ("plugins/lowwater_airflow/whole.py", "WholePeriod.execute"): "a context of Airflow, not imported here",
-    ("lowwater/lake/results/comparing.py", "_rows"): "an hour of five million rows",
-    ("lowwater/replay/packets/export.py", "CaptureFrames.frame"): "a file that changes while it is read",
-    (
-        "lowwater/replay/packets/row_packets.py",
-        "_find_link",
-    ): "a link that looks for copies; the hint is that of _refused",
-    ("lowwater/replay/versions.py", "interval_of"): "a published interval, so a run; tests/review has diff",
-    ("review/results/diff_pages.py", "_page"): "an address of the browser; the hint names the command diff",
-}

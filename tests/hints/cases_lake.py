@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
-import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,19 +27,17 @@ from lowwater.lake.ingestion.survey import FailedTask, starts_with
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import put_captures, read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.lake.locks import attempt, hold, hold_range
-from lowwater.lake.open_tables import forget
+from lowwater.lake.locks import attempt, hold
+from lowwater.lake.looks import FOLDER, LastLook, last_look, store_look
 from lowwater.lake.packets import read_packets
+from lowwater.lake.results.pins import stored_pins
 from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.streams import fingerprint, keep_state, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
-from lowwater.replay.job import Job
 from lowwater.storage.captures import capture_path
-from tests.capturemaker import pcap_bytes
-from tests.hints.desk import Case, Desk, Site
+from tests.hints.desk import Case, Desk
 from tests.lake.support import BASE, FIELDS, put_stream, stream
-from tests.lake.test_interfaces import pcapng
 from tests.replay.support import START, Said
 
 JUMP = 61 * SECOND
@@ -49,10 +45,6 @@ JUMP = 61 * SECOND
 
 def _ingest(desk: Desk, *more: object, link: str = "main1") -> Said:
     return desk.run("ingest", "--lake", desk.lake, "--link", link, *more)
-
-
-def _copy(desk: Desk, name: str) -> Path:
-    return Path(shutil.copy(desk.capture, desk.folder / name))
 
 
 def _cut(desk: Desk, name: str, first: int, count: int = 50) -> Path:
@@ -84,16 +76,6 @@ def _in_the_way(path: Path, folder: bool = False) -> None:
 # -- captures into the lake
 
 
-def _no_pattern(desk: Desk) -> Said:
-    desk.settle(ingest=False)
-    return desk.run("ingest", "--lake", desk.lake)
-
-
-def _pattern(desk: Desk) -> Said:
-    desk.settings("[links.main1]", f'[links.main1]\ncaptures = "{desk.capture.parent}/main*.pcap"')
-    return desk.run("ingest", "--lake", desk.lake)
-
-
 def _two_covers(desk: Desk) -> None:
     desk.settle(ingest=False)
     files = _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60)
@@ -122,53 +104,6 @@ def _no_stray(desk: Desk) -> Said:
     return _ingest(desk, "--covers", desk.life, desk.capture)
 
 
-def _beside(desk: Desk, names: Sequence[str]) -> Said:
-    """Ingests captures of one time, which differ."""
-    desk.settle(ingest=False)
-    return _ingest(desk, *(_cut(desk, f"captures/{name}", 3 * number, 100) for number, name in enumerate(names)))
-
-
-def _longer_skew(desk: Desk) -> Said:
-    """Reads the captures that are in the way of each other as one link, with the skew that the message names."""
-    files = sorted((desk.folder / "captures").iterdir())
-    said = _ingest(desk, *files)
-    length = re.search(r'set skew = "(\w+)" in \[links.main1\]', said.err)
-    assert length, said.err
-    desk.settings('skew = "1s"', f'skew = "{length[1]}"')
-    found = _ingest(desk, *files)
-    rows = read_captures(_opened(desk), ["main1"])["main1"]
-    assert sum(row.packets for row in rows) == 200, "both are read"
-    return found
-
-
-def _two_words(desk: Desk) -> Said:
-    desk.settle(f'[links.main1.covers]\n"a.pcap" = "{desk.life}"\n"*.pcap" = "{desk.life}"', ingest=False)
-    return _ingest(desk, _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60))
-
-
-def _aside(desk: Desk, name: str, *more: object) -> Said:
-    return desk.run("set-aside", "--lake", desk.lake, name, *(more or ("--reason", "a test of the tap")))
-
-
-def _beside_the_pattern(desk: Desk) -> None:
-    """A lake, and two files beside the one that a pattern claims."""
-    for number, name in enumerate(("a.pcap", "b.pcap1", "c.pcap1")):
-        _cut(desk, f"captures/{name}", 5 * number)
-    desk.settle('captures = "../captures/a.pcap"', ingest=False)
-    assert desk.run("ingest", "--lake", desk.lake).code == 0
-
-
-def _aside_of(desk: Desk, name: str) -> Said:
-    _beside_the_pattern(desk)
-    return _aside(desk, name)
-
-
-def _each_its_link(desk: Desk) -> Said:
-    said = desk.run("init", desk.folder / "captures", "--lake", desk.folder / "NEW")
-    assert said.code == 0, said
-    return desk.run("ingest", "--lake", desk.folder / "NEW")
-
-
 def _one_line(desk: Desk) -> Said:
     desk.settle(f'[links.main1.covers]\n"*.pcap" = "{desk.life}"', ingest=False)
     return _ingest(desk, _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60))
@@ -182,62 +117,6 @@ def _line_each(desk: Desk) -> Said:
         desk.settings("[links.main1.covers]", f"[links.main1.covers]\n{first}")
     desk.settings(f'"*.pcap" = "{desk.at(0)}', f'"b.pcap" = "{middle}')
     return _ingest(desk, desk.folder / "a.pcap", desk.folder / "b.pcap")
-
-
-def _versions(desk: Desk) -> Said:
-    desk.settle(ingest=False)
-    first = _cut(desk, "a.pcap", 0, 100)
-    assert _ingest(desk, first).code == 0
-    data = bytearray(first.read_bytes())
-    data[-1] ^= 1
-    (desk.folder / "again.pcap").write_bytes(data)
-    return _ingest(desk, desk.folder / "again.pcap")
-
-
-def _right_version(desk: Desk) -> Said:
-    os.replace(desk.folder / "again.pcap", desk.folder / "a.pcap")
-    return _ingest(desk, desk.folder / "a.pcap")
-
-
-def _part(desk: Desk) -> Said:
-    desk.settle(ingest=False)
-    assert _ingest(desk, _cut(desk, "a.pcap", 0, 400)).code == 0
-    return _ingest(desk, _cut(desk, "part.pcap", 0, 300))
-
-
-def _moved_away(desk: Desk) -> Said:
-    os.replace(desk.folder / "part.pcap", desk.folder / "part.away")
-    return _ingest(desk, desk.folder / "a.pcap")
-
-
-def _interfaces(desk: Desk, count: int, link: str) -> Said:
-    names = [f"eth{number}" for number in range(count)]
-    path = pcapng(desk.folder / "a.pcapng", names, [(number / 100, number) for number in range(count)])
-    desk.settle(ingest=False)
-    desk.settings("[links.main1]", "[links.a]\n[links.main1]")
-    return _ingest(desk, path, link=link)
-
-
-def _as_one(desk: Desk) -> Said:
-    desk.settings("[links.a]", '[links.a]\ninterfaces = "one"')
-    return _ingest(desk, desk.folder / "a.pcapng", link="a")
-
-
-def _packed_interfaces(desk: Desk) -> Said:
-    _interfaces(desk, 300, "a/x")
-    path = desk.folder / "a.pcapng"
-    path.write_bytes(gzip.compress(path.read_bytes()))
-    return _ingest(desk, path, link="a")
-
-
-def _packets_lie(desk: Desk) -> Said:
-    _in_the_way(_opened(desk).packets / "link=main1")
-    return desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture)
-
-
-def _packets_may_lie(desk: Desk) -> Said:
-    (desk.lake / "packets" / "link=main1").unlink()
-    return desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture)
 
 
 def _packed(desk: Desk, size: int) -> None:
@@ -264,19 +143,6 @@ def _packed(desk: Desk, size: int) -> None:
     if isinstance(done, FailedTask):
         raise done.error
     assert isinstance(done, PackResult) and done.files
-
-
-def _named(desk: Desk, name: bytes) -> Said:
-    desk.settle(ingest=False)
-    path = os.path.join(os.fsencode(desk.folder), name)
-    shutil.copy(os.fsencode(desk.capture), path)
-    return _ingest(desk, os.fsdecode(path))
-
-
-def _pipe(desk: Desk) -> Said:
-    desk.settle(ingest=False)
-    os.mkfifo(desk.folder / "pipe")
-    return _ingest(desk, desk.folder / "pipe")
 
 
 def _digest(desk: Desk, path: Path) -> None:
@@ -312,12 +178,6 @@ def _publish(desk: Desk, fields: tuple[Field, ...] = FIELDS, digest: str = "d") 
     done = publish(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
     facts = {"digest": digest, "rows": done.rows, "publication": done.number}
     record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, **facts)])
-
-
-def _published(desk: Desk, query: str, *more: object) -> Said:
-    _publish(desk)
-    record_replays(_opened(desk), [ReplayRow("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
-    return _rows(desk, query, *more)
 
 
 def _changed_type(desk: Desk) -> None:
@@ -407,72 +267,6 @@ def _sampled(desk: Desk) -> None:
     assert _packets(desk, ["frame_head"]) > 0
 
 
-def _required(desk: Desk) -> None:
-    """Asks whether the links have reported to the end of the hour."""
-    job = Job.open(desk.lake, "flows", desk.folder)
-    job.inputs(START, START + HOUR, job.captures()).require()
-
-
-def _gap(desk: Desk, *covers: str) -> None:
-    desk.settle(ingest=False)
-    if covers:
-        assert _ingest(desk, *covers, desk.capture).code == 0
-    _required(desk)
-
-
-def _covered(desk: Desk) -> None:
-    assert _ingest(desk, "--covers", desk.life, desk.capture).code == 0
-    _required(desk)
-
-
-def _bounded(desk: Desk) -> None:
-    desk.settings(f'until = "{desk.at(600)}"', f'until = "{desk.at(400)}"')
-    _required(desk)
-
-
-def _gap_after(desk: Desk) -> None:
-    desk.settle(ingest=False)
-    assert _ingest(desk, "--covers", f"{desk.at(0)}/{desk.at(400)}", _cut(desk, "a.pcap", 0)).code == 0
-    _required(desk)
-
-
-def _pause(desk: Desk) -> None:
-    """Two files of a quiet recorder that writes the next one with the next packet."""
-    desk.settle(ingest=False)
-    for name, first in (("a.pcap", 0), ("b.pcap", 5)):
-        frames = [(START + (10 * at) * SECOND, b"\0" * 60) for at in range(first, 5 if not first else 60)]
-        (desk.folder / name).write_bytes(pcap_bytes(frames))
-        assert _ingest(desk, desk.folder / name).code == 0
-    _required(desk)
-
-
-def _tolerated(desk: Desk) -> None:
-    desk.settings('skew = "1s"', 'skew = "1s"\ngap_tolerance = "10s"')
-    _required(desk)
-
-
-def _gap_before(desk: Desk) -> None:
-    desk.settle(ingest=False)
-    assert _ingest(desk, "--covers", f"{desk.at(80)}/{desk.at(600)}", _cut(desk, "b.pcap", 60)).code == 0
-    _required(desk)
-
-
-def _begun(desk: Desk) -> None:
-    desk.settings(f'since = "{desk.at(0)}"', f'since = "{desk.at(80)}"')
-    _required(desk)
-
-
-def _unborn(desk: Desk) -> None:
-    desk.settings(f'since = "{desk.at(0)}"', f'since = "{desk.at(7200)}"')
-    desk.settings(f'until = "{desk.at(600)}"', f'until = "{desk.at(9000)}"')
-    _required(desk)
-
-
-def _let_pass(desk: Desk) -> None:
-    desk.settings('skew = "1s"', 'skew = "1s"\npolicy = "publish"')
-    _required(desk)
-
-
 # -- locks, and what cannot be written
 
 
@@ -483,16 +277,6 @@ def _locked(desk: Desk, again: bool) -> None:
             with hold(lake, "ingest of a"):
                 raise AssertionError
     with hold(lake, "ingest of a"):
-        pass
-
-
-def _range(desk: Desk, again: bool) -> None:
-    lake = _opened(desk)
-    with hold_range(lake, "q", START, START + HOUR):
-        if again:
-            with hold_range(lake, "q", START, START + HOUR // 2):
-                raise AssertionError
-    with hold_range(lake, "q", START, START + HOUR // 2):
         pass
 
 
@@ -555,19 +339,6 @@ def _mended(desk: Desk) -> Said:
     return desk.run("maintain", "--lake", desk.lake)
 
 
-def _hinted(desk: Desk, text: str) -> Said:
-    """Lists the streams of a lake whose log of runs names a checkpoint so."""
-    lake = open_lake(desk.lake)
-    (Path(lake.replays) / "_delta_log" / "_last_checkpoint").write_text(text)
-    forget(lake.replays)
-    return desk.run("streams", "--lake", desk.lake)
-
-
-def _not_hinted(desk: Desk) -> Said:
-    (Path(Lake(desk.lake).replays) / "_delta_log" / "_last_checkpoint").unlink()  # the table is restored
-    return desk.run("streams", "--lake", desk.lake)
-
-
 def _account(desk: Desk, text: str) -> Said:
     lake = open_lake(desk.lake)
     record_replays(lake, [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + HOUR, accounting=text)])
@@ -588,11 +359,6 @@ def _hold(lake: Lake) -> None:
         pass
 
 
-def _hold_range(lake: Lake) -> None:
-    with hold_range(lake, "q", START, START + HOUR):
-        pass
-
-
 def _attempt(lake: Lake) -> None:
     with attempt(lake, "a") as folder:
         assert folder.is_dir()
@@ -610,32 +376,6 @@ def _keep(lake: Lake) -> None:
     assert (lake.states / "q" / "state").is_dir()
 
 
-def _made_lake(desk: Desk) -> Said:
-    said = desk.run("init", desk.capture, "--lake", desk.lake)
-    assert said.code == 0, said
-    return desk.run("ingest", "--lake", desk.lake)
-
-
-def _unwritable(desk: Desk) -> Said:
-    desk.settle()
-    shutil.rmtree(desk.lake / "_work")
-    _in_the_way(desk.lake / "_work")
-    return _ingest(desk, desk.capture)
-
-
-def _broken_table(desk: Desk) -> Said:
-    desk.settle()
-    shutil.move(desk.lake / "captures", desk.folder / "captures")
-    _in_the_way(desk.lake / "captures")
-    return _ingest(desk, desk.capture)
-
-
-def _whole_table(desk: Desk) -> Said:
-    (desk.lake / "captures").unlink()
-    shutil.move(desk.folder / "captures", desk.lake / "captures")
-    return _ingest(desk, desk.capture)
-
-
 # -- init
 
 
@@ -651,36 +391,33 @@ def _init(desk: Desk, folder: str) -> Said:
         return desk.run("init", desk.folder / "found" / folder, "--lake", desk.folder / "new")
 
 
-def _missing(desk: Desk, made: bool) -> Said:
-    if not made:
-        desk.settle(ingest=False)
-        desk.settings("[links.main1]", f'[links.main1]\ncaptures = "{desk.folder}/mounted/*.pcap"')
-    else:
-        (desk.folder / "mounted").mkdir()
-        shutil.copy(desk.capture, desk.folder / "mounted" / "a.pcap")
-    return desk.run("ingest", "--lake", desk.lake)
-
-
-def _doctor(desk: Desk, made: bool) -> Said:
-    if made:
-        (desk.folder / "new").mkdir()
-    return desk.run("doctor", "--lake", desk.folder / "new")
-
-
-def _field(desk: Desk, name: str) -> Said:
-    desk.settle(ingest=False)
-    pattern = f'[links.main1]\ncaptures = "{desk.folder}/{name}.pcap"'
-    text = (desk.lake / "lowwater.toml").read_text().replace("[links.main1]", pattern)
-    (desk.lake / "lowwater.toml").write_text(text)
-    shutil.copy(desk.capture, desk.folder / "2026%.pcap")
-    return desk.run("ingest", "--lake", desk.lake)
-
-
 def _files(link: Link) -> None:
     assert files_of(link, 0, 1 << 62)
 
 
-CASES = [
+def _in_its_place(use: Callable[[Lake], object], name: str, there: bool) -> None:
+    """Uses a file of the lake, with a folder in its place or without it."""
+    lake = open_lake(Path("lake"))
+    if there:
+        (lake.root / name).mkdir(parents=True)
+    else:
+        (lake.root / name).rmdir()
+    use(lake)
+
+
+def _file(name: str, hint: str, file: str, use: Callable[[Lake], object]) -> Case:
+    return Case(name, lambda desk: _in_its_place(use, file, True), hint, lambda desk: _in_its_place(use, file, False))
+
+
+CASES: list[Case] = [
+    _file("pins that are a folder", "can be read", "pins/q.json", lambda lake: stored_pins(lake, "q")),
+    _file("a look that is a folder", "can be read", f"{FOLDER}/q.json", lambda lake: last_look(lake.root, "q")),
+    _file(
+        "a look in place of a folder",
+        "lake is writable",
+        f"{FOLDER}/q.json",
+        lambda lake: store_look(lake.root, "q", LastLook()),
+    ),
     Case(
         "the table of another program",
         _foreign,
@@ -693,75 +430,10 @@ CASES = [
         "name those of one bucket",
         lambda desk: _common([capture_path("s3://taps/a"), capture_path("s3://taps/b")]) and None,
     ),
-    Case("no pattern of files", _no_pattern, 'write captures = "..." in [links.NAME]', _pattern),
-    Case("no pattern, so files", _no_pattern, "or name the files", lambda desk: _ingest(desk, desk.capture)),
-    Case(
-        "a link's name",
-        lambda desk: open_lake(desk.lake) and _ingest(desk, desk.capture, link="9 a"),
-        "write a letter or _ first",
-        lambda desk: _ingest(desk, desk.capture, link="_9.a"),
-    ),
     Case("covers of two files", _two_covers, "write a line for each of several files in", _lines),
     Case("a stray file that stays", _stray, "check that the lake is writable", _no_stray),
-    Case(
-        "two captures of one time",
-        lambda desk: _beside(desk, ["east.pcap", "west.pcap"]),
-        "--lake NEW` finds and proposes them",
-        _each_its_link,
-    ),
-    Case(
-        "three captures of one time",
-        lambda desk: _beside(desk, ["east.pcap", "west.pcap", "north.pcap"]),
-        "make each a link of its own, as --link main1-2",
-        _each_its_link,
-    ),
-    Case(
-        "one recorder whose clock was put back",
-        lambda desk: _beside(desk, ["p_1.pcap", "p_2.pcap"]),
-        "one recorder: set skew = ",
-        _longer_skew,
-    ),
-    Case(
-        "set aside what nobody saw",
-        lambda desk: _aside_of(desk, "b.pcap2"),
-        "not read are b.pcap1, c.pcap1",
-        lambda desk: _aside(desk, "b.pcap1"),
-    ),
-    Case(
-        "set aside where all is read",
-        lambda desk: desk.settle() and _aside(desk, "b.pcap1"),
-        "`lowwater status` names the files that are not read",
-        lambda desk: desk.run("status", "--lake", desk.lake),
-    ),
-    Case(
-        "set aside what is read",
-        lambda desk: _aside_of(desk, "a.pcap"),
-        "`lowwater status` lists the files that are not read",
-        lambda desk: desk.run("status", "--lake", desk.lake),
-    ),
     Case("a line of covers for two files", _one_line, "write a line for each file", _line_each),
-    Case("two files that are declared to overlap", _two_words, "say what each covers, by --covers", _line_each),
-    Case("two versions of a file", _versions, "ingest the right one under the name of the other", _right_version),
-    Case("a part of a file", _part, "move the one with fewer packets out of the files of the link", _moved_away),
-    Case(
-        "interfaces for the link of one",
-        lambda desk: _interfaces(desk, 2, "a/x"),
-        "ingest it for link 'a'",
-        lambda desk: _ingest(desk, desk.folder / "a.pcapng", link="a"),
-    ),
-    Case("many interfaces", lambda desk: _interfaces(desk, 300, "a"), 'set interfaces = "one"', _as_one),
-    Case("many interfaces, packed", _packed_interfaces, 'set interfaces = "one"', _as_one),
-    Case("packets without a place", _packets_lie, "check rights and room", _packets_may_lie),
     Case("a packed file that changed", lambda desk: _packed(desk, 7), "ingest it again", lambda desk: _packed(desk, 0)),
-    Case(
-        "a name that is no text",
-        lambda desk: _named(desk, b"\xff.pcap"),
-        "rename it",
-        lambda desk: _ingest(desk, _copy(desk, "a.pcap")),
-    ),
-    Case(
-        "a pipe for ingest", _pipe, "write it to a file first", lambda desk: _ingest(desk, _copy(desk, "written.pcap"))
-    ),
     Case(
         "ingest of no file",
         _no_file,
@@ -773,19 +445,6 @@ CASES = [
         lambda desk: _digest(desk, Path("/proc/self/mem")),
         "check the path and the disk",
         lambda desk: _digest(desk, desk.capture),
-    ),
-    Case("rows of no query", lambda desk: _published(desk, "qq"), "did you mean q?", lambda desk: _rows(desk, "q")),
-    Case(
-        "rows of a query not published",
-        lambda desk: _published(desk, "r"),
-        "`lowwater status` says why",
-        lambda desk: desk.run("status", "--lake", desk.lake),
-    ),
-    Case(
-        "rows of another time",
-        lambda desk: _published(desk, "q", "--to", desk.at(0)),
-        "published is what lies in 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z",
-        lambda desk: _rows(desk, "q", "--from", "2027-01-15T08:00:00Z", "--to", "2027-01-15T09:00:00Z"),
     ),
     Case("a column of another type", _changed_type, "name the column otherwise", _other_name),
     Case("a stream of another version", _strange_stream, "run the interval again with --stage high", _publish),
@@ -804,62 +463,12 @@ CASES = [
     ),
     Case("packets that are lost", _lost_packets, "`lowwater ingest` with --link and the capture file", _again),
     Case("packets without a sample", _unsampled, "write sampling = true in", _sampled),
-    Case("a capture that is missing", _gap, "ingest the missing capture", _covered),
-    Case(
-        "a capture that covers more",
-        lambda desk: _gap(desk, "--covers", f"{desk.at(0)}/{desk.at(400)}"),
-        "lowwater ingest --lake DIR --link main1 --covers FROM/TO FILE",
-        _covered,
-    ),
-    Case(
-        "a link that ended",
-        _gap_after,
-        "end its life with until, after its last record",
-        _bounded,
-    ),
-    Case("a pause that is usual", _pause, 'set gap_tolerance = "', _tolerated),
-    Case("a link that began", _gap_before, "begin its life with since", _begun),
-    Case("a link without captures", _gap, "bound its life with since and until", _unborn),
-    Case("a gap that may be", _gap, 'set policy = "publish"', _let_pass),
     Case("a lock", lambda desk: _locked(desk, True), "wait until it has finished", lambda desk: _locked(desk, False)),
-    Case("a range", lambda desk: _range(desk, True), "wait until it has finished", lambda desk: _range(desk, False)),
     _obstacle("no lock", "_locks/a.lock", "remove it; the next command makes it", _hold, folder=True),
-    _obstacle("no ranges", "_locks/runs_of_q", "check that the lake is writable", _hold_range),
     _obstacle("no attempt", "_work/a", "check that the lake is writable", _attempt),
     _obstacle("no chain", "_chained", "check that the lake is writable", _note),
     _obstacle("no state", "state", "check that the lake is writable and its disk has room", _keep),
-    Case(
-        "a log that names no version",
-        lambda desk: _hinted(desk, '{"version":-1}'),
-        "restore the table",
-        _not_hinted,
-    ),
     Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
-    Case(
-        "no lake",
-        lambda desk: desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture),
-        "`lowwater init CAPTURES --lake",
-        _made_lake,
-    ),
-    Case(
-        "a new lake in a file",
-        lambda desk: desk.run("init", desk.capture, "--lake", "/dev/null/lake"),
-        "name a folder that you may write",
-        _made_lake,
-    ),
-    Case(
-        "a lake that cannot be written",
-        _unwritable,
-        "to read it takes no such right",
-        lambda desk: desk.run("rows", "flows", "--lake", desk.lake) and desk.run("plan", "--lake", desk.lake),
-    ),
-    Case("a table in the way", _broken_table, "check that the lake is writable", _whole_table),
-    Case(
-        "init of no capture",
-        lambda desk: _init(desk, "empty"),
-        "name the folder in which the capture files lie",
-        lambda desk: _init(desk, "captures"),
-    ),
     Case(
         "init of too many files",
         lambda desk: _init(desk, "."),
@@ -869,77 +478,9 @@ CASES = [
     Case("captures twice", _captures_twice, "run `lowwater maintain` with --mend", _captures_mended),
     Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
     Case(
-        "a folder that is not mounted",
-        lambda desk: _missing(desk, False),
-        "mount or make the folder, or write where the captures lie now",
-        lambda desk: _missing(desk, True),
-    ),
-    Case(
-        "a doctor of no folder",
-        lambda desk: _doctor(desk, False),
-        "name the folder of the lake, or make it",
-        lambda desk: _doctor(desk, True),
-    ),
-    Case(
-        "a field of a pattern",
-        lambda desk: _field(desk, "%Y%Q"),
-        "% itself is %%; known are %Y",
-        lambda desk: _field(desk, "%Y%%"),
-    ),
-    Case(
         "files of no pattern",
         lambda desk: _files(Link()),
         "set captures in its section of lowwater.toml",
         lambda desk: _files(Link(captures=str(desk.capture))),
     ),
 ]
-
-
-_LOGS = "as that of a log that names no version: tests/lake/test_delta_bombs.py has each"
-LEFT: dict[Site, str] = {
-    ("lowwater/lake/table_logs.py", "_entries"): _LOGS,
-    ("lowwater/lake/table_logs.py", "_checkpoint"): _LOGS,
-    ("lowwater/lake/table_logs.py", "_require_checkpoint"): _LOGS,
-    ("lowwater/lake/table_logs.py", "_require_texts"): _LOGS,
-    ("lowwater/lake/table_logs.py", "_require_commits"): _LOGS,
-    ("lowwater/lake/table_logs.py", "_require_lines"): _LOGS,
-    ("lowwater/lake/table_logs.py", "_require_flat"): _LOGS,
-    ("lowwater/lake/table_logs.py", "require_plain_table"): _LOGS,
-    ("lowwater/lake/tables.py", "_require_counts"): _LOGS,
-    ("lowwater/lake/tables.py", "live_files"): _LOGS,
-    ("lowwater/storage/untrusted.py", "_look"): _LOGS,
-    ("lowwater/storage/untrusted.py", "_require"): _LOGS,
-    ("lowwater/storage/untrusted.py", "_require_room"): _LOGS,
-    ("lowwater/storage/untrusted.py", "_memory"): _LOGS,
-    ("lowwater/cli/commands/operation.py", "_verify"): "says to make tables again: tests/lake/test_claims.py meets it",
-    ("lowwater/storage/objects.py", "read_range"): "a capture in a store is replaced while it is read: tests/storage",
-    ("lowwater/lake/packets.py", "_batches"): "a run is refused before, unless the settings change while it is at work",
-    ("lowwater/lake/tables.py", "lost"): "needs an object store: tests/storage meets it",
-    ("lowwater/lake/maintain.py", "store_clock"): "who cannot write there could not take the lock before",
-    ("lowwater/storage/paths.py", "_write_fenced"): "needs an object store, and others who write all the time",
-    ("lowwater/lake/commits.py", "_change"): "Delta reads the log before, and refuses it",
-    ("lowwater/lake/commits.py", "mend"): "tests/lake/test_mending.py has it; a table that is gone is made again",
-    ("lowwater/lake/commits.py", "_again"): "needs files that another program removed from beside a table",
-    ("lowwater/storage/locks.py", "claim_range"): "no message: lake.locks words it",
-    (
-        "lowwater/lake/results/curves.py",
-        "curves",
-    ): "needs rows with texts: tests/review/test_absurd_requests.py has them",
-    ("lowwater/storage/locks.py", "hold_lease"): "no message: lake.locks words it",
-    ("lowwater/storage/locks.py", "_read"): "needs an object store: tests/test_documents.py has what is no claim",
-    **{
-        ("lowwater/storage/objects.py", name): "needs an address: tests/storage/test_addresses.py"
-        for name in ("_parsed", "_connected", "_require_tls", "_require_plain")
-    },
-    ("lowwater/storage/objects.py", "require_sound"): "needs an address: tests/storage/test_addresses.py",
-    ("lowwater/storage/failures.py", "passing"): "needs an object store: tests/storage meets it",
-    ("lowwater/storage/failures.py", "outages"): "needs a full disk: tests/airflow/test_outages.py meets it",
-    ("lowwater/storage/failures.py", "store_error"): "needs an object store: tests/storage meets it",
-    ("lowwater/storage/objects.py", "tried"): "needs an object store: tests/storage meets it",
-    ("lowwater/config.py", "load_config"): "settings in an object store: tests/storage meets it",
-    ("lowwater/descriptors.py", "require_descriptors"): "needs a limit of this process: tests/storage/test_faults.py",
-    ("lowwater/descriptors.py", "require_selectable"): "needs a thousand open files: tests/storage/test_faults.py",
-    ("lowwater/spark/session.py", "Sessions.spark"): "a session that does not start within 15 min",
-    ("lowwater/spark/player.py", "require_listening"): "a thread of Spark's Python side that has died",
-}
-"""Where hints are made that no test can follow, each with the reason."""

@@ -26,14 +26,14 @@ from lowwater.low.settings import Bounds
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
-from lowwater.reference.engine import IOP, OOP, Experiment
+from lowwater.reference.engine import OOP, Experiment
 from lowwater.replay.job import Job
-from tests.hints.desk import Case, Desk, Site
+from tests.hints.desk import Case, Desk
 from tests.lake.support import put_table
 from tests.lftamaker import SECOND, col, count, make, partial, records, run
 from tests.reference.streams import Link, record
 from tests.reference.test_carried import plan
-from tests.replay.support import START, Said
+from tests.replay.support import START
 
 PLAIN = LowSettings(skew=SECOND, compiled=False)
 COUNTED = make("q", {"time": col("time")}, [count()])
@@ -176,36 +176,16 @@ def _made_again(desk: Desk) -> None:
     assert told.code == 0 and "the state that it left is not in the lake" in told.out, told
 
 
-def _ran(query: str) -> Callable[[Desk], Said]:
-    def ran(desk: Desk) -> Said:
-        given = "--capture", f"main1={desk.capture}", "--engine", "reference", "--out", desk.folder / "out"
-        return desk.run("run", desk.query(query), *given)
-
-    return ran
-
-
 OPEN = "SELECT tb, running_sum(len) AS n FROM main1.TCP GROUP BY timestamp/1000000 AS tb CLOSING_WHEN {}"
-SUMS = "SELECT tb, sum(len*{}) AS n FROM main1.TCP GROUP BY time/60 AS tb"
 UNKNOWN = make("q", {"x": Column(Type.INT, "nowhere")})
-CASES = [
+CASES: list[Case] = [
     _setting("a skew below 0 of the low level", {"skew": -1}, "give a duration of 0 or more", {"skew": 0}),
-    _setting("promises of no period", {"period": 0}, "give a duration above 0", {"period": 1}),
-    _setting("chunks of no row", {"chunk_rows": 0}, "give 1 or more", {"chunk_rows": 1}),
-    _setting("few below 0", {"few": -1}, "give 0 or more", {"few": 0}),
-    _setting("tasks of no packet", {"task_packets": 0}, "give 1 or more", {"task_packets": 1}),
-    _setting("three slots", {"slots": 3}, "give a power of two", {"slots": 4}),
     _lfta("a column of no packet", UNKNOWN, "bind the query to the packet catalog", make("q", {"x": col("len")})),
     _lfta(
         "avg in the low level",
         make("q", {"time": col("time")}, [partial("avg", col("len"))]),
         "select the rows instead",
         make("q", {"time": col("time"), "len": col("len")}),
-    ),
-    _lfta(
-        "the longest text in the low level",
-        make("q", {"time": col("time")}, [partial("max", Column(Type.STRING, "http_host"))]),
-        "count them",
-        make("q", {"time": col("time")}, [count()]),
     ),
     Case(
         "a column that is not read",
@@ -229,30 +209,8 @@ CASES = [
         "give --param least=VALUE",
         lambda desk: _argument(Const(Type.INT, 40, "least")),
     ),
-    # -- the reference engine
-    Case("a sum", _ran(SUMS.format(10**17)), "or write avg", _ran(SUMS.format(10).replace("sum", "avg"))),
-    Case(
-        "groups that never close",
-        _ran(OPEN.format("count(*) > 5")),
-        "CLOSING_WHEN count(*) = 0",
-        _ran(OPEN.format("count(*) = 0")),
-    ),
     _evaluation("a heartbeat of no policy", {"policy": "often"}, "there are: periodic", {"policy": "periodic"}),
-    _evaluation("a heartbeat of no length", {"period": 0}, "give a duration above 0", {"period": SECOND}),
     _evaluation("records that go back", {"turn": -1}, "read the captures in canonical order", {}),
-    _evaluation(
-        "an experiment with rows that are counted",
-        {"experiment": Experiment(IOP)},
-        "leave the experiment away",
-        {},
-        "SELECT wid, count(*) FROM a.TCP [RANGE 1 ROWS]",
-    ),
-    Case(
-        "an experiment of no form",
-        _experiment("sop"),
-        "there are: oop, iop",
-        _experiment("iop"),
-    ),
     Case("an experiment of a flush below 0", _experiment(flush=-1), "1 or more, or 0 for none", _experiment(flush=1)),
     Case(
         "a state of another instant",
@@ -266,13 +224,4 @@ CASES = [
         "and `lowwater backfill` makes it again",
         _made_again,  # tests/replay/test_handed_over.py runs the backfill
     ),
-    Case(
-        "a state that is cut",
-        lambda desk: _taken_up("[1,"),
-        "evaluate the intervals from the start of the chain",
-        lambda desk: _taken_up(""),
-    ),
 ]
-
-LEFT: dict[Site, str] = {}
-"""Where hints are made that no test can follow, each with the reason."""

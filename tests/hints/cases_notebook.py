@@ -6,7 +6,7 @@ from lowwater import Lake
 from lowwater.replay.notebook import Rows
 from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
 from lowwater.replay.preview.process import Limits, run_preview
-from tests.hints.desk import SPAN, Case, Desk, Site
+from tests.hints.desk import SPAN, Case, Desk
 from tests.replay.support import START
 
 SECOND = 1_000_000_000
@@ -68,13 +68,7 @@ def _preview(desk: Desk, hour: int = 0, limits: Limits | None = None) -> None:
     assert (preview_text(request) if limits is None else run_preview(request, limits)).packets
 
 
-CASES = [
-    Case(
-        "a lake for programs that is not there",
-        lambda desk: Lake(desk.folder / "none") and None,
-        "name the folder of a lake",
-        lambda desk: _packets(desk),
-    ),
+CASES: list[Case] = [
     Case(
         "packets of a link of records",
         lambda desk: _records(desk).packets("web") and None,
@@ -142,4 +136,3 @@ CASES = [
         lambda desk: _preview(desk, limits=Limits(seconds=120)),
     ),
 ]
-LEFT: dict[Site, str] = {}

@@ -10,10 +10,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lowwater_review import Board, write_site
 
 from lowwater.caches import cache_folder
-from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import CONTROL, ROW
 from lowwater.config import Config, Link, load_config
@@ -25,33 +23,21 @@ from lowwater.high.timeline import TimeSlice
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Aggregate, Field
+from lowwater.plan.operators import Field
 from lowwater.plan.queryset import plan_texts
 from lowwater.quality.streams import KeyedStream, shared_keys
 from lowwater.replay import kernels
 from lowwater.replay.checks import require_affordable, require_kept, require_marked
-from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
-from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, _planned_anew
 from lowwater.replay.stages.engines import LowInputs, low_stage
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.settings import Settings, cron, deployment, query_folder
-from tests.high.plans import group
-from tests.high.streams import FLOWS as FIELDS
-from tests.high.streams import column, leaf
-from tests.high.test_slices import evaluated
-from tests.hints.desk import Case, Desk, Site
+from tests.hints.desk import Case, Desk
 from tests.replay.support import START, Said
 
 FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
-SPAN = "--from", "2026-01-01T00:00:00Z", "--to", "2026-01-01T01:00:00Z"
-
-
-def _ran(desk: Desk, *more: object, text: str = FLOWS, capture: Path | None = None) -> Said:
-    given = ("--capture", f"main1={capture or desk.capture}")
-    return desk.run("run", desk.query(text), *given, "--out", desk.folder / "out", "--engine", "reference", *more)
 
 
 def _job(desk: Desk, *lines: str) -> Job:
@@ -71,45 +57,6 @@ def _low(desk: Desk, inputs: Any = None, name: str = "low", **changed: Any) -> d
     found = low_stage(given, settings, desk.folder / name, lambda function, tasks: map(function, tasks))
     assert found.files
     return found.files
-
-
-def _plan(desk: Desk, text: str) -> Said:
-    desk.settle()
-    desk.query(text, "flows")
-    return desk.run("plan", "--lake", desk.lake)
-
-
-def _moved(desk: Desk) -> Said:
-    desk.settle()
-    desk.settings(str(desk.folder / "flows.gsql"), "elsewhere/flows.gsql")
-    return desk.run("plan", "--lake", desk.lake)
-
-
-def _found_again(desk: Desk) -> Said:
-    desk.settings("elsewhere/flows.gsql", str(desk.folder / "flows.gsql"))
-    return desk.run("plan", "--lake", desk.lake)
-
-
-def _sets(desk: Desk, *lines: str) -> Said:
-    desk.settle()
-    desk.settings("[query_sets.flows]", "[query_sets.other]" if not lines else "[query_sets.flows]")
-    text = (desk.lake / "lowwater.toml").read_text(encoding="utf-8")
-    if not lines:
-        text = "\n".join(line for line in text.splitlines() if not line.startswith(("[query_sets", "files")))
-    (desk.lake / "lowwater.toml").write_text(text + "\n", encoding="utf-8")
-    (desk.folder / "none").mkdir(exist_ok=True)
-    return desk.run("plan", "--lake", desk.lake, "--queries", desk.folder / "none")
-
-
-def _replayed(desk: Desk, *more: object, name: str = "flows") -> Said:
-    desk.settle()
-    return desk.run("replay", name, "--lake", desk.lake, "--queries", desk.folder, *SPAN[:1], *(more or SPAN[1:]))
-
-
-def _stage(desk: Desk, stage: str) -> None:
-    """One stage of the hour without a session."""
-    job = _job(desk)
-    replay(job, START, START + HOUR, stage, Progress(quiet=True))
 
 
 def _outdated(desk: Desk) -> None:
@@ -153,10 +100,6 @@ def _copies(desk: Desk, most: int) -> None:
     desk.settle()
     desk.query(text, "flows")
     require_affordable(Job.open(desk.lake, "flows", desk.folder).plan, most)
-
-
-def _unordered(desk: Desk, text: str) -> Said:
-    return desk.run("check", desk.query(text))
 
 
 def _linked(desk: Desk, name: str) -> None:
@@ -263,11 +206,6 @@ def _cron(minutes: int) -> None:
     assert cron(minutes * 60 * SECOND) == f"*/{minutes} * * * *"
 
 
-def _site(desk: Desk, folder: str) -> None:
-    desk.settle()
-    assert write_site(Board(desk.lake, desk.folder), desk.folder / folder) > 0
-
-
 def _compiled(desk: Desk, folder: str) -> None:
     desk.write("taken/link147.pcap/file", "a folder where a capture is to be")
     found = [each for each in kernels._captures(None) if each[0] == f"link{kernels.UNKNOWN_LINK}"]
@@ -277,20 +215,6 @@ def _compiled(desk: Desk, folder: str) -> None:
         kernels.compile_kernels(desk.folder / folder)
 
 
-def _sums(desk: Desk, first: str, *more: str) -> Said:
-    """Sums of such terms, one query each."""
-    text = "SELECT tb, sum({}) AS s FROM main1.TCP GROUP BY time/60 AS tb"
-    rest = [f"DEFINE {{ query_name 'r{at}'; }}\n{text.format(each)}" for at, each in enumerate(more)]
-    return _ran(desk, text="\n;\n".join([text.format(first), *rest]))
-
-
-def _summed(desk: Desk, term: int) -> None:
-    """Two rows of one group, in slices."""
-    node = group(leaf("l", FIELDS), [(FIELDS[0], column("tb"))], [Aggregate("s", "sum", column("x"), Type.INT)])
-    rows = [((1, 1, None, term), at) for at in range(2)]
-    assert len(evaluated(node, {"l": rows})) == 1
-
-
 def _two_links(desk: Desk, *given: str) -> Said:
     links = desk.write(
         "links.toml", '[links.main1]\nskew = "1s"\n[links.main2]\nskew = "1s"\n[sets]\nall = ["main1", "main2"]\n'
@@ -298,14 +222,6 @@ def _two_links(desk: Desk, *given: str) -> Said:
     captures = [word for name in given for word in ("--capture", f"{name}={desk.capture}")]
     query = desk.query(FLOWS.replace("main1.TCP", "[all].TCP"))
     return desk.run("run", query, "--links", links, *captures, "--out", desk.folder / "out", "--engine", "reference")
-
-
-def _of_interface(desk: Desk, name: str) -> Said:
-    data = pcapng_header([WrittenInterface("eth0", 1), WrittenInterface("eth1", 1)])
-    data += b"".join(pcapng_record(at % 2, START + at * SECOND, 60, bytes(60)) for at in range(8))
-    path = desk.folder / "two.pcapng"
-    path.write_bytes(data)
-    return _ran(desk, text=f"SELECT tb, count(*) AS n FROM {name}.ETH GROUP BY time/60 AS tb", capture=path)
 
 
 def _captured_links(desk: Desk, *links: str) -> None:
@@ -328,8 +244,7 @@ def _chained(desk: Desk, hour: int) -> None:
     inputs.require_states()
 
 
-COPIES = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
-CASES = [
+CASES: list[Case] = [
     Case(
         "a stream whose last promise is missing",
         lambda desk: _closed(9),
@@ -347,48 +262,6 @@ CASES = [
         lambda desk: _named(desk, "a b"),
         "name them with letters",
         lambda desk: _named(desk, "a_b"),
-    ),
-    Case(
-        "bounds in the wrong order",
-        lambda desk: _replayed(desk, SPAN[3], "--to", SPAN[1]),
-        "exchange the two",
-        lambda desk: desk.run("replay", "flows", "--lake", desk.lake, *SPAN, "--stage", "low"),
-    ),
-    Case(
-        "bounds of no interval",
-        lambda desk: _replayed(desk, desk.at(60), "--to", SPAN[3]),
-        "give multiples of 1h, UTC",
-        lambda desk: desk.run("replay", "flows", "--lake", desk.lake, *SPAN, "--stage", "low"),
-    ),
-    Case(
-        "no such query set",
-        lambda desk: _replayed(desk, name="flow"),
-        "did you mean flows?",
-        lambda desk: desk.run("replay", "flows", "--lake", desk.lake, *SPAN, "--stage", "low"),
-    ),
-    Case(
-        "a query set with an error",
-        lambda desk: _plan(desk, "SELECT tb FROM main1.TPC"),
-        ".gsql --lake ",
-        lambda desk: _plan(desk, FLOWS),
-    ),
-    Case(
-        "a lake that was moved without its queries",
-        _moved,
-        "write where it lies now: files = [...] in [query_sets.flows]",
-        _found_again,
-    ),
-    Case(
-        "no query set",
-        lambda desk: _sets(desk),
-        "write [query_sets.NAME] with files = [...]",
-        lambda desk: _sets(desk, "flows"),
-    ),
-    Case(
-        "a stage that has not run",
-        lambda desk: _stage(desk, "publish"),
-        "with --stage audit",
-        lambda desk: _stage(desk, "low"),
     ),
     Case("packets of an older decoder", _outdated, "run `lowwater ingest` on the file", _ingested_anew),
     Case(
@@ -471,40 +344,10 @@ CASES = [
         lambda desk: _cron(15),
     ),
     Case(
-        "pages inside the lake",
-        lambda desk: _site(desk, "lake/pages"),
-        "give --html a folder outside of it",
-        lambda desk: _site(desk, "pages"),
-    ),
-    Case(
-        "one sum of two that does not fit",
-        lambda desk: _sums(desk, "len * 100000000000000000", "len"),
-        "the results of the other queries are in",
-        lambda desk: _sums(desk, "len / 100", "len"),
-    ),
-    Case(
-        "the only sum does not fit",
-        lambda desk: _sums(desk, "len * 100000000000000000"),
-        "scale the argument down",
-        lambda desk: _sums(desk, "len / 100"),
-    ),
-    Case(
-        "a sum of a slice",
-        lambda desk: _summed(desk, 1 << 62),
-        "scale the argument down",
-        lambda desk: _summed(desk, 1 << 61),
-    ),
-    Case(
         "a link of two without a capture",
         lambda desk: _two_links(desk, "main1"),
         "give --capture main2=FILE",
         lambda desk: _two_links(desk, "main1", "main2"),
-    ),
-    Case(
-        "no such interface",
-        lambda desk: _of_interface(desk, '"main1/eth7"'),
-        'did you mean "main1/eth0"',
-        lambda desk: _of_interface(desk, '"main1/eth0"'),
     ),
     Case(
         "captures of other links",
@@ -525,13 +368,3 @@ CASES = [
         lambda desk: _compiled(desk, "free"),
     ),
 ]
-LEFT: dict[Site, str] = {
-    ("lowwater/replay/consent.py", "approve"): "the pages ask only for what waits: tests/replay/test_looks.py meets it",
-    ("lowwater/spark/failures.py", "translate"): "Spark fails where the machine does: tests/spark/test_failures.py",
-    ("lowwater/spark/jars.py", "fetch_jars"): "a repository that does not answer",
-    ("lowwater/spark/jars.py", "_make_folder"): "a Python whose folders belong to another user",
-    ("lowwater/spark/session.py", "_started"): "a machine without Java: tests/replay/test_sessions.py",
-    ("lowwater/replay/stages/low_tasks.py", "run_low"): "a disk that is full",
-    ("lowwater/replay/stages/low_tasks.py", "on_demand"): "a disk that is full",
-    ("plugins/lowwater_airflow/operators.py", "interval_of"): "a context of Airflow, not imported here",
-}

@@ -1,8 +1,11 @@
-"""Hints of `run`, `check` and `explain`."""
+"""Hints of `run`, `check` and `explain`, where a row of the tables cannot give what is wrong."""
 
 from __future__ import annotations
 
-from tests.hints.desk import Case, Desk, Site
+from lowwater.plan.context import Links
+from lowwater.plan.explain import explain
+from lowwater.plan.queryset import plan_files
+from tests.hints.desk import Case, Desk
 from tests.replay.support import Said
 
 FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
@@ -14,20 +17,21 @@ def _ran(desk: Desk, *more: object, text: str = FLOWS, captures: bool = True) ->
     return desk.run("run", desk.query(text), *given, "--out", desk.folder / "out", "--engine", "reference", *more)
 
 
-CASES = [
-    Case(
-        "interval of a nanosecond",
-        lambda desk: _ran(desk, "--interval", "1ns"),
-        "write --interval",
-        lambda desk: _ran(desk, "--interval", "5 min"),
-    ),
+def _explained(desk: Desk, form: str) -> None:
+    assert explain(plan_files([desk.query("SELECT len FROM TCP")], Links()), form)
+
+
+CASES: list[Case] = [
     Case(
         "a parameter without a value",
         lambda desk: _ran(desk, text=LEAST),
         "give --param least=VALUE",
         lambda desk: _ran(desk, "--param", "least=40", text=LEAST),
     ),
+    Case(
+        "a plan in another form",
+        lambda desk: _explained(desk, "yaml"),
+        "there are:",
+        lambda desk: _explained(desk, "json"),
+    ),
 ]
-
-LEFT: dict[Site, str] = {}
-"""Where hints are made that no test can follow, each with the reason."""

@@ -15,7 +15,7 @@ from lowwater.lake.results.subscription import Change, Subscription, subscribe
 from lowwater.lake.tables import open_table
 from lowwater.replay.telemetry.traces import TraceSender
 from tests.cli.test_streams import Collector
-from tests.hints.desk import Case, Desk, Site
+from tests.hints.desk import Case, Desk
 from tests.lake.test_subscription import View, published, put
 from tests.replay.support import Said
 
@@ -35,25 +35,6 @@ def _published(desk: Desk, *numbers: int) -> Lake:
 
 def _log(lake: Lake, version: int) -> Path:
     return Path(lake.table("q") / "_delta_log" / f"{version:020d}.json")
-
-
-def _tail(stream: str) -> Callable[[Desk], Said]:
-    return lambda desk: desk.run("tail", stream, "--lake", desk.lake)
-
-
-def _unknown(desk: Desk) -> Said:
-    _published(desk)
-    return _tail("qq")(desk)
-
-
-def _no_stream(desk: Desk) -> Said:
-    _lake(desk)
-    return _tail("flows")(desk)
-
-
-def _listed(desk: Desk) -> Said:
-    desk.settle(ingest=False)
-    return desk.run("streams", "--lake", desk.lake)
 
 
 def _read(desk: Desk, after: str = "", **options: object) -> list[Change]:
@@ -81,11 +62,6 @@ def _anew(desk: Desk) -> None:
     _read(desk, position)
 
 
-def _shorter(desk: Desk) -> None:
-    position = json.loads(_position(desk, _published(desk, 2, 3)))
-    _read(desk, json.dumps({**position, "version": position["version"] + 5}))
-
-
 def _position(desk: Desk, lake: Lake) -> str:
     return _read(desk)[-1].position
 
@@ -99,33 +75,6 @@ def _of_another_history(desk: Desk) -> None:
     shutil.copytree(desk.folder / "backup", desk.lake)
     put(lake, 1, [4])
     _read(desk, position)
-
-
-def _gone(desk: Desk) -> None:
-    lake = _published(desk, 2)
-    position = _position(desk, lake)
-    for number in (3, 4):
-        put(lake, 1, [number])
-    _cut_log(lake)
-    _read(desk, position)
-
-
-def _cut_log(lake: Lake) -> None:
-    table = open_table(lake.table("q"))
-    assert table is not None
-    table.create_checkpoint()
-    for version in range(table.version()):
-        _log(lake, version).unlink()
-
-
-def _gone_within(desk: Desk) -> None:
-    lake = _lake(desk)
-    put(lake, 0, [1])
-    put(lake, 2, [1])
-    first = _read(desk)[0].position
-    put(lake, 4, [1])
-    _cut_log(lake)
-    _read(desk, first)
 
 
 def _removed(desk: Desk) -> None:
@@ -184,12 +133,6 @@ def _open(desk: Desk, **options: object) -> None:
     subscribe(desk.lake, "q", **options).close()  # type: ignore[arg-type]
 
 
-def _two(desk: Desk) -> None:
-    _published(desk)
-    with subscribe(desk.lake, "q", position=desk.folder / "mine"):
-        _open(desk, position=desk.folder / "mine")
-
-
 def _folder_there(desk: Desk) -> None:
     _published(desk)
     (desk.folder / "mine").mkdir()
@@ -246,24 +189,13 @@ def _silent(desk: Desk) -> None:
             thread.join()
 
 
-CASES = [
-    Case("a stream with another name", _unknown, "did you mean q?", _tail("q")),
-    Case("a stream that is not published", _no_stream, "`lowwater streams` lists the streams", _listed),
+CASES: list[Case] = [
     Case("a table made anew", _anew, "begin again without a position", _again),
-    Case("a log that is another", _shorter, "begin again without a position", _again),
     Case("a log with another history", _of_another_history, "begin again without a position", _again),
-    Case("a log that was cleaned up", _gone, "begin again without a position", _again),
-    Case("a snapshot that was cleaned up", _gone_within, "begin again without a position", _again),
     Case("files that maintenance removed", _removed, "begin again without a position", _again),
     Case("rows that another program changed", _foreign, "begin again without a position", _again),
     Case("a log that names files elsewhere", _elsewhere, "restore the table, or do not use the lake", _restored),
     Case("a log that is damaged", _damaged, "check that the lake can be read and is whole", _restored),
-    Case(
-        "a lake that is not there, for a subscriber",
-        lambda desk: _open(desk),
-        "name the folder of a lake",
-        lambda desk: _opened(desk),
-    ),
     Case(
         "since is no instant",
         lambda desk: _opened(desk, since="noon"),
@@ -283,44 +215,12 @@ CASES = [
         lambda desk: _open(desk, name="a-b"),
     ),
     Case(
-        "a position in two places",
-        lambda desk: _opened(desk, after="", position=desk.folder / "mine"),
-        "keep the position in one place",
-        lambda desk: _open(desk, position=desk.folder / "mine"),
-    ),
-    Case(
-        "two subscribers of one position",
-        _two,
-        "give each a position of its own",
-        lambda desk: _open(desk, position=desk.folder / "yours"),
-    ),
-    Case(
         "a position that is a folder",
         _folder_there,
         "check the file",
         lambda desk: _open(desk, position=desk.folder / "mine" / "position"),
     ),
-    Case(
-        "a position in a folder that is not there",
-        lambda desk: _opened(desk, position=desk.folder / "none" / "mine"),
-        "name a file in a folder of yours",
-        lambda desk: _open(desk, position=desk.folder / "mine"),
-    ),
     Case("a position that cannot be written", _unwritten, "check that its disk can be written", _written),
-    Case(
-        "metrics into a folder that is a file",
-        lambda desk: _metrics(desk, "--textfile", desk.write("file", "") / "lowwater.prom"),
-        "name a folder that you may write",
-        lambda desk: _metrics(desk, "--textfile", desk.folder / "lowwater.prom"),
-    ),
     Case("a port that is taken", _port_taken, "name another port", lambda desk: _metrics(desk)),
-    Case(
-        "no address of a collector",
-        lambda desk: desk.run("traces", "--lake", desk.settle(ingest=False), "--to", "collector"),
-        "write for example --to http://localhost:4318",
-        _collected,
-    ),
     Case("a collector that refuses", _silent, "check its address and that it runs", _collected),
 ]
-
-LEFT: dict[Site, str] = {("lowwater/lake/results/published_log.py", "commit_digest"): "a disk that fails"}

@@ -1,8 +1,4 @@
-"""Random queries, each with an oracle: scalars by Python's integers, relations by DuckDB or a few lines of Python.
-
-Written from docs/ alone. A family is a function that draws a case: statements of GSQL, of which the last is the
-output, and a function that gives its rows from the admitted packets.
-"""
+"""Random queries, each with an oracle: scalars by Python's integers, relations by DuckDB or a few lines of Python."""
 
 from __future__ import annotations
 
@@ -50,15 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Case:
-    """A query and the truth about it.
-
-    Attributes:
-        family: what it is a case of.
-        text: the statements; `NAME` stands for the name of the output.
-        oracle: gives the rows; None where only engines are compared.
-        files: that it reads, by name.
-        options: of the command line.
-    """
+    """A query and the truth about it."""
 
     family: str
     text: str

@@ -35,15 +35,7 @@ class Difference:
 
 
 def run_world(seed: int, engine: str, folder: Path, numbers: range | None = None) -> tuple[int, list[Difference]]:
-    """Evaluates the cases of a world once; gives the number of rows compared and what differs.
-
-    Args:
-        seed: of the world.
-        engine: process, spark or reference. Where a case has no oracle, or the engine is not reference, the rows of
-            the reference engine are compared too.
-        folder: for captures and results.
-        numbers: of the cases; all unless given.
-    """
+    """Evaluates the cases of a world once; gives the number of rows compared and what differs."""
     rng = random.Random(f"run {seed} {engine}")
     world = make_world(seed, folder / "captures")
     cases = {number: draw(seed, sorted(world.files), number) for number in numbers or range(CASES_OF_A_WORLD)}

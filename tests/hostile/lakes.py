@@ -35,13 +35,7 @@ def instant(ns: int) -> str:
 
 @dataclass
 class HostileLake:
-    """A lake over the captures of a world.
-
-    Attributes:
-        root: its folder; `world` what it will hold; `interval` in s.
-        cases: output query -> case.
-        links: TOML lines of a link's section besides those that every link has.
-    """
+    """A lake over the captures of a world."""
 
     root: Path
     world: World

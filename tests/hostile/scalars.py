@@ -1,7 +1,4 @@
-"""Random scalar expressions: the text in GSQL, and the value for a packet by Python's exact integers.
-
-Written from docs/language/expressions.md and rule V2, not from the code of an engine.
-"""
+"""Random scalar expressions: the text in GSQL, and the value for a packet by Python's exact integers."""
 
 from __future__ import annotations
 
@@ -21,12 +18,7 @@ CONSTANTS = (0, 1, 2, 3, 7, 10, 63, 64, 255, 1000, 65535, 1 << 31, (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Scalar:
-    """An expression.
-
-    Attributes:
-        text: in GSQL; in a join `column` is written `{0}column` so that a side can be put before it.
-        of: its value for a packet; None for NULL.
-    """
+    """An expression."""
 
     text: str
     of: Callable[[Packet], Value]

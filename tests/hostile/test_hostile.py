@@ -29,6 +29,7 @@ def test_what_differed_once(seed: int, number: int, tmp_path: Path) -> None:
     assert not different, "\n".join(map(str, different))
 
 
+@pytest.mark.slow
 def test_packets_from_before_1970_are_malformed_and_named(tmp_path: Path) -> None:
     world = make_world(0, tmp_path / "captures")
     frames = [packet.frame for packet in world.packets[:10]]

@@ -1,7 +1,4 @@
-"""Random traffic, written byte by byte: the generator knows what each packet holds, so no decoder is asked.
-
-Shares no code with the package nor with `tests/law`. Times are in ns since the epoch.
-"""
+"""Random traffic, written byte by byte: the generator knows what each packet holds, so no decoder is asked."""
 
 from __future__ import annotations
 
@@ -22,16 +19,7 @@ STARTS = (0, 3 * SECOND, 1_200_000 * SECOND, (1 << 31) * SECOND - 20 * SECOND, 1
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet and what is true of it.
-
-    Attributes:
-        link: its link.
-        file: number of its capture among those of the link; `position` in it.
-        ts: timestamp, ns.
-        arrival: the largest timestamp of the link so far, ns.
-        fields: column -> value, None where the packet lacks it.
-        frame: its bytes.
-    """
+    """A packet and what is true of it."""
 
     link: str
     file: int
@@ -49,14 +37,7 @@ class Packet:
 
 @dataclass
 class World:
-    """Traffic of some links.
-
-    Attributes:
-        skews: link -> ns.
-        files: link -> its captures, in order.
-        packets: of all links, in order of link, file and position.
-        groups: a column, and the skew of some of its values in ns.
-    """
+    """Traffic of some links."""
 
     skews: dict[str, int]
     files: dict[str, list[Path]] = field(default_factory=dict)

@@ -1,8 +1,4 @@
-"""An API server of Kubernetes as far as Spark's driver uses it: pods of executors, which run as processes here.
-
-Pods and ConfigMaps are kept as they come. A pod whose container has the argument `executor` runs the program of the
-image with the variables of the pod. Nothing of nodes, mounts and users is there.
-"""
+"""An API server of Kubernetes as far as Spark's driver uses it: pods of executors, which run as processes here."""
 
 from __future__ import annotations
 
@@ -36,15 +32,7 @@ KINDS = {
 
 
 class Api(ThreadingHTTPServer):
-    """The server.
-
-    Attributes:
-        token: what requests must carry.
-        logs: folder for the output of executors.
-        kept: kind -> name -> resource.
-        asked: (method, path without the query) of each request.
-        refused: requests without the token.
-    """
+    """The server."""
 
     daemon_threads = True
 

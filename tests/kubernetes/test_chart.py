@@ -1,8 +1,4 @@
-"""`docker/chart`: Helm renders it, the schemas of Kubernetes take it, and Spark's driver works with what it writes.
-
-Helm is its Go packages in a wheel (`engine.py`), which install in seconds. Its program, where it was built, must render
-the same.
-"""
+"""`docker/chart`: Helm renders it, the schemas of Kubernetes take it, and Spark's driver works with what it writes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A process that publishes three tables of a set again and again, and may be killed between two of their commits.
-
-Run as `python -m tests.lake.pinning LAKE MARK DEATHS`: it publishes first what an earlier one left unfinished, then
-hours in turn; all rows of a publication have the same number. With DEATHS it kills itself after some commits.
-"""
+"""A process that publishes three tables of a set again and again, and may be killed between two of their commits."""
 
 from __future__ import annotations
 

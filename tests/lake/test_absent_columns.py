@@ -60,6 +60,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_renamed_column_is_said_and_its_interval_is_not_done(form: str, tmp_path: Path) -> None:
     write, kind, protocol, column, names, unknown = FORMS[form]
@@ -89,6 +90,7 @@ def test_a_renamed_column_is_said_and_its_interval_is_not_done(form: str, tmp_pa
     assert f"{paths[1]} has no" in why and unknown in why and "NULL where a query reads it" in why
 
 
+@pytest.mark.slow
 def test_run_says_what_a_file_lacks(tmp_path: Path) -> None:
     (tmp_path / "conn.log").write_text(zeek(0, {"orig_bytes": "orig_octets"}), encoding="utf-8")
     (tmp_path / "q.gsql").write_text(QUERY.format("orig_bytes", "ZEEK_CONN"), encoding="utf-8")

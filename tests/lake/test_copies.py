@@ -142,6 +142,7 @@ def test_copies_are_those_of_a_self_join_over_all_frames(
     assert total == sum(since <= stamp < until for stamp, *_ in records)  # every record is in one account (A1)
 
 
+@pytest.mark.slow
 def test_a_report_drops_nothing_and_counts_other_links(tmp_path: Path) -> None:
     records, link = packets(1), Link(**SETTINGS)  # type: ignore[arg-type]
     lake = lake_of(tmp_path, records, 1, link)

@@ -122,44 +122,6 @@ def test_no_text_of_a_gap_advises_a_life_that_takes_records_out_of_rows() -> Non
     assert "set since" not in gap_texts([gap], {"a": [single, *captures]})[0]
 
 
-def test_gaps_that_say_the_same_are_one_sentence() -> None:
-    """Nine links that begin and end within an hour; one that is cut; one that has nothing."""
-    captures = {f"n{n}": [row(100 + n, 3000 + n, path=f"n{n}.pcap")] for n in range(1, 10)}
-    captures["cut"] = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 3600)]
-    found = [gap for link in captures for gap in gaps(link, captures[link], LINK, at(0), at(3600))]
-    assert gap_texts([*found, Gap("none", at(0), at(3600))], captures) == [
-        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T08:01:49Z, of "
-        "some to 2027-01-15T08:01:41Z; if nothing is missing there, set since in the section of each",
-        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:50:01Z to 2027-01-15T09:00:00Z, of "
-        "some from 2027-01-15T08:50:09Z",
-        "link 'cut': no capture covers 2027-01-15T08:01:30Z to 2027-01-15T08:01:40Z (x.pcap is cut there)",
-        "link 'none': no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (it has no capture at all)",
-    ]
-    two = [Gap(link, at(0), at(3600)) for link in ("a", "b")]
-    assert gap_texts(two, {}) == [
-        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (they have no capture at "
-        "all)"
-    ]
-    middle = {link: [row(0, 10), row(20, 30)] for link in ("a", "b")}
-    assert gap_texts([Gap(link, at(10), at(20)) for link in middle], middle) == [
-        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:10Z to 2027-01-15T08:00:20Z"
-    ]
-    first = gap_texts([Gap("10.1.0.1", at(-60), at(0))], {"10.1.0.1": [row(0, 10)]})
-    assert first[0].endswith('; if nothing is missing there, set since in [links."10.1.0.1"]')
-
-
-def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
-    """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
-    old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
-    assert old == new and new.policy == "publish"
-    assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
-    assert link_inputs("a", NEAR, new, at(100), at(200), always=True)["policy"] == "exclude"
-
-
-def test_clocks_are_a_maximum_over_earlier_rows() -> None:
-    assert Captures([row(0, 10), row(2, 5), empty(10, 20), row(20, 30)]).clocks == [0, *[at(10) - 1] * 3]
-
-
 def digest(captures: list[Capture], link: Link = LINK, text: str = "q", names: dict[str, str] | None = None) -> str:
     return inputs_digest(text, names or {}, [link_inputs("a", captures, link, at(100), at(200))])
 
@@ -276,3 +238,41 @@ def test_the_last_publication_is_of_the_very_interval(tmp_path: Path) -> None:
     record_replays(lake, [ReplayRow("s", "q", 0, 2 * HOUR, "publish", "done", 3)])
     assert last_published(lake, "s", "q", 0, HOUR) is None
     assert LINK.jump == 61 * SECOND
+
+
+def test_gaps_that_say_the_same_are_one_sentence() -> None:
+    """Nine links that begin and end within an hour; one that is cut; one that has nothing."""
+    captures = {f"n{n}": [row(100 + n, 3000 + n, path=f"n{n}.pcap")] for n in range(1, 10)}
+    captures["cut"] = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 3600)]
+    found = [gap for link in captures for gap in gaps(link, captures[link], LINK, at(0), at(3600))]
+    assert gap_texts([*found, Gap("none", at(0), at(3600))], captures) == [
+        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T08:01:49Z, of "
+        "some to 2027-01-15T08:01:41Z; if nothing is missing there, set since in the section of each",
+        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:50:01Z to 2027-01-15T09:00:00Z, of "
+        "some from 2027-01-15T08:50:09Z",
+        "link 'cut': no capture covers 2027-01-15T08:01:30Z to 2027-01-15T08:01:40Z (x.pcap is cut there)",
+        "link 'none': no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (it has no capture at all)",
+    ]
+    two = [Gap(link, at(0), at(3600)) for link in ("a", "b")]
+    assert gap_texts(two, {}) == [
+        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (they have no capture at "
+        "all)"
+    ]
+    middle = {link: [row(0, 10), row(20, 30)] for link in ("a", "b")}
+    assert gap_texts([Gap(link, at(10), at(20)) for link in middle], middle) == [
+        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:10Z to 2027-01-15T08:00:20Z"
+    ]
+    first = gap_texts([Gap("10.1.0.1", at(-60), at(0))], {"10.1.0.1": [row(0, 10)]})
+    assert first[0].endswith('; if nothing is missing there, set since in [links."10.1.0.1"]')
+
+
+def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
+    """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
+    old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
+    assert old == new and new.policy == "publish"
+    assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
+    assert link_inputs("a", NEAR, new, at(100), at(200), always=True)["policy"] == "exclude"
+
+
+def test_clocks_are_a_maximum_over_earlier_rows() -> None:
+    assert Captures([row(0, 10), row(2, 5), empty(10, 20), row(20, 30)]).clocks == [0, *[at(10) - 1] * 3]

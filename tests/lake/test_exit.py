@@ -17,6 +17,7 @@ from lowwater.lake.tables import open_table, table_dataset
 from tests.capturemaker import pcap_bytes, udp
 
 PACKAGES = Path(__file__).resolve().parents[2] / "lowwater"
+
 FAILS = (
     ("export", "--lake", "{lake}", "--out", "{lake}/x.pcap", "--force"),
     ("replay", "nothing", "--lake", "{lake}", "--from", "2026-01-01", "--to", "2026-01-02"),

@@ -1,7 +1,4 @@
-"""A lake that somebody hands over: nothing outside of it is read as its part, written or removed, whatever it names.
-
-Each case is a way out of the lake; every command is driven with each, and what lies outside stays as it was.
-"""
+"""A lake that somebody hands over: nothing outside of it is read as its part, written or removed, whatever it names."""
 
 from __future__ import annotations
 

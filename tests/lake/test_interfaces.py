@@ -60,8 +60,7 @@ def block(kind: int, body: bytes) -> bytes:
 def pcapng(
     path: Path, names: Sequence[str | bytes], packets: Iterable[tuple[float, int]], cut: int = 0, kinds: str = ""
 ) -> Path:
-    """A pcapng with nanosecond interfaces of these names, and packets (second, interface). `kinds` has a letter for
-    each interface: e for Ethernet, r for a raw IP header."""
+    """A pcapng with nanosecond interfaces of these names, and packets (second, interface)."""
     blocks = [block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))]
     for at_name, name in enumerate(names):
         options = struct.pack("<HHB3x", 9, 1, 9)
@@ -307,6 +306,7 @@ def hour_files(tmp_path: Path) -> list[Path]:
     return files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
 def test_an_adapter_that_was_unplugged_for_an_hour(tmp_path: Path, order: tuple[int, ...]) -> None:
     (tmp_path / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT link, time FROM a.TCP")

@@ -56,6 +56,7 @@ def stored(lake: Lake, columns: str) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.slow
 def test_fields_of_tls_ssh_and_quic(lake: Lake, tmp_path: Path) -> None:
     initial = hellomaker.initial(hellomaker.crypto(hellomaker.script("b.example")[5:]), bytes(8))
     frames = (

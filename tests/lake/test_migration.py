@@ -1,8 +1,4 @@
-"""A lake of 0.1 is opened, says what to do, and gives the rows of 0.1 again.
-
-`lake-0.1.tar.xz` was made by the code of 0.1 (commit 751dec1): two hours of one link that its `generate` made, ingested
-and replayed. It also holds the two captures and the query file.
-"""
+"""A lake of 0.1 is opened, says what to do, and gives the rows of 0.1 again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The names that recorders give their files: one recorder is one link, and its next file belongs to it as well.
-
-Each line has the source of the naming. Files of a recorder are made for some rotations; `init` proposes from all of
-them, and from the first half.
-"""
+"""The names that recorders give their files: one recorder is one link, and its next file belongs to it as well."""
 
 from __future__ import annotations
 
@@ -31,17 +27,7 @@ Names = Callable[[datetime, int], list[str]]
 
 @dataclass(frozen=True)
 class Recorder:
-    """A recorder, and what is right for its files.
-
-    Attributes:
-        source: where its naming is described.
-        step: how long a rotation is, ns.
-        names: the files of a rotation, by its begin and its number.
-        patterns: right patterns of its only link.
-        rotation: right rotation; None where each file covers what it holds.
-        zone: time zone of the names.
-        slices: number of rotations.
-    """
+    """A recorder, and what is right for its files."""
 
     source: str
     step: int
@@ -342,6 +328,7 @@ def said(link: LinkProposal) -> str:
     return f"{link.named.patterns} {length and format_duration(length)} {link.dates.why} {link.notes}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDERS)
 def test_a_recorder_is_one_link_and_so_is_its_next_file(name: str, tmp_path: Path) -> None:
     recorder = RECORDERS[name]

@@ -1,6 +1,4 @@
-"""Random recorders that rotate, drift, stop and start again: in whatever order and portions they are ingested, coverage
-and states are equal, each packet is in the account of an interval, and no interval is done with a gap without a name.
-"""
+"""Random recorders that rotate, drift, stop and start again."""
 
 from __future__ import annotations
 
@@ -27,13 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.hypothesis]
 
 @dataclass
 class Recorder:
-    """What a recorder left: files, and the stretches (seconds) in which it recorded.
-
-    Attributes:
-        files: (instant in the name, records).
-        runs: begin and end of each run.
-        lull: longest time between two packets while it recorded.
-    """
+    """What a recorder left: files, and the stretches (seconds) in which it recorded."""
 
     files: list[tuple[int, list[float]]]
     runs: list[tuple[int, int]]
@@ -41,8 +33,7 @@ class Recorder:
 
 
 def recorder(rng: random.Random) -> Recorder:
-    """Up to three runs (a fourth silence would be usual) of half an hour to four hours; files by the clock or from the
-    start of the program."""
+    """Up to three runs (a fourth silence would be usual) of half an hour to four hours."""
     by_clock, step = rng.random() < 0.5, rng.uniform(5, 30)
     now = rng.randrange(0, 2 * HOUR) if rng.random() < 0.5 else 0
     made = Recorder([], [], 0)

@@ -1,5 +1,4 @@
-"""What files cover whose recorder was stopped and started again, and files of one recorder whose clock was put back
-(SEMANTICS T1, T5)."""
+"""What files cover whose recorder was stopped and started again."""
 
 from __future__ import annotations
 
@@ -102,6 +101,7 @@ def test_policy_publish_names_the_gap(tmp_path: Path) -> None:
     assert states(root)[3] == ("incomplete", 300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("portion", [1, 3])
 def test_the_order_and_the_portions_of_ingest_change_no_coverage(portion: int, tmp_path: Path) -> None:
     files, seen = [], []

@@ -290,8 +290,7 @@ def test_a_file_that_went_unread_is_missed_until_it_is_found(lake: Lake, tmp_pat
 
 
 def test_a_twin_of_what_was_read_is_no_trace_of_a_file_that_is_gone(lake: Lake, tmp_path: Path) -> None:
-    """7-filesets, 15: both files of the hour begin and end at the same instants, with as many packets. A rename and a
-    packed copy are traces."""
+    """7-filesets, 15: both files of the hour begin and end at the same instants."""
     folder = tmp_path / "cap"
     good = capture(folder / "p_1.pcap", [1, 2, 3])
     twin = folder / "p_2.pcap"
@@ -442,8 +441,7 @@ KINDS = st.sampled_from(
 def test_every_file_is_in_one_state_and_no_interval_is_whole_that_lacks_one(
     files: Sequence[tuple[str, int]], order: Sequence[int]
 ) -> None:
-    """Whatever lies in the folder: the ledger has each file once, and an hour lacks something iff packets of it lie
-    there that are not read."""
+    """Whatever lies in the folder."""
     with tempfile.TemporaryDirectory() as name:
         folder, lake = Path(name) / "cap", open_lake(Path(name) / "lake")
         config = settings(folder)

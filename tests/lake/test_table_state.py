@@ -128,6 +128,7 @@ def _restore_old_rows(lake: Lake) -> None:
     opened(lake).restore(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "act, said",
     [
@@ -344,8 +345,7 @@ ACTS = st.lists(
 def test_nothing_is_called_done_whose_rows_are_not_the_published_ones(
     tmp_path_factory: pytest.TempPathFactory, acts: list[tuple[object, ...]]
 ) -> None:
-    """Whatever was restored or cut, the intervals that are not said to be damaged have the rows of the ledger; once the
-    damaged ones were published again, the tables have all that the ledger says."""
+    """Whatever was restored or cut, the intervals that are not said to be damaged have the rows of the ledger."""
     base = tmp_path_factory.mktemp("life")
     lake = open_lake(base / "lake")
     put(lake, 0, 0)

@@ -1,7 +1,4 @@
-"""The case of a number: queries of the grammars of this folder and of the batch evaluator, a world, settings.
-
-A change of a grammar gives other cases to the same numbers, so `VERSION` tells cases of different grammars apart.
-"""
+"""The case of a number: queries of the grammars of this folder and of the batch evaluator, a world, settings."""
 
 from __future__ import annotations
 

@@ -43,12 +43,7 @@ REFERENCE, PROCESS, SPARK = "reference", "process", "spark"
 
 
 class Difference(AssertionError):
-    """Rows that should be equal are not.
-
-    Attributes:
-        query: whose rows.
-        missing: of the expected ones; `extra` those that should not be.
-    """
+    """Rows that should be equal are not."""
 
     def __init__(self, pair: str, query: str, missing: Rows, extra: Rows) -> None:
         self.pair, self.query, self.missing, self.extra = pair, query, missing, extra
@@ -158,11 +153,7 @@ def value(found: Any) -> Any:
 
 
 def expected(case: Case, question: Question, oracle: duckdb.DuckDBPyConnection) -> Rows:
-    """The rows of a question by SQL, else by the batch evaluator, else by the reference engine in one interval.
-
-    The stateful functions of the batch evaluator are others than those that queries have, and it does not know which
-    epoch of rows follows another.
-    """
+    """The rows of a question by SQL, else by the batch evaluator, else by the reference engine in one interval."""
     if question.sql:
         return Counter(tuple(value(each) for each in row) for row in oracle.execute(question.sql).fetchall())
     node = bound_plans(question.text, KNOWN, CONTEXT)[question.name]
@@ -187,12 +178,7 @@ def compare_oracle(case: Case, gathered: RunResults, engine: str) -> None:
 
 
 def compare_ticks(case: Case, runner: RunResults, reference: RunResults) -> None:
-    """Holds the ticks of Spark's rows against those of the reference engine, of which none may be much later.
-
-    A row that a promise lets go is at most one tick later; one that is let go by an arrival, of which Spark hears at a
-    boundary or by the promise after it, later by as much as that promise takes. Compared are heartbeats at all ticks
-    and groups that leave the low level at once: the reference engine has no other ones.
-    """
+    """Holds the ticks of Spark's rows against those of the reference engine, of which none may be much later."""
     choice = case.choice
     if choice.policy != Policy.PERIODIC or choice.flush != "immediate":
         return

@@ -1,7 +1,4 @@
-"""Random queries with the constructs that only some engines run, most of them twice: as GSQL, and as SQL.
-
-Beside `questions`; `p` has the admitted packets, `records` all of them, `w` the watch list.
-"""
+"""Random queries with the constructs that only some engines run, most of them twice: as GSQL, and as SQL."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a strategy gives for a number: the same on every machine and in every process.
-
-Below `cases`. Hypothesis itself draws from what it finds in the process, so its seeds name nothing that lasts.
-"""
+"""What a strategy gives for a number: the same on every machine and in every process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Random joins over joins, and joins that a function of both sides decides: as GSQL, and as SQL over the packets `p`.
-
-Beside `questions`, whose text is part of the version of a ledger; nothing here is. A join reads packets, groups, or
-other joins: all have a time t, a port p and two numbers n and m, which are NULL where their side is missing.
-"""
+"""Random joins over joins, and joins that a function of both sides decides."""
 
 from __future__ import annotations
 
@@ -50,15 +46,7 @@ FILTERS = ("", "", "", "{n} > 54", "{m} > 1")
 
 @dataclass(frozen=True)
 class Stream:
-    """What a join reads.
-
-    Attributes:
-        text: the statements before it.
-        source: what FROM says.
-        sql: its rows; `present` is NULL in none of them.
-        names: of its columns in GSQL.
-        join: whether it is one, so that a filter may ask for rows without a match.
-    """
+    """What a join reads."""
 
     text: str
     source: str
@@ -69,13 +57,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Joined:
-    """FROM and WHERE of a join, as GSQL and as SQL.
-
-    Attributes:
-        text: from the keyword of the join on.
-        filled: column of SQL -> what it is in the result, where an equality ties it (V1).
-        timed: a time that every row has, in GSQL and in the SQL of the result; None where there is none.
-    """
+    """FROM and WHERE of a join, as GSQL and as SQL."""
 
     text: str
     sql: str
@@ -89,13 +71,7 @@ class Joined:
 
 @dataclass
 class Grammar:
-    """Draws one question.
-
-    Attributes:
-        random: of everything.
-        unit: seconds of the times.
-        drawn: kind, shape of the window and whether a function decides it, of each join, the last one last.
-    """
+    """Draws one question."""
 
     random: Random
     unit: int = 1

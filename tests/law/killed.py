@@ -1,8 +1,4 @@
-"""A case over a lake: every stage published as a scheduled run does it, and killed where the settings say so.
-
-Beside `compare`, whose runs are commands that leave nothing. A kill leaves what had been committed, and the folder of
-the attempt, which its process could not remove.
-"""
+"""A case over a lake: every stage published as a scheduled run does it, and killed where the settings say so."""
 
 from __future__ import annotations
 
@@ -53,12 +49,7 @@ class PlainJob(Job):
 
 
 class Mortal(Progress):
-    """Dies where some stages would begin, counted over all runs.
-
-    Attributes:
-        kills: numbers of the stages.
-        work: folder of attempts, which a dead process leaves as it is.
-    """
+    """Dies where some stages would begin, counted over all runs."""
 
     def __init__(self, kills: Sequence[int], work: Path) -> None:
         super().__init__(quiet=True)
@@ -76,11 +67,7 @@ class Mortal(Progress):
 
 
 def compare_published(case: Case, runner: Runner) -> int:
-    """Holds what is published, after all kills, against the reference engine over the same intervals.
-
-    Raises:
-        Difference: they are not equal.
-    """
+    """Holds what is published, after all kills, against the reference engine over the same intervals."""
     whole, _ = LAKES.of(case.world)
     folder = whole.root.with_name("killed")
     shutil.rmtree(folder, ignore_errors=True)
@@ -93,11 +80,7 @@ def compare_published(case: Case, runner: Runner) -> int:
 
 
 def compare_rows(job: Job, theirs: Mapping[str, Rows], what: str) -> None:
-    """Holds the published tables of a job against rows.
-
-    Raises:
-        Difference: they are not equal.
-    """
+    """Holds the published tables of a job against rows."""
     for query in job.plan.queries:
         ours = rows_of(job.lake, query)
         if ours != theirs[query.name]:

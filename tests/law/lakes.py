@@ -14,12 +14,7 @@ W = TypeVar("W")
 
 
 class LastLake(Generic[W]):
-    """Makes the lake of a world, and keeps it until another world is asked for.
-
-    Args:
-        links: of the ledger.
-        fill: ingests the files of a world into a lake; may write them into the folder.
-    """
+    """Makes the lake of a world, and keeps it until another world is asked for."""
 
     def __init__(self, links: Sequence[str], fill: Callable[[W, Lake, Path], None]) -> None:
         self._links, self._fill = links, fill

@@ -1,8 +1,4 @@
-"""Random questions about the links of packets and about durations, as GSQL and as SQL over the packets `p`.
-
-Beside `questions`, whose text is part of the version of a ledger; nothing here is. Both features end in the binder, so
-what is drawn is where they may stand: items, predicates, keys, windows, grouping sets, both sides of joins, bands.
-"""
+"""Random questions about the links of packets and about durations, as GSQL and as SQL over the packets `p`."""
 
 from __future__ import annotations
 

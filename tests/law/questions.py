@@ -1,7 +1,4 @@
-"""Random queries for the law, each twice: as GSQL, and as SQL over the admitted packets `p`, written by hand.
-
-A question is a set of GSQL statements whose last one is the output, and the SQL of its rows.
-"""
+"""Random queries for the law, each twice: as GSQL, and as SQL over the admitted packets `p`, written by hand."""
 
 from __future__ import annotations
 
@@ -35,14 +32,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Question:
-    """One query.
-
-    Attributes:
-        name: of the output.
-        text: in GSQL.
-        sql: over the admitted packets; empty where SQL has no such thing.
-        family: of the grammar that it was drawn from.
-    """
+    """One query."""
 
     name: str
     text: str

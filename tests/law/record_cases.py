@@ -1,7 +1,4 @@
-"""The law over links of records: the case of a number, and a case on the engines beside the oracles.
-
-`python -m tests.law.fuzz --records` runs them, from a ledger of their own.
-"""
+"""The law over links of records: the case of a number, and a case on the engines beside the oracles."""
 
 from __future__ import annotations
 
@@ -117,10 +114,7 @@ def evaluated(case: RecordCase, engine: str, runner: Runner | None = None) -> Ru
 
 
 def expected(case: RecordCase, asked: Question) -> Rows:
-    """The rows of a question by SQL, else by the batch evaluator, else by the reference engine in one interval.
-
-    The batch evaluator knows progress by the clock only, and other stateful functions than queries have.
-    """
+    """The rows of a question by SQL, else by the batch evaluator, else by the reference engine in one interval."""
     if asked.sql:
         with case.world.oracle() as oracle:
             return Counter(tuple(value(each) for each in row) for row in oracle.execute(asked.sql).fetchall())
@@ -135,11 +129,7 @@ def expected(case: RecordCase, asked: Question) -> Rows:
 
 
 def check(case: RecordCase, engine: str, runner: Runner | None = None) -> int:
-    """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were.
-
-    Raises:
-        AssertionError: they are not equal, or a record is in no account.
-    """
+    """Holds an engine against the oracles, and Spark against the reference engine too; how many rows there were."""
     ours = evaluated(case, engine, runner)
     for asked in case.asked:
         found, theirs = rows_of(ours, asked.name), expected(case, asked)

@@ -1,8 +1,4 @@
-"""Random questions about links of records, as GSQL and as SQL; progress by the clock, `seq`, `down` or the arrival.
-
-Beside `records`: `p` has the records that the clock admits, `s` and `d` those of `seq` and `down`, `records` all of
-them, `k` the packets of TCP.
-"""
+"""Random questions about links of records, as GSQL and as SQL; progress by the clock, `seq`, `down` or the arrival."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Random worlds of recorders: the files that they leave in a folder, and what was written into each.
-
-What `worlds` is for packets, this is for files: names, rotation, spill, restarts, clocks that step, interfaces that
-come and go, copies, late files, files that nobody claims. The oracle is what was drawn, not read back.
-"""
+"""Random worlds of recorders: the files that they leave in a folder, and what was written into each."""
 
 from __future__ import annotations
 
@@ -36,15 +32,7 @@ class Record:
 
 @dataclass
 class File:
-    """A file of a recorder.
-
-    Attributes:
-        name: relative to the folder of captures.
-        records: its packets, in order.
-        interfaces: the names of the interfaces that it declares; empty for a classic pcap.
-        form: pcap, pcapng or gzip.
-        cut: bytes that are missing at its end.
-    """
+    """A file of a recorder."""
 
     name: str
     records: list[Record]
@@ -75,14 +63,7 @@ class File:
 
 @dataclass
 class World:
-    """A recorder's files in the order in which they appear, and in which of several looks each lies there.
-
-    Attributes:
-        files: the files.
-        looks: number of the look (0 is before `init`) from which on each file lies there.
-        twins: names of files whose records another file has too.
-        notes: what happened, for messages.
-    """
+    """A recorder's files in the order in which they appear, and in which of several looks each lies there."""
 
     files: list[File] = field(default_factory=list)
     looks: dict[str, int] = field(default_factory=dict)

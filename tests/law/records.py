@@ -1,8 +1,4 @@
-"""Random worlds whose links hold records: CSV, JSON lines and parquet, beside a capture of packets.
-
-Admission is computed here by the definition (SEMANTICS T2, T8), from the records that were drawn, not read back. The
-clock, `seq` (rises), `down` (falls) and `seen_ms` (the arrival) each decide by themselves what is late.
-"""
+"""Random worlds whose links hold records: CSV, JSON lines and parquet, beside a capture of packets."""
 
 from __future__ import annotations
 
@@ -63,19 +59,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class RecordWorld:
-    """Records of each link in the order of their files, packets of one more link, and what is odd about the files.
-
-    Attributes:
-        records: link -> records; one with `at_ms` None or a field `junk` (a whole line) is malformed.
-        packets: of the link PACKETS.
-        kinds: link -> form of its files.
-        skews: link -> bound on the disorder of its clock, ns.
-        bands: link -> attribute -> bound on its disorder, as the settings say; others have that of the protocol.
-        splits: link -> where its file is split in two; 0 for nowhere.
-        cuts: links whose last file ends inside a record.
-        clock: form of the clock, of CLOCKS.
-        seen: how `seen_ms` is declared, of ARRIVALS.
-    """
+    """Records of each link in the order of their files, packets of one more link, and what is odd about the files."""
 
     records: dict[str, tuple[Record, ...]]
     packets: tuple[Packet, ...]

@@ -1,7 +1,4 @@
-"""A smaller case that still fails: fewer queries, plainer settings, fewer packets.
-
-Below `fuzz`; greedy, with a bound on how often the case is run.
-"""
+"""A smaller case that still fails: fewer queries, plainer settings, fewer packets."""
 
 from __future__ import annotations
 
@@ -18,13 +15,7 @@ PLAIN = Choice(
 
 
 def reduced(case: Case, fails: Callable[[Case], bool], budget: int) -> Case:
-    """The smallest case that was found.
-
-    Args:
-        case: one that fails.
-        fails: runs a case.
-        budget: most runs.
-    """
+    """The smallest case that was found."""
     left = budget
 
     def tried(smaller: Case) -> bool:

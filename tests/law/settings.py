@@ -14,20 +14,7 @@ SECOND = 1_000_000_000
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings of one evaluation that the law ignores; durations in ns.
-
-    Attributes:
-        interval: length of the intervals of the reference engine, `long` of those on Spark; None for one.
-        order: number of another order of the intervals, each without what the others leave; None for theirs.
-        period: of the heartbeats, `policy` when they are made.
-        chunk_rows: packets that a kernel takes at once; `task_packets` those of a chunk of a link.
-        slots: size of the group tables; `adjacent` whether a group may lie in the slot after its own.
-        flush: when groups of closed epochs leave them.
-        pace: virtual time of a micro-batch, and the most of them.
-        partitions: of every shuffle.
-        few: whether few rows are replayed as such, else as many rows are.
-        kills: numbers of the stages, over all intervals of a lake, before which the process is killed.
-    """
+    """Settings of one evaluation that the law ignores; durations in ns."""
 
     interval: int | None
     long: int | None
@@ -46,8 +33,7 @@ class Choice:
 
     @property
     def shares(self) -> int:
-        """Shares of each slice, 0 for as many as its rows ask for. It follows from the rest, so that a number goes on
-        to name the same case."""
+        """Shares of each slice, 0 for as many as its rows ask for."""
         return Random(repr(self)).choice((0, 0, 1, 2, 3, 5, 64))
 
     @property

@@ -1,8 +1,4 @@
-"""The law over links that drop copies: rows are those of the oracles over the packets that are no copies.
-
-The worlds are those of `worlds`, with copies of packets in them. Copies are found here by the definition (SEMANTICS D1
-to D3), from the packets that were drawn. The settings draw intervals and their order, chunks, and ticks.
-"""
+"""The law over links that drop copies: rows are those of the oracles over the packets that are no copies."""
 
 from __future__ import annotations
 

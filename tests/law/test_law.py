@@ -1,8 +1,4 @@
-"""The law (SEMANTICS): the rows are a function of the admitted packets, and nothing else changes them.
-
-The first cases of `fuzz`, which are random packets, queries and settings, and all that ever failed: on the reference
-engine here, and the first of them by both runners in `test_law_runners`.
-"""
+"""The law (SEMANTICS): the rows are a function of the admitted packets, and nothing else changes them."""
 
 from __future__ import annotations
 

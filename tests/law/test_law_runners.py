@@ -1,7 +1,4 @@
-"""The law by both runners: the first cases of `fuzz`, and all that ever failed.
-
-This process runs them all, and Spark a share, on the session of the test process.
-"""
+"""The law by both runners: the first cases of `fuzz`, and all that ever failed."""
 
 from __future__ import annotations
 

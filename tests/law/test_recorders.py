@@ -1,8 +1,4 @@
-"""Every packet in the folders of the links is in a row or in a named number, whatever recorders do (A1, T1 to T9).
-
-Drawn worlds of `recorders`. An interval that is `done` lacks no packet which lies there, and the order of ingest, the
-portions and the backfills between them change neither rows nor states.
-"""
+"""Every packet in the folders of the links is in a row or in a named number, whatever recorders do (A1, T1 to T9)."""
 
 from __future__ import annotations
 

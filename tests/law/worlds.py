@@ -1,7 +1,4 @@
-"""Random worlds for the law: packets on links, written as captures, and the same packets for the two oracles.
-
-Admission is computed here by the definition (SEMANTICS T2), from the packets that were drawn, not read back.
-"""
+"""Random worlds for the law: packets on links, written as captures, and the same packets for the two oracles."""
 
 from __future__ import annotations
 
@@ -39,13 +36,7 @@ PROTOCOLS = {"tcp": 6, "udp": 17}
 
 @dataclass(frozen=True)
 class Packet:
-    """One drawn packet; ports and flags count for nothing where its kind has none.
-
-    Attributes:
-        stamp: ns.
-        kind: tcp, udp, icmp or arp.
-        data: behind the transport header; `beyond` bytes of the wire that were not captured.
-    """
+    """One drawn packet; ports and flags count for nothing where its kind has none."""
 
     stamp: int
     kind: str
@@ -101,13 +92,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class World:
-    """Packets of each link in order of their records, and what is odd about its captures.
-
-    Attributes:
-        packets: by link; `skews` their bounds, ns.
-        splits: where the capture of a link is split in two; 0 for nowhere.
-        cuts: links whose last capture ends inside a record.
-    """
+    """Packets of each link in order of their records, and what is odd about its captures."""
 
     packets: dict[str, tuple[Packet, ...]]
     skews: dict[str, int]
@@ -142,10 +127,7 @@ class World:
         return written
 
     def oracle(self) -> duckdb.DuckDBPyConnection:
-        """A DuckDB with all records as `records`, the admitted ones as `p`, and the watch list as `w`.
-
-        Addresses of IPv6 begin with ~, since all of them are above those of IPv4; these few order so as text.
-        """
+        """A DuckDB with all records as `records`, the admitted ones as `p`, and the watch list as `w`."""
         connection = database()
         connection.execute("SET error_on_division_by_zero = false")
         rows = [

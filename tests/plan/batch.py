@@ -1,8 +1,4 @@
-"""A batch evaluator of plans: every operator over all its rows at once, in canonical order, as SEMANTICS says.
-
-The oracle of the rules: it knows nothing of them, runs the plan before, between and after, and the rows must be equal.
-A low-level aggregation ejects partial groups at random, so that a merge must be exact for every partition (O2).
-"""
+"""A batch evaluator of plans: every operator over all its rows at once, in canonical order, as SEMANTICS says."""
 
 from __future__ import annotations
 
@@ -44,11 +40,7 @@ def evaluate(node: Node, world: World) -> list[Row]:
 
 
 class Batch:
-    """One evaluation.
-
-    Attributes:
-        world: the packets.
-    """
+    """One evaluation."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -61,10 +53,7 @@ class Batch:
         return self._done[id(node)][1]
 
     def read(self, node: Node, below: Node) -> list[Row]:
-        """The rows of an input, with the order that they have for their reader (O1).
-
-        Packets have their place; the rows of another query, or of an operator that has no order, go by their columns.
-        """
+        """The rows of an input, with the order that they have for their reader (O1)."""
         found = self.rows(below)
         if below.query == node.query and all(row.order for row in found):
             return found

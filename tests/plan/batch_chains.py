@@ -1,7 +1,4 @@
-"""Random chains: streams of (t, k, v, s), and the queries that read them, filter them, join them and group them anew.
-
-Beside `batch_questions`. Filters stand at every level, so that they are pushed through unions, selections and groups.
-"""
+"""Random chains: streams of (t, k, v, s), and the queries that read them, filter them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Random joins of packets and of the streams of `batch_chains`: windowed, filtering, and with a watch list.
-
-Beside `batch_questions`.
-"""
+"""Random joins of packets and of the streams of `batch_chains`: windowed, filtering, and with a watch list."""
 
 from __future__ import annotations
 

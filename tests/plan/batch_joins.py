@@ -1,7 +1,4 @@
-"""The joins of the batch evaluator: windowed, filtering, and with a watch list.
-
-Below `batch`; SEMANTICS V1 and O6.
-"""
+"""The joins of the batch evaluator: windowed, filtering, and with a watch list."""
 
 from __future__ import annotations
 

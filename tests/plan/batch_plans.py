@@ -1,7 +1,4 @@
-"""One query text in all its plans: as it is bound, after the logical rules, on two levels.
-
-Beside `batch`.
-"""
+"""One query text in all its plans: as it is bound, after the logical rules, on two levels."""
 
 from __future__ import annotations
 

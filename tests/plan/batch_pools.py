@@ -1,7 +1,4 @@
-"""What random queries are made of, each part as GSQL and as SQL: sources, conditions, group-by variables, aggregates.
-
-Below `batch_questions`; links, and aggregates of the user's own, are declared here too.
-"""
+"""What random queries are made of, each part as GSQL and as SQL."""
 
 from __future__ import annotations
 

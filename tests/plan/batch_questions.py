@@ -1,8 +1,4 @@
-"""Random queries, most of them twice: as GSQL, and as SQL over the packets `p`, written by hand.
-
-Beside `batch`, which is held against the SQL; the ideas are those of `tests.law.questions`, with what an LFTA may not
-compute among them. Chains and joins are in modules of their own.
-"""
+"""Random queries, most of them twice: as GSQL, and as SQL over the packets `p`, written by hand."""
 
 from __future__ import annotations
 
@@ -165,10 +161,7 @@ SHADOWED: tuple[Pair, ...] = (
 
 @st.composite
 def shadowed(draw: st.DrawFn) -> Question:
-    """Variables with the names of columns: DISTINCT, groups and grouping sets.
-
-    In WHERE, GROUP BY and arguments a name is the column, else the variable; an item may repeat an expression.
-    """
+    """Variables with the names of columns: DISTINCT, groups and grouping sets."""
     source, rows = draw(sources())
     where, condition = draw(conditions(safe=draw(st.booleans())))
     epoch, epoch_sql = draw(pick(EPOCHS))
@@ -252,10 +245,7 @@ def _windowed(tagged: str, slide: int, keys: Sequence[Pair], found: Sequence[Pai
 
 @st.composite
 def row_windows(draw: st.DrawFn) -> Question:
-    """Windows of rows: all records of the links are numbered, late ones too.
-
-    With PARTITION BY or a condition only those of the source are, and that the condition takes.
-    """
+    """Windows of rows: all records of the links are numbered, late ones too."""
     source, rows = draw(sources())
     where, condition = draw(conditions())
     reach, slide = draw(st.sampled_from(((5, 2), (4, 4), (3, 5), (20, 20), (10, 3))))

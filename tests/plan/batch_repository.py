@@ -1,7 +1,4 @@
-"""The query files of the repository that mean something, with what they name.
-
-Beside `batch_plans`.
-"""
+"""The query files of the repository that mean something, with what they name."""
 
 from __future__ import annotations
 

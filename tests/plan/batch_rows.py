@@ -1,8 +1,4 @@
-"""What the batch evaluator reads and makes: packets of links, and rows.
-
-Below `batch`. A packet is a dict of stored columns with its place; a late one counts in the numbers of the records and
-is read by nobody.
-"""
+"""What the batch evaluator reads and makes: packets of links, and rows."""
 
 from __future__ import annotations
 
@@ -19,13 +15,7 @@ from lowwater.catalog.functions import Catalog
 
 @dataclass(frozen=True)
 class Packet:
-    """A sane record of a link.
-
-    Attributes:
-        position: in its capture, the only one of the link.
-        arrival: ns; `admitted` unless it is later than the skew of its link.
-        values: stored columns.
-    """
+    """A sane record of a link."""
 
     link: str
     position: int
@@ -50,13 +40,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of an operator.
-
-    Attributes:
-        last: the largest timestamp that could still have changed it (I1).
-        order: canonical, of a packet.
-        link: of a packet.
-    """
+    """A row of an operator."""
 
     values: Mapping[str, Any]
     last: int
@@ -66,16 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class World:
-    """Packets of links, and what else decides nothing or everything.
-
-    Attributes:
-        links: packets in order of arrival.
-        watch: watch list -> its rows.
-        starts: source or LFTA -> timestamp before which it reads nothing.
-        seed: of the ejections; `parts` the most rows a group leaves a table in.
-        catalog: where the sub-aggregates are.
-        end: of what is known of the links; 0 for the last packet.
-    """
+    """Packets of links, and what else decides nothing or everything."""
 
     links: Mapping[str, Sequence[Packet]] = field(repr=False)
     watch: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)

@@ -1,8 +1,4 @@
-"""The operators of the batch evaluator that keep a state from row to row: CLOSING_WHEN and the sampling operator.
-
-Below `batch`; SEMANTICS O1 and O4. The stateful functions stand for any: each call counts, and its value depends on the
-number of the call and on its arguments, so that a plan that asks once more or in another order has other rows.
-"""
+"""The operators of the batch evaluator that keep a state from row to row: CLOSING_WHEN and the sampling operator."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Expressions and aggregates for the batch evaluator, as plain as the rules V1, V2 and O1 are written.
-
-Below `batch`. Operators of numbers are those of the reference engine; everything else is done here.
-"""
+"""Expressions and aggregates for the batch evaluator, as plain as the rules V1, V2 and O1 are written."""
 
 from __future__ import annotations
 
@@ -82,14 +79,7 @@ def condition(expr: Expr | None, on_state: OnState | None = None) -> Callable[[E
 
 @dataclass
 class Accumulator:
-    """One aggregate over the rows of a group, in their order.
-
-    Attributes:
-        aggregate: the plan's.
-        partial: whether it is a sub-aggregate.
-        values: arguments so far, for those that every engine has of its own; None for a counted row.
-        state: of the four functions.
-    """
+    """One aggregate over the rows of a group, in their order."""
 
     aggregate: Aggregate
     partial: bool = False

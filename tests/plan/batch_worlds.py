@@ -1,7 +1,4 @@
-"""Random worlds for the batch evaluator: packets of all kinds over many short epochs, as rows of stored columns.
-
-Beside `batch`. Few hosts, ports and sequence numbers, so that packets meet; ties, lulls, late and absent packets.
-"""
+"""Random worlds for the batch evaluator: packets of all kinds over many short epochs, as rows of stored columns."""
 
 from __future__ import annotations
 
@@ -40,16 +37,7 @@ FLAGS = (2, 18, 16, 17, 4, 2, 18)
 def world(
     seed: int, links: Sequence[str], most: int = 40, lull: int = 45, catalog: Catalog = CATALOG, parts: int = 3
 ) -> World:
-    """The world of a seed.
-
-    Args:
-        seed: of everything.
-        links: names.
-        most: packets of a link.
-        lull: seconds of the longest gap; 0 for none.
-        catalog: of the sub-aggregates.
-        parts: rows that a group may leave a table in.
-    """
+    """The world of a seed."""
     random = Random(seed)
     found = {link: _link(random, link, random.choice((most, most, most // 2, 3)), lull) for link in sorted(links)}
     watch = [{"id": n, "address": address, "name": f"n{n}"} for n, address in enumerate([*FAMILIES[0], *FAMILIES[1]])]
@@ -126,14 +114,7 @@ def oracle(made: World) -> duckdb.DuckDBPyConnection:
 def insert(
     connection: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Makes a table of the rows, as one piece: DuckDB takes longer for each row that comes alone than for all.
-
-    Args:
-        connection: where the table is made.
-        name: of the table.
-        schema: names and types of its columns.
-        rows: values in the order of the columns, None where there is none.
-    """
+    """Makes a table of the rows, as one piece: DuckDB takes longer for each row that comes alone than for all."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     connection.register("given", pa.table(arrays, schema=schema))

@@ -185,11 +185,7 @@ CASES = {
 
 
 def failure(text: str) -> QueryError:
-    """The error that a text gives.
-
-    Raises:
-        AssertionError: the text has a meaning.
-    """
+    """The error that a text gives."""
     try:
         plan_texts([("queries/q.gsql", text)], LINKS, context=Context())
     except QueryError as error:

@@ -1,8 +1,4 @@
-"""Goldens of what EXPLAIN says of the query files in `queries/` and `queries/seeds/`.
-
-`python -m tests.plan.golden` rewrites `tests/golden/plans/*` and `docs/explain.schema.json`; read the diff. A file that
-does not plan has its error there.
-"""
+"""Goldens of what EXPLAIN says of the query files in `queries/` and `queries/seeds/`."""
 
 from __future__ import annotations
 
@@ -56,11 +52,7 @@ def context() -> Context:
 
 
 def plan(name: str) -> Plan:
-    """The plan of a query file.
-
-    Raises:
-        QueryError: it has no meaning.
-    """
+    """The plan of a query file."""
     path = next(path for folder in (QUERIES, SEEDS) if (path := folder / f"{name}.gsql").exists())
     text = path.read_text(encoding="utf-8")
     return plan_texts([(str(path.relative_to(ROOT)), text)], links(path.parent), context=context())

@@ -373,18 +373,6 @@ def test_mermaid_is_well_formed() -> None:
         assert depth == 0 and {end for edge in edges for end in edge} == boxes
 
 
-def test_labels_of_mermaid_are_escaped() -> None:
-    made = label('a "b" <c> #d; `e` \\n')
-    assert made == '"a #quot;b#quot; #lt;c#gt; #35;d; #96;e#96; #92;n"'
-
-
-def test_long_lines_lose_nothing() -> None:
-    line = "    | WHERE a = 'it''s  two' AND the query's end AND " + "b <> 'x y' AND " * 20
-    parts = wrap(line)
-    assert max(len(part) for part in parts) <= 120
-    assert " ".join(part.removeprefix("    | ").strip() for part in parts) == line.removeprefix("    | ").strip()
-
-
 def chain(count: int, visibility: str) -> str:
     first = "DEFINE { query_name 'q0'; %s } SELECT tb, count(*) AS c FROM TCP GROUP BY time/60 AS tb;\n"
     step = "DEFINE { query_name 'q%d'; %s } SELECT tb, max(c) AS c FROM q%d GROUP BY tb;\n"
@@ -501,3 +489,15 @@ def test_the_clock_of_records_is_named(kind: str, source: str, column: str, cloc
     query = f"DEFINE {{ query_name 'q'; }} SELECT minute, count(*) AS c FROM log.{source} GROUP BY {column} AS minute"
     shown = explain(plan_texts([("q.gsql", f"{block} {query}")], Links(("log",), kinds={"log": kind})))
     assert f"useful punctuation: one per 60 s of {clock}," in " ".join(shown.split()), shown
+
+
+def test_labels_of_mermaid_are_escaped() -> None:
+    made = label('a "b" <c> #d; `e` \\n')
+    assert made == '"a #quot;b#quot; #lt;c#gt; #35;d; #96;e#96; #92;n"'
+
+
+def test_long_lines_lose_nothing() -> None:
+    line = "    | WHERE a = 'it''s  two' AND the query's end AND " + "b <> 'x y' AND " * 20
+    parts = wrap(line)
+    assert max(len(part) for part in parts) <= 120
+    assert " ".join(part.removeprefix("    | ").strip() for part in parts) == line.removeprefix("    | ").strip()

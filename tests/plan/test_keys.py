@@ -20,6 +20,7 @@ from tests.replay.support import QUERIES
 from tests.replay.support import SETS as DEMO_SETS
 
 FLOW = ("tb", "protocol", "srcIP", "destIP", "srcPort", "destPort")
+
 GROUP = "GROUP BY time/10 AS tb, srcIP, srcPort"
 KINDS = ("INNER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "OUTER_JOIN")
 

@@ -47,6 +47,7 @@ def nodes(plan: Plan) -> int:
     return max(sum(expr.size for expr in of_one) for of_one in exprs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_chain_that_doubles_does_not_double_the_plan(shape: str) -> None:
     assert nodes(plan_texts([("q.gsql", chain(shape))], Links())) <= LARGEST
@@ -83,6 +84,7 @@ def test_the_size_of_an_expression_counts_what_stands_twice_and_is_no_part_of_it
     assert small.size == 3 and small.__getstate__() == before
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_planned_or_refused_in_bounded_time() -> None:
     """Each query is planned with all that it reads, so the work for a chain grows with its square."""
     text = "DEFINE { query_name 'q0'; } SELECT time, len AS x FROM main1.TCP;\n"

@@ -80,11 +80,7 @@ def batch_rows(node: Node, world: World) -> Rows:
 
 
 class Oracle:
-    """DuckDB over the records of a set, with a table for every query.
-
-    Attributes:
-        why: query -> what of it SQL cannot say. Its readers are computed over the rows that the engine gave for it.
-    """
+    """DuckDB over the records of a set, with a table for every query."""
 
     def __init__(self, queries: QuerySet, records: Mapping[str, Sequence[Record]]) -> None:
         self._queries, self._connection = queries, duckdb.connect()
@@ -106,13 +102,7 @@ class Oracle:
         self._types[name] = {column: expression.type for column, expression in protocol.columns.items()}
 
     def add(self, name: str, node: Node, given: Sequence[pa.Table]) -> None:
-        """Adds a query whose sources are there already; of one that SQL cannot say the rows that an engine gave.
-
-        Args:
-            name: of the query.
-            node: its plan, for the names and types of its columns.
-            given: rows of the engine.
-        """
+        """Adds a query whose sources are there already; of one that SQL cannot say the rows that an engine gave."""
         if f"q_{name}" in self._tables.values():
             return
         statement, fields = self._queries.statements[name], {each.name: each.type for each in node.fields}

@@ -55,14 +55,7 @@ class _Line:
 
 
 def records_of(protocol: Protocol, random: Random, count: int, literals: Mapping[str, Sequence[Any]]) -> list[Record]:
-    """Random records in the order of their file, with all fields by name, `_stamp` and `_arrival` in ns.
-
-    Args:
-        protocol: a protocol of records with a clock.
-        random: what is drawn from.
-        count: how many.
-        literals: `int` and `string` -> values that are drawn too.
-    """
+    """Random records in the order of their file, with all fields by name, `_stamp` and `_arrival` in ns."""
     layout, clock = protocol.layout, protocol.clock
     assert layout is not None and not layout.refused, layout and layout.refused
     assert clock is not None and clock.unit is not None

@@ -46,19 +46,7 @@ TOGETHER = 24
 
 @dataclass
 class Outcome:
-    """What became of the queries of a set.
-
-    Attributes:
-        queries: how many there are.
-        planned: names of those that plan, `unplanned` why the others do not.
-        ran: those that both engines ran, with equal rows.
-        rows: how many rows they had.
-        empty: those without a row.
-        beside_sql: those whose rows were DuckDB's too; `no_sql` why the others have no SQL.
-        beside_batch: those of the others whose rows were those of the batch evaluator too.
-        lines: recorded lines, and those that were equal; `files` the same of recorded files.
-        different: what was not equal, or failed.
-    """
+    """What became of the queries of a set."""
 
     queries: int
     planned: list[str]
@@ -144,16 +132,7 @@ def evaluated(
     runner: Runner | None = None,
     interval: int | None = None,
 ) -> RunResults:
-    """What an engine makes of a plan.
-
-    Args:
-        plan: of some queries.
-        config: settings of the links.
-        made: a lake, its ledger and a folder.
-        engine: reference or spark.
-        spark: the session of the latter.
-        interval: length of the intervals, ns; None for one.
-    """
+    """What an engine makes of a plan."""
     lake, captures, folder = made
     require_lowered(plan, engine)
     request = RunRequest(plan, config, [], folder / "out", engine=engine, interval=interval, low={"compiled": False})
@@ -167,15 +146,7 @@ def evaluated(
 def checked(
     queries: QuerySet, planned: Sequence[str], why: Mapping[str, str], runner: Runner | None, seed: int = 0
 ) -> Outcome:
-    """Runs all queries of a set that plan over random records, on both engines where there is a session.
-
-    Args:
-        queries: the set.
-        planned: names of its queries that plan.
-        why: the others, and why they do not.
-        spark: a session; None for the reference engine alone.
-        seed: of the records.
-    """
+    """Runs all queries of a set that plan over random records, on both engines where there is a session."""
     outcome = Outcome(len(queries.statements), list(planned), dict(why))
     if not planned:
         return outcome

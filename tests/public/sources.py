@@ -1,9 +1,4 @@
-"""The queries that other projects published, from checkouts beside this one, made ready to run over CSV links.
-
-What is changed, and nothing else: records of GDAT and of message schemas are read as CSV, by position; a protocol
-without a clock in its records gets one more column, the arrival that the old systems took from the wall clock; and an
-interface that carried several schemas is a link for each.
-"""
+"""The queries that other projects published, from checkouts beside this one, made ready to run over CSV links."""
 
 from __future__ import annotations
 
@@ -31,13 +26,7 @@ PARAMS = {"window": 60_000}
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the original system wrote for a query over a file of records.
-
-    Attributes:
-        query: name of the query.
-        records: the file that was read.
-        rows: the file that was written.
-    """
+    """What the original system wrote for a query over a file of records."""
 
     query: str
     records: Path
@@ -46,17 +35,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """Queries that are planned together.
-
-    Attributes:
-        repository: where they come from.
-        name: folder of the set.
-        statements: query -> its statement over our links.
-        protocols: PROTOCOL blocks as text.
-        links: link -> protocol.
-        sets: link set -> links.
-        recorded: outputs of the original system.
-    """
+    """Queries that are planned together."""
 
     repository: str
     name: str
@@ -177,16 +156,7 @@ def query_set(
     recorded: Sequence[Recorded] = (),
     apart: bool = False,
 ) -> QuerySet:
-    """Makes a set of the files of queries.
-
-    Args:
-        repository: for the table of results.
-        name: of the set.
-        texts: (name of a query without a DEFINE, text) of each file.
-        schema: PROTOCOL blocks.
-        recorded: outputs of the original system.
-        apart: whether every schema of an interface becomes a link of its own.
-    """
+    """Makes a set of the files of queries."""
     links: dict[str, str] = {}
     sets: dict[str, tuple[str, ...]] = {}
     statements = {}

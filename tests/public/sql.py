@@ -1,8 +1,4 @@
-"""Statements of GSQL as SQL for DuckDB, where SQL can say them: selections, groups, joins, merges.
-
-Names resolve as in the text. The columns of a query have the names that our plan gives them, so that its readers find
-them; everything else is the text's own, so the binder cannot be wrong in both.
-"""
+"""Statements of GSQL as SQL for DuckDB, where SQL can say them: selections, groups, joins, merges."""
 
 from __future__ import annotations
 
@@ -44,14 +40,7 @@ Types = Mapping[str, Type]
 
 @dataclass(frozen=True)
 class Scope:
-    """What the names of a statement mean.
-
-    Attributes:
-        sources: range variable -> types of its columns.
-        groups: group-by variable -> its definition.
-        tied: (range variable, column) -> what is equal of the other side, in an outer join.
-        params: values of `$name`.
-    """
+    """What the names of a statement mean."""
 
     sources: Mapping[str, Types]
     groups: Mapping[str, syntax.Expression]
@@ -77,14 +66,7 @@ class Scope:
 def query(
     statement: syntax.Statement, tables: Mapping[str, str], types: Mapping[str, Types], params: Mapping[str, int]
 ) -> str:
-    """The SQL of a statement.
-
-    Args:
-        statement: SELECT or MERGE, not `stateful`.
-        tables: name of a source as `table_of` gives it -> SQL that stands for it.
-        types: the same names -> the types of its columns.
-        params: values of `$name`.
-    """
+    """The SQL of a statement."""
     if isinstance(statement, syntax.Merge):
         return " UNION ALL ".join(f"SELECT * FROM {tables[table_of(each)]}" for each in statement.sources)
     assert isinstance(statement, syntax.Select)

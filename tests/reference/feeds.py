@@ -1,7 +1,4 @@
-"""Worlds of the batch evaluator as stored packets, and the reference engine over them, whole or in intervals.
-
-Arrival is computed here by its definition (SEMANTICS T2): the largest timestamp so far.
-"""
+"""Worlds of the batch evaluator as stored packets, and the reference engine over them, whole or in intervals."""
 
 from __future__ import annotations
 

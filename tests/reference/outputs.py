@@ -14,13 +14,7 @@ from lowwater.stream.operators import Promise, Row, StreamOperator
 
 @dataclass
 class Output:
-    """What one operator gives.
-
-    Attributes:
-        lasts: of its rows, in order of emission.
-        promised: the clock's promise; `early` the rows below it.
-        readers: kinds of the operators that take them.
-    """
+    """What one operator gives."""
 
     lasts: list[int] = field(default_factory=list)
     promised: int = 0

@@ -1,9 +1,4 @@
-"""The engines' policy `on-demand` beside the model's: the same rows, and how many promises each makes.
-
-The low stage makes the promises of every tick, `replay.stages.low_tasks` leaves those that somebody waits for, and the
-high plan runs over what is left: with the reference engine's operators, so that no JVM is needed. The model makes a
-promise for every tuple that waits, at once; the engines one for all that wait for a tick.
-"""
+"""The engines' policy `on-demand` beside the model's: the same rows, and how many promises each makes."""
 
 from __future__ import annotations
 

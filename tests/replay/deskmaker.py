@@ -26,15 +26,7 @@ FIRST, SECOND = (START, START + HOUR), (START + HOUR, START + 2 * HOUR)
 def make_lake(
     folder: Path, captures: list[GeneratedCapture], runner: Runner, text: str = AS_IT_IS, skew: str = "1s"
 ) -> Path:
-    """Makes the lake in a folder, with its query file `talkers.gsql` beside it.
-
-    Args:
-        folder: gets the folder `lake`.
-        captures: captures, of which those of main1 are ingested.
-        runner: replays the hours.
-        text: the queries.
-        skew: of main1.
-    """
+    """Makes the lake in a folder, with its query file `talkers.gsql` beside it."""
     lake = folder / "lake"
     lake.mkdir(parents=True)
     set_query(lake, text)

@@ -30,16 +30,7 @@ LINE = re.compile(
 
 
 def write_captures(drawing: str, begin: int, folder: Path) -> list[tuple[str, Path]]:
-    """Writes one capture a link of a drawing.
-
-    Args:
-        drawing: lines of packets.
-        begin: instant of second 0, in seconds since the epoch.
-        folder: where the captures go.
-
-    Returns:
-        (link, capture), in the order in which links appear.
-    """
+    """Writes one capture a link of a drawing."""
     records: dict[str, list[Record]] = {}
     for link, stamp, frame in packets_of(drawing, begin):
         records.setdefault(link, []).append((stamp, frame))

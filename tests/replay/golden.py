@@ -1,8 +1,4 @@
-"""Goldens of the query sets in `queries/` and `queries/seeds/`: packets in and rows out.
-
-`python -m tests.replay.golden` rewrites `tests/golden/queries/*.txt` and `tests/golden/seeds/*.txt`; read the diff.
-Those of the plans are written by `tests.plan.golden`.
-"""
+"""Goldens of the query sets in `queries/` and `queries/seeds/`: packets in and rows out."""
 
 from __future__ import annotations
 

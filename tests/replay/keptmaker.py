@@ -82,12 +82,7 @@ def settings() -> Config:
 
 
 def inputs(lake: Lake, queries: Mapping[str, str]) -> LowInputs:
-    """What queries over the whole lake are evaluated from.
-
-    Args:
-        lake: as made here.
-        queries: texts by name; one without DEFINE gets it.
-    """
+    """What queries over the whole lake are evaluated from."""
     texts = [(name, text if "query_name" in text else _named(name, text)) for name, text in queries.items()]
     plan = plan_texts(texts, Links(LINKS, {}))
     return LowInputs(lake, plan, settings(), 0, END_OF_TIME, read_captures(lake, LINKS))

@@ -1,7 +1,4 @@
-"""Packets for each query of `queries/seeds/`, drawn so that it has something to decide: what counts, and what does not.
-
-Read by `golden`; seconds after its BEGIN, which is second 40 of a minute and the first of ten.
-"""
+"""Packets for each query of `queries/seeds/`, drawn so that it has something to decide."""
 
 from __future__ import annotations
 

@@ -77,26 +77,6 @@ def run_flows(folder: Path, *captures: str, out: Path | None = None) -> Said:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"", "empty file (0 bytes), not a capture"),
-        (b"no capture, only text\n" * 9, "not a capture: it begins with 6e 6f 20 63"),
-        (GOOD[:20], "not a capture"),
-    ],
-    ids=["empty", "text", "half a header"],
-)
-def test_a_file_that_is_no_capture(data: bytes, says: str, tmp_path: Path) -> None:
-    path = tmp_path / "bad.pcap"
-    path.write_bytes(data)
-    said = run_flows(tmp_path, f"a={path}")
-    assert said.code == 1
-    assert said.err.startswith(f"error: {path}: ") and "hint: " in said.err
-    assert says in said.err or data == GOOD[:20]
-    assert not (tmp_path / "out" / "flows.csv").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
     ("data", "sane"),
     [(GOOD[:-20], 4), (GOOD[: 24 + 2 * RECORD + 7], 2), (lengthened(3), 4), (lengthened(0), 4), (strayed(2), 4)],
     ids=["cut inside a frame", "cut inside a header", "absurd length", "absurd length at once", "years ahead"],

@@ -1,5 +1,4 @@
-"""What changes while an interval is at work: a stage begins again on other inputs, and a run keeps those that it began
-with."""
+"""What changes while an interval is at work."""
 
 from __future__ import annotations
 

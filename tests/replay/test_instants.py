@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater.capture.generate import generate
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
-from tests.hints.desk import captured
 from tests.lake.support import BASE
 from tests.lake.test_instants import put
-from tests.replay.support import lowwater
+from tests.replay.support import START, lowwater
 
 TEXT = """DEFINE { query_name 'talkers'; }
 SELECT tb, srcIP, count(*) AS packets FROM main1.TCP GROUP BY time/60 AS tb, srcIP;
@@ -27,7 +27,8 @@ SELECT srcIP, count(*) AS packets FROM main1.TCP GROUP BY time/60 AS tb, srcIP
 
 @pytest.mark.slow
 def test_run_writes_instants_where_asked(tmp_path: Path) -> None:
-    capture, query = captured(tmp_path), tmp_path / "q.gsql"
+    (made, *_) = generate(tmp_path, START, 1, ["main1"], rate=0.2, seed=5)
+    capture, query = made.path, tmp_path / "q.gsql"
     query.write_text(TEXT, encoding="utf-8")
 
     def run(name: str, *more: str) -> Path:

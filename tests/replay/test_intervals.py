@@ -1,7 +1,4 @@
-"""Three hours replayed in every way give the same tables, and status says what each interval is.
-
-The captures are those of the demo: a lull, disorder, violations, a cut capture under policy `exclude`.
-"""
+"""Three hours replayed in every way give the same tables, and status says what each interval is."""
 
 from __future__ import annotations
 

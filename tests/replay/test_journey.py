@@ -1,8 +1,4 @@
-"""A first user's hour: nine captures of nine nodes, as tcpdump leaves them, from `init` to `report` without an edit.
-
-They begin at eight minutes to an hour and end at 38 past the next one. Every packet is published, or named by number,
-link and reason: in the table of ingest, in the plan, in the report.
-"""
+"""A first user's hour: nine captures of nine nodes, as tcpdump leaves them, from `init` to `report` without an edit."""
 
 from __future__ import annotations
 

@@ -192,8 +192,7 @@ GROUP BY time/3600 AS tb, srcIP CLOSING_WHEN count(*) = 0
 
 
 def test_a_link_that_goes_on_after_all_makes_what_ended_with_its_coverage_stale(tmp_path: Path) -> None:
-    """Idle epochs end with the life of the links (O4): hours behind the last capture are others once it is not the
-    last. What is covered to its end, and queries without states, have the same digests as before."""
+    """Idle epochs end with the life of the links (O4)."""
     job = lake_of(tmp_path, [0], policy="publish")
 
     def digests(text: str) -> list[str]:

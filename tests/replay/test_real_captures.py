@@ -1,7 +1,4 @@
-"""Flows and their outer join on real and generated captures: Spark gives the rows of tshark's fields in DuckDB.
-
-tshark decodes, DuckDB admits by the definition (SEMANTICS T2) and aggregates: nothing of Lowwater is in the oracle.
-"""
+"""Flows and their outer join on real and generated captures: Spark gives the rows of tshark's fields in DuckDB."""
 
 from __future__ import annotations
 

@@ -73,13 +73,6 @@ def test_other_formats_have_no_spreadsheet(written: tuple[Path, Path], tmp_path:
         assert said.code == 2 and "--spreadsheet goes with --format csv" in said.err
 
 
-def test_what_a_document_says_is_for_a_spreadsheet_uses_the_option() -> None:
-    root = Path(__file__).resolve().parents[2]
-    for page in (root / "docs").rglob("*.md"):
-        for line in page.read_text(encoding="utf-8").splitlines():
-            assert "for a spreadsheet" not in line or "--spreadsheet" in line, f"{page}: {line}"
-
-
 def test_rows_and_downloads_have_no_formula(tmp_path: Path) -> None:
     batch = pa.record_batch({"text": [*PAYLOADS, None], "number": [-1] * (len(PAYLOADS) + 1)})
     safe = spreadsheet_rows(batch)

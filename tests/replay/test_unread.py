@@ -1,7 +1,4 @@
-"""Rule T6: an interval that a file falls into which lies there and is not read is incomplete, and says which (T9).
-
-7-filesets, 13: `tcpdump -G -C` puts a busy hour into three files, of which the pattern claims one.
-"""
+"""Rule T6: an interval that a file falls into which lies there and is not read is incomplete, and says which (T9)."""
 
 from __future__ import annotations
 

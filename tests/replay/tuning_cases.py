@@ -1,8 +1,4 @@
-"""The golden of `lowwater explain --with-stats`: a lake whose ledger says what four LFTAs did.
-
-`python -m tests.replay.tuning_cases` rewrites `tests/golden/tuning.txt`; read the diff. The numbers are written by
-hand, because time is measured.
-"""
+"""The golden of `lowwater explain --with-stats`: a lake whose ledger says what four LFTAs did."""
 
 from __future__ import annotations
 

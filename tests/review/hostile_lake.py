@@ -1,8 +1,4 @@
-"""A lake in which everything that others name is markup, a formula or a control: files, interfaces, fields of packets
-and of CSV, query sets, texts of queries, reasons, readers, plots, suites. And the same lake with harmless names.
-
-Real captures are ingested, and the reference engine computes the published rows.
-"""
+"""A lake in which everything that others name is markup, a formula or a control."""
 
 from __future__ import annotations
 
@@ -52,12 +48,7 @@ SCHEMA = "PROTOCOL LOG { uint time get_csv_uint (increasing); string who get_csv
 
 
 def harmless(text: str) -> str:
-    """The text with letters and dots for all that has a meaning somewhere; as long as before.
-
-    Example:
-        >>> harmless("<b>{{ 7*7 }}</b>")
-        'xbxxxx7x7xxxxxbx'
-    """
+    """The text with letters and dots for all that has a meaning somewhere; as long as before."""
     return re.sub(r"[^A-Za-z0-9.]", "x", text)
 
 
@@ -67,15 +58,7 @@ def as_it_is(text: str) -> str:
 
 
 def make_hostile(folder: Path, say: Callable[[str], str] = as_it_is) -> tuple[Path, Path]:
-    """Makes the lake.
-
-    Args:
-        folder: gets the lake, queries and captures.
-        say: makes of each hostile text what is written.
-
-    Returns:
-        The lake and the folder of its queries.
-    """
+    """Makes the lake."""
     root, queries, captures = folder / "lake", folder / "queries", folder / "captures"
     lake = open_lake(root)
     queries.mkdir()

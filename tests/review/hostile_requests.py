@@ -1,8 +1,4 @@
-"""Requests that cost much, or mean two things, if a server is careless: bytes as they go over the wire.
-
-One list for everything that answers HTTP: `serve`, `metrics`, the views in Airflow. `{path}` and `{host}` are filled
-in, and `{more}` with the headers of a login, each with its line end.
-"""
+"""Requests that cost much, or mean two things, if a server is careless: bytes as they go over the wire."""
 
 from __future__ import annotations
 
@@ -223,13 +219,7 @@ def bytes_of(name: str, path: str, host: str, more: str = "") -> bytes:
 
 
 def talk(port: int, sent: bytes, timeout: float = 30.0) -> bytes:
-    """Sends bytes to a server of this machine, and gives what it answers until it ends the connection.
-
-    Args:
-        port: its port.
-        sent: what is sent.
-        timeout: seconds after which what has come is all.
-    """
+    """Sends bytes to a server of this machine, and gives what it answers until it ends the connection."""
     answered = b""
     with (
         socket.create_connection(("127.0.0.1", port), timeout=timeout) as line,

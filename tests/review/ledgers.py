@@ -89,13 +89,7 @@ ABSENT = frozenset({("control", 1)})
 def make(
     folder: Path, hours: int, failed: frozenset[int] = frozenset(), absent: frozenset[tuple[str, int]] = ABSENT
 ) -> tuple[Path, Path]:
-    """A lake with `hours` intervals of three links and a query set; every audit of `failed` found something hostile.
-
-    The captures of `absent`, by link and hour, are not there.
-
-    Returns:
-        The lake and the folder of its queries.
-    """
+    """A lake with `hours` intervals of three links and a query set; every audit of `failed` found something hostile."""
     queries, root = folder / "queries", folder / "lake"
     queries.mkdir(parents=True)
     lake = open_lake(root)

@@ -27,15 +27,7 @@ QUERIES = {
 
 
 def make_results(folder: Path, keep: str = "") -> tuple[Path, Path]:
-    """Makes the lake: an hour of two links, published as one interval.
-
-    Args:
-        folder: gets `lake`, `queries` and `captures`.
-        keep: further settings of each link, such as `payload`.
-
-    Returns:
-        The lake and the folder of its queries.
-    """
+    """Makes the lake: an hour of two links, published as one interval."""
     root, queries, until = folder / "lake", folder / "queries", START + HOUR
     lake = open_lake(root)
     queries.mkdir()

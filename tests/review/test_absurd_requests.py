@@ -1,7 +1,4 @@
-"""Every route with absurd values: an answer below 500, soon, whatever the parameters are.
-
-The list of values is for every parameter of every route; which of them meet is sampled.
-"""
+"""Every route with absurd values: an answer below 500, soon, whatever the parameters are."""
 
 from __future__ import annotations
 

@@ -42,10 +42,7 @@ def desk(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
 
 @pytest.fixture(scope="module")
 def page(desk: tuple[str, list[str]]) -> Iterator[Any]:
-    """A page whose policy is put aside, since Axe is a script and the pages permit none.
-
-    After the desk, which asks an app in this thread: Playwright takes the thread's loop.
-    """
+    """A page whose policy is put aside, since Axe is a script and the pages permit none."""
     if not AXE.exists():
         pytest.skip("Axe is not there: make .venv/.axe (needs npm)")
     with chromium() as browser:

@@ -1,7 +1,4 @@
-"""A lake full of hostile names, on every route and in every file: the same elements as with harmless names, no more.
-
-Structure is compared, so no list of bad elements has to be complete. Chromium, a second parser, loads every page.
-"""
+"""A lake full of hostile names, on every route and in every file: the same elements as with harmless names, no more."""
 
 from __future__ import annotations
 

@@ -258,9 +258,6 @@ def test_pages_stay_small_however_long_the_history(board: Board) -> None:
     assert plot is not None and len(plot.bars) <= 200 and plot.bars[-1].text.startswith("8759:")
 
 
-# The drawings
-
-
 def test_spans_and_what_is_covered() -> None:
     spans = Captures(capture("a", at) for at in (0, 1, 3)).spans
     assert spans == [(START, START + 2 * HOUR), (START + 3 * HOUR, START + 4 * HOUR)]
@@ -284,6 +281,9 @@ def test_a_histogram_has_a_bar_a_tenth_of_a_decade() -> None:
     assert lateness([(0, 90)], {"in force": SECOND}) is None
 
 
+# The drawings
+
+
 def test_what_is_not_covered_is_marked_and_not_drawn_as_zero() -> None:
     bars = history([("1 Jan 00:00", 5.0, "done"), ("1 Jan 01:00", None, ""), ("1 Jan 02:00", 0.0, "done")], "rows")
     assert bars is not None
@@ -301,18 +301,6 @@ def test_what_is_not_covered_is_marked_and_not_drawn_as_zero() -> None:
     assert (whole.lines[0].path.count("M"), parted.lines[0].path.count("M")) == (1, 2)
     assert [slot.absent for slot in parted.slots] == [False, True, False, False]
     assert parted.slots[1].text.endswith(": not covered") and parted.slots[2].text.endswith(": 0 in all, most n")
-
-
-def test_a_waterfall_begins_where_its_input_ends() -> None:
-    drawn = waterfall([("a", "link", 0, SECOND, SECOND, [SECOND]), ("q", "query", SECOND, 4 * SECOND, 4 * SECOND, [])])
-    assert drawn is not None
-    first, second = drawn.steps
-    assert second.x == pytest.approx(first.x + first.width, abs=0.2)
-    assert second.most == pytest.approx(second.x + second.width, abs=0.2)
-    assert [mark.text for mark in drawn.across] == ["100ms", "1s", "10s"]
-    assert waterfall([]) is None and history([], "s") is None
-    few = history([(f"1 Jan {hour:02}:00", 1.0, "done") for hour in range(3)], "s")
-    assert few is not None and [mark.text for mark in few.across] == ["1 Jan 00:00 to 1 Jan 02:00"]
 
 
 # As files
@@ -495,3 +483,15 @@ def test_the_overview_lists_the_files_that_nobody_reads(tmp_path: Path) -> None:
     assert "Files that are not read" in page and "&lt;b&gt;spill" in page and "<b>spill" not in page
     known = board.now().part(START, START + 2 * HOUR)
     assert [each.state for each in known.intervals if each.query_set == "q"][1] == "incomplete"
+
+
+def test_a_waterfall_begins_where_its_input_ends() -> None:
+    drawn = waterfall([("a", "link", 0, SECOND, SECOND, [SECOND]), ("q", "query", SECOND, 4 * SECOND, 4 * SECOND, [])])
+    assert drawn is not None
+    first, second = drawn.steps
+    assert second.x == pytest.approx(first.x + first.width, abs=0.2)
+    assert second.most == pytest.approx(second.x + second.width, abs=0.2)
+    assert [mark.text for mark in drawn.across] == ["100ms", "1s", "10s"]
+    assert waterfall([]) is None and history([], "s") is None
+    few = history([(f"1 Jan {hour:02}:00", 1.0, "done") for hour in range(3)], "s")
+    assert few is not None and [mark.text for mark in few.across] == ["1 Jan 00:00 to 1 Jan 02:00"]

@@ -1,9 +1,4 @@
-"""A model of what Lowwater uses of delta-rs, over the simulated store; `test_model` compares it with the real one.
-
-Commits are JSON entries of a log. A commit with `max_commit_retries=0` is for the version after the one that the table
-object is at, or fails; with another number it is tried again on newer versions, as delta-rs does where it sees no
-conflict between files. Data files have no content: which rows they hold is kept by name.
-"""
+"""A model of what Lowwater uses of delta-rs, over the simulated store; `test_model` compares it with the real one."""
 
 from __future__ import annotations
 
@@ -28,14 +23,7 @@ Row = Hashable
 
 @dataclass(frozen=True)
 class State:
-    """A version of a table.
-
-    Attributes:
-        files: path -> its add action.
-        numbers: name of an application transaction -> its number.
-        partition: partition columns.
-        owner: query set that owns the table.
-    """
+    """A version of a table."""
 
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -119,12 +107,7 @@ def _entry(path: str, version: int) -> str:
 
 
 class SimTable:
-    """`deltalake.DeltaTable`.
-
-    Args:
-        tables: the tables of the world.
-        retries: whether commits are tried again on newer versions, whatever their options say: the fault of before.
-    """
+    """`deltalake.DeltaTable`."""
 
     def __init__(self, tables: Tables, path: str, version: int | None = None, retries: bool = False) -> None:
         self._tables, self._path, self._retries = tables, path, retries

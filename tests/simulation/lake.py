@@ -1,10 +1,4 @@
-"""A lake in the simulated world: the real code of leases, commits, joins, streams, publications, pins and cleaning.
-
-`schedule` plays one seed: runs of intervals, ingests, maintenance and readers, with pauses, deaths and faults of the
-store; in every second one all of it once more, when what was left is old. Then the faults end, everything is run again,
-and the lake must be as if nothing had happened. While it plays each version of each table is looked at, and whether
-readers can read at the pinned versions.
-"""
+"""A lake in the simulated world: the real code of leases, commits, joins, streams, publications, pins and cleaning."""
 
 from __future__ import annotations
 
@@ -90,14 +84,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Old:
-    """Faults of before, which the simulation must find.
-
-    Attributes:
-        retries: commits are tried again on newer versions, as delta-rs does.
-        unfenced: a lease that was taken over writes its number nowhere.
-        given_up: a lease is given up though a commit may still come.
-        clock: what is old is judged by the clock of the machine.
-    """
+    """Faults of before, which the simulation must find."""
 
     retries: bool = False
     unfenced: bool = False
@@ -106,14 +93,7 @@ class Old:
 
 
 class Sim:
-    """A world with a lake.
-
-    Args:
-        seed: what everything is drawn from.
-        old: faults of before.
-        story: whether to keep the story.
-        pins: whether the query set has two tables, whose versions are pinned together; else one table without pins.
-    """
+    """A world with a lake."""
 
     def __init__(self, seed: int, old: Old = Old(), story: bool = False, pins: bool = True) -> None:
         self.world = World(seed)
@@ -372,11 +352,7 @@ class Sim:
     # a schedule
 
     def play(self) -> None:
-        """Plays the schedule of the seed.
-
-        Raises:
-            Violation: the lake is not as it has to be.
-        """
+        """Plays the schedule of the seed."""
         world = self.world
         with self._simulated():
             try:
@@ -664,11 +640,7 @@ def _some(world: World, count: int, most: int) -> list[int]:
 
 
 def schedule(seed: int, old: Old = Old(), story: bool = False, pins: bool = True) -> list[str]:
-    """Plays a seed; returns its story, if that is kept.
-
-    Raises:
-        Violation: with the seed and the story.
-    """
+    """Plays a seed; returns its story, if that is kept."""
     sim = Sim(seed, old, story, pins)
     try:
         sim.play()

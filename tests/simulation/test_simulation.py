@@ -1,7 +1,4 @@
-"""Schedules of the simulated world in which the real leases, commits, joins and publications run; see `lake.schedule`.
-
-`make simulate` plays many more.
-"""
+"""Schedules of the simulated world in which the real leases, commits, joins and publications run."""
 
 from __future__ import annotations
 

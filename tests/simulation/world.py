@@ -1,9 +1,4 @@
-"""The simulated world: one thread, virtual time, processes that take turns, a store with faults, drawn by seed.
-
-A request has three instants: it is sent, the store does it, the answer comes. Each may be late; the second may be after
-the sender has given up, or died. Pauses stop a process, with or without its monotonic clock; a killed one does nothing
-more, not even what `finally` says. Nothing here knows what a lake is.
-"""
+"""The simulated world: one thread, virtual time, processes that take turns, a store with faults, drawn by seed."""
 
 from __future__ import annotations
 
@@ -38,19 +33,7 @@ class Violation(AssertionError):  # what a schedule is searched for
 
 @dataclass
 class Process:
-    """A process of the world.
-
-    Attributes:
-        number: its number.
-        wall: how far its clock is ahead of the store's, s.
-        rate: how fast its clocks run.
-        frozen: seconds that its monotonic clock has missed.
-        paused: until when it is stopped, s.
-        dead: whether it was killed.
-        tables: open tables of `lowwater.lake.open_tables`.
-        worked: when an answer came last, s of virtual time.
-        ended: what its program returned or raised; None as long as it runs.
-    """
+    """A process of the world."""
 
     number: int
     wall: float = 0.0
@@ -65,17 +48,7 @@ class Process:
 
 @dataclass
 class Faults:
-    """How often what happens.
-
-    Attributes:
-        lost: share of requests that are done and whose answer never comes.
-        late: share of requests that are done after the sender gave them up.
-        failed: share of requests that are refused with an error of the server.
-        slow: share of requests that take seconds.
-        stopped: share of writes right before which the process is stopped for longer than a lease.
-        died: share of writes right after which the process is killed.
-        stale: most seconds by which a list is behind; 0 for a store as S3.
-    """
+    """How often what happens."""
 
     lost: float = 0.0
     late: float = 0.0

@@ -1,5 +1,4 @@
-"""An S3 server that another project wrote, in Go, over a folder: versitygw. `make store-check` builds it and runs these
-tests against it; run as a program, it lets `lowwater doctor --lake` look at it."""
+"""An S3 server that another project wrote, in Go, over a folder."""
 
 from __future__ import annotations
 

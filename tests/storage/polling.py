@@ -1,7 +1,4 @@
-"""Publishes a table again and again to a store that fails, while programs of others read it.
-
-`python -m tests.storage.polling 50` is the long form of `test_polling`.
-"""
+"""Publishes a table again and again to a store that fails, while programs of others read it."""
 
 from __future__ import annotations
 
@@ -57,13 +54,7 @@ def put_version(lake: Lake, number: int) -> None:
 
 @dataclass
 class Polled:
-    """What a reader saw.
-
-    Attributes:
-        versions: numbers of the versions, in order.
-        errors: errors of the network by kind.
-        said: the file into which it writes, a line for each read.
-    """
+    """What a reader saw."""
 
     versions: list[int]
     errors: Counter[str]
@@ -79,11 +70,7 @@ class Polled:
 
 @contextmanager
 def reading(reader: str, lake: Lake, proxy: Proxy) -> Iterator[Polled]:
-    """Lets a program read the published table meanwhile; at the end it is known what it saw.
-
-    Raises:
-        AssertionError: if a version was not whole, or came after a newer one.
-    """
+    """Lets a program read the published table meanwhile; at the end it is known what it saw."""
     command = [sys.executable, str(Path(__file__).with_name("readers.py")), reader, str(lake.table("q"))]
     environment = {**os.environ, "AWS_ENDPOINT_URL": proxy.url, "PYTHONPATH": READERS[reader]}
     with tempfile.NamedTemporaryFile("w+") as out:

@@ -1,9 +1,4 @@
-"""Programs of others that read a published table again and again, in a process of their own.
-
-Run as `python tests/storage/readers.py READER ADDRESS`; it stops once its input ends. Each line that it prints is a
-JSON list: smallest `n`, largest `n` and number of rows of a version. An error of the network is a line that begins with
-`!`.
-"""
+"""Programs of others that read a published table again and again, in a process of their own."""
 
 from __future__ import annotations
 

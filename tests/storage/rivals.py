@@ -1,10 +1,4 @@
-"""Commands on two lakes in one folder of a store at once: stopped for longer than a lease, killed, through faults.
-
-`python -m tests.storage.rivals FIRST COUNT` plays so many seeds on the S3 server of the tests. In each, captures are
-corrected and added, then `ingest`, `backfill`, `maintain`, `rollback` and readers run at once on both lakes, each a
-process behind a proxy of its own. At some of their writes processes are stopped, and go on when their lease is lost, or
-are killed. At last everything runs once more, and each lake has to be that of a quiet run in a folder.
-"""
+"""Commands on two lakes in one folder of a store at once: stopped for longer than a lease, killed, through faults."""
 
 from __future__ import annotations
 
@@ -121,11 +115,7 @@ def watch(process: subprocess.Popen[str], proxy: Proxy, strike: Strike) -> str:
 
 
 def busy(draw: random.Random, lakes: list[ObjectPath], server: int) -> list[str]:
-    """Runs drawn commands at once; returns what happened.
-
-    Raises:
-        AssertionError: one failed without a reason.
-    """
+    """Runs drawn commands at once; returns what happened."""
     chosen = [(lakes[0], name) for name in (*WRITES, "maintain")]
     chosen = [*draw.sample(chosen, 5), (lakes[0], draw.choice(READERS))]
     chosen += [(lakes[1], name) for name in draw.sample(list(WRITES), 3)]
@@ -151,11 +141,7 @@ def busy(draw: random.Random, lakes: list[ObjectPath], server: int) -> list[str]
 
 
 def play(seed: int, scratch: Path, server: int) -> list[str]:
-    """Plays a seed; returns what happened.
-
-    Raises:
-        AssertionError: a lake is not as it has to be, or a command ended without a reason.
-    """
+    """Plays a seed; returns what happened."""
     draw, folder = random.Random(seed), scratch / f"{seed}"
     (folder / "captures").mkdir(parents=True)
     (folder / "queries.gsql").write_text(QUERIES)
@@ -202,11 +188,7 @@ def finished(name: str, lake: PurePath, url: str) -> tuple[str, int]:
 
 
 def look(root: ObjectPath, quiet: Lake, url: str) -> None:
-    """Looks at a lake: its rows are those of a quiet run, its logs and pins are whole, all commands agree.
-
-    Raises:
-        AssertionError: it is not.
-    """
+    """Looks at a lake: its rows are those of a quiet run, its logs and pins are whole, all commands agree."""
     as_another_process(root)
     snapshots.look_again()
     table_logs._PACKS.clear()

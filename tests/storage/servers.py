@@ -77,18 +77,7 @@ ANSWERS |= {"412": (412, "PreconditionFailed")}
 
 @dataclass(frozen=True)
 class Rule:
-    """What happens to some requests.
-
-    Attributes:
-        fault: one of ANSWERS; refused (closed without an answer), reset, lost (done, but not answered), cut (half of
-            the body), slow, hang (done, and not answered for HANG seconds), late (done after LATE seconds), twice (done
-            twice, as by a client or a proxy that sends it again), stale (a list as it was when it was asked first).
-        method: pattern of the method.
-        path: pattern of the path.
-        times: most requests that it breaks.
-        share: probability with which it breaks one.
-        after: requests that fit and pass before the first one that it breaks.
-    """
+    """What happens to some requests."""
 
     fault: str
     method: str = ".*"
@@ -111,12 +100,7 @@ ANY = (
 
 
 def kinds_of(method: str, path: str) -> str:
-    """Names the kind of a request: what it does, and to which kind of object of a lake.
-
-    Example:
-        >>> kinds_of("GET", "/lakes/a/_delta_log/00000000000000000007.json"), kinds_of("GET", "/lakes?list-type=2")
-        ('GET commit', 'list')
-    """
+    """Names the kind of a request: what it does, and to which kind of object of a lake."""
     name, _, query = path.partition("?")
     if method == "GET" and "list-type" in query:
         return "list"
@@ -165,12 +149,7 @@ class Proxy:
 
 @contextmanager
 def proxied(server: int | str, seed: int = 7) -> Iterator[Proxy]:
-    """Runs a proxy before a server.
-
-    Args:
-        server: its port, or HOST:PORT of one that somebody else has started.
-        seed: of what rules with a share choose.
-    """
+    """Runs a proxy before a server."""
     command = [sys.executable, "-m", "tests.storage.servers", str(server), "0", f"seed={seed}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
@@ -181,14 +160,7 @@ def proxied(server: int | str, seed: int = 7) -> Iterator[Proxy]:
 
 
 def serve(server: str, port: int = 0, conditions: bool = False, seed: int = 7) -> None:
-    """Serves as proxy before a server, and prints its own port.
-
-    Args:
-        server: its port, or HOST:PORT.
-        port: own port; 0 for any free one.
-        conditions: whether the proxy checks conditions of writes, and corrects the status of ranges, for `DISK`.
-        seed: of what rules with a share choose.
-    """
+    """Serves as proxy before a server, and prints its own port."""
     alone, draw = threading.Lock(), random.Random(seed)
     host, _, behind = server.rpartition(":")
     rules: list[tuple[Rule, list[int]]] = []

@@ -224,8 +224,7 @@ def test_no_secret_is_in_checks_and_previews_of_the_page_write(planted: Path, ro
 
 
 def whole_traceback(error: BaseException | None) -> str:
-    """What programs that report errors show: the traceback, the variables of each frame, and the errors that this one
-    hides, each with its arguments."""
+    """What programs that report errors show."""
     text = []
     while error is not None:
         text += traceback.TracebackException.from_exception(error, capture_locals=True).format()

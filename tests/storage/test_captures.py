@@ -117,14 +117,6 @@ def test_a_pattern_finds_what_it_finds_in_a_folder(root: ObjectPath, tmp_path: P
     assert {str(path).removeprefix(f"{root}/") for path in captures_like(f"{root}/{pattern}")} == local
 
 
-def test_a_common_folder_of_several_buckets_is_refused() -> None:
-    from lowwater.cli.proposals import _common
-
-    assert str(_common([capture_path("s3://a/b/c"), capture_path("s3://a/b/d")])) == "s3://a/b"
-    with pytest.raises(ConfigError, match="several buckets"):
-        _common([capture_path("s3://a/b"), Path("/b")])
-
-
 @pytest.mark.slow
 def test_commands_take_captures_of_a_store(
     root: ObjectPath, proxy: Proxy, captures: list[GeneratedCapture], tmp_path: Path
@@ -290,3 +282,11 @@ def test_captures_that_moved_within_a_store_are_known(root: ObjectPath, tmp_path
     assert [row.packets for row in rows(lake)] == [3, 2]
     (missing,) = arrivals(lake, settings(root / "typo"))["a"].missing
     assert missing.why == "has no object"
+
+
+def test_a_common_folder_of_several_buckets_is_refused() -> None:
+    from lowwater.cli.proposals import _common
+
+    assert str(_common([capture_path("s3://a/b/c"), capture_path("s3://a/b/d")])) == "s3://a/b"
+    with pytest.raises(ConfigError, match="several buckets"):
+        _common([capture_path("s3://a/b"), Path("/b")])

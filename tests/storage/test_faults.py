@@ -1,5 +1,4 @@
-"""One policy of tries for every request, and few requests: what a store answers while it is disturbed, and how often it
-is asked."""
+"""One policy of tries for every request, and few requests."""
 
 from __future__ import annotations
 

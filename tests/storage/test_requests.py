@@ -26,8 +26,7 @@ MOST = 140
 def test_the_run_that_asks_most_for_one_more_interval_of_two_tables(
     root: ObjectPath, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ledgers are joined in turn, one each run beside `replays`. It is the turn of the one that a run does not read,
-    the others are as full as they are then, and as many checkpoints are due as a run makes."""
+    """Ledgers are joined in turn, one each run beside `replays`."""
     hour = 10
     write_captures(tmp_path, hour + 2)
     paths.write(root / "lowwater.toml", settings(tmp_path))

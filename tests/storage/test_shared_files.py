@@ -47,6 +47,7 @@ def test_what_a_dead_attempt_handed_over_is_removed(root: ObjectPath) -> None:
     assert [*paths.files_below(lake.work)] == []
 
 
+@pytest.mark.slow
 def test_a_chunk_is_read_from_the_bytes_that_were_sent(captures: list[GeneratedCapture], tmp_path: Path) -> None:
     (capture,) = (each for each in captures if (each.link, each.start) == ("main1", START))
     *_, last = index(capture.path, 10**18, 1 << 18).chunks
