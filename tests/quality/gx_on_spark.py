@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import great_expectations as gx
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
 
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.table_state import damage_of
@@ -40,7 +40,7 @@ def delta_as_known(spark: Any, root: Path) -> dict[str, Any]:
     refused = ""
     try:
         spark.sql("INSERT INTO q SELECT addr, mac, -1, _last, _hour FROM q LIMIT 1")
-    except PySparkException as error:
+    except Py4JJavaError as error:
         refused = str(error)
     return {
         "then": [sorted(row.n for row in rows) for rows in versions],
