@@ -76,6 +76,9 @@ def backfilled(home: Home, dag: str, hours: int) -> dict[str, float]:
         if len(runs) >= hours and all(run["state"] in ("success", "failed") for run in runs):
             break
         time.sleep(1)
+    for run in runs:
+        if run["state"] == "failed":
+            print(dag, run["logical_date"], run["note"])
     failed = sum(run["state"] == "failed" for run in runs)
     took, used = time.monotonic() - begin, spent(home) - before
     return {"seconds": took / hours, "processor_seconds": used / hours, "failed": failed}

@@ -1,14 +1,13 @@
 """Great Expectations, as audits use it: suites of measures, and the suites that people write for rows of a query.
 
-Its pandas engine judges in one context of the process, in memory, without files and network. The rows are those that
-are published, as columns of Arrow; SQL reads their files.
+Its pandas engine judges in memory, without a context, files and network. The rows are those that are published, as
+columns of Arrow; SQL reads their files.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -17,25 +16,18 @@ from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-import great_expectations as gx
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from great_expectations.compatibility import pydantic
-from great_expectations.core import ExpectationSuite, ExpectationSuiteValidationResult
-from great_expectations.core.batch_definition import BatchDefinition
-from great_expectations.data_context import EphemeralDataContext
-from great_expectations.data_context.data_context.context_factory import set_context
-from great_expectations.data_context.types.base import (
-    DataContextConfig,
-    InMemoryStoreBackendDefaults,
-    ProgressBarsConfig,
-)
+from great_expectations.core import ExpectationSuite, ExpectationValidationResult
+from great_expectations.execution_engine import PandasExecutionEngine
 from great_expectations.expectations import core
 from great_expectations.expectations import expectation as gx_expectation
 from great_expectations.expectations.expectation import Expectation, _mostly_success
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+from great_expectations.validator.validator import Validator
 
 from lowwater.catalog.streams import ROW
 
@@ -48,22 +40,23 @@ if TYPE_CHECKING:
     import pandas
 
 
-ONE_AT_A_TIME = threading.RLock()  # GX has one current context for the whole process
+class _Validator(Validator):
+    """It judges a frame in the metrics of GX's pandas engine, without a context: that would hash all rows, twice."""
+
+    def _determine_progress_bars(self) -> bool:
+        return False
 
 
 def validate_frame(
     frame: pandas.DataFrame, suite: ExpectationSuite, result_format: Any
-) -> ExpectationSuiteValidationResult:
-    """Validates a frame; the results are in the order of the suite, whose expectations have ids.
-
-    Threads take turns. GX has one current context for a process, so this call replaces a context of the caller.
-    """
-    with ONE_AT_A_TIME:
-        set_context(_context())
-        result = _definition(suite.name).get_batch({"dataframe": frame}).validate(suite, result_format=result_format)
-    order = [expectation.id for expectation in suite.expectations]
-    result.results.sort(key=lambda each: order.index(each.expectation_config.id))  # type: ignore[union-attr]
-    return result
+) -> list[ExpectationValidationResult]:
+    """Validates a frame; the results are in the order of the suite, whose expectations have ids."""
+    engine = PandasExecutionEngine()
+    engine.load_batch_data("rows", frame)
+    asked = [expectation.configuration for expectation in suite.expectations]
+    results = _Validator(engine).graph_validate(asked, {"result_format": result_format})
+    order = [each.id for each in asked]
+    return sorted(results, key=lambda each: order.index(each.expectation_config.id))  # type: ignore[union-attr]
 
 
 def raised(exception_info: Any) -> str:
@@ -71,23 +64,6 @@ def raised(exception_info: Any) -> str:
     infos: Sequence[Any] = [exception_info] if "raised_exception" in exception_info else [*exception_info.values()]
     messages = [str(info["exception_message"]) for info in infos if info["raised_exception"]]
     return " ".join(messages[0].split()) if messages else ""
-
-
-@cache
-def _context() -> EphemeralDataContext:
-    # The default of GX for an ephemeral context creates a folder for pages.
-    config = DataContextConfig(
-        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
-        progress_bars=ProgressBarsConfig(globally=False),
-        analytics_enabled=False,
-    )
-    return gx.get_context(mode="ephemeral", project_config=config)
-
-
-@cache
-def _definition(name: str) -> BatchDefinition[Any]:
-    source = _context().data_sources.add_or_update_pandas(name)
-    return source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("all")
 
 
 # It is asked for the name of an expectation some hundred times at each validation, an eighth of its time.
@@ -346,7 +322,7 @@ def _validated(frame: pd.DataFrame, entries: Entries) -> Any:
     numbered = [{**entry, "id": str(number)} for number, entry in enumerate(entries)]
     form = {**_FORMAT, "result_format": "COMPLETE"} if all(entry["type"] == SQL for entry in entries) else _FORMAT
     with _quietly():
-        return validate_frame(frame, ExpectationSuite(name="rows", expectations=numbered), form).results
+        return validate_frame(frame, ExpectationSuite(name="rows", expectations=numbered), form)
 
 
 @contextmanager
@@ -479,11 +455,11 @@ def answers(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _judged_measures(name: str, table: pa.Table) -> Iterator[dict[str, Any]]:
     """What GX says of each expectation of a suite; the rows that break it are asked for only where there are any."""
     frame, suite = table.to_pandas(), suite_of(name)
-    results = validate_frame(frame, suite, "BOOLEAN_ONLY").results
+    results = validate_frame(frame, suite, "BOOLEAN_ONLY")
     for expectation, result in zip(suite.expectations, results, strict=True):
         rows, error = [], raised(result.exception_info)
         if not result.success and not error:
-            (found,) = validate_frame(frame, built("one", [expectation.configuration]), "COMPLETE").results
+            (found,) = validate_frame(frame, built("one", [expectation.configuration]), "COMPLETE")
             rows = found.result["unexpected_index_list"]
         yield {"id": expectation.id, "success": bool(result.success), "rows": rows, "error": error}
 

@@ -88,13 +88,13 @@ def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> St
     promises = _Promises.read(files)
     owned, late = _Positions(), _Positions()
     rows = 0
-    for number, first, batch in _batches(files):
+    for first, batch in _batches(files):
         is_row = _marks(pc.equal(batch.column("_kind"), ROW))
         last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
         rows += int(is_row.sum())
-        owned.add(number, first, is_row & ((last < start) | (last >= end)))
-        late.add(number, first, is_row & (last < promises.before(tick)))
-    broken = [BrokenRows(positions.total, list(_fetch(files, positions))) for positions in (owned, late)]
+        owned.add(first, is_row & ((last < start) | (last >= end)))
+        late.add(first, is_row & (last < promises.before(tick)))
+    broken = [BrokenRows(positions.total, list(rows_at(files, positions.places))) for positions in (owned, late)]
     return StreamCheck(rows, columns, max(0, end - (promises.highest if promises.any else start)), *broken)
 
 
@@ -118,13 +118,13 @@ def _differences(file: str, schema: pa.Schema, planned: pa.Schema, others: bool 
     return f"{file}: {'; '.join(parts)}" if parts else ""
 
 
-def _batches(files: Sequence[Path]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """Yields number of the file, number of the batch's first row in the file, and the control columns of the batch."""
-    for number, path in enumerate(files):
-        first = 0
+def _batches(files: Sequence[Path]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields the number of the batch's first row in the stream, and the control columns of the batch."""
+    first = 0
+    for path in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH, columns=["_kind", "_tick", "_last"]):
-                yield number, first, batch
+                yield first, batch
                 first += batch.num_rows
 
 
@@ -148,7 +148,7 @@ class _Promises:
     @staticmethod
     def read(files: Sequence[Path]) -> _Promises:
         ticks, bounds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for _, _, batch in _batches(files):
+        for _, batch in _batches(files):
             promises = batch.filter(pc.equal(batch.column("_kind"), PUNCTUATION))
             ticks.append(_instants(promises.column("_tick"), LATEST))
             bounds.append(_instants(promises.column("_last"), EARLIEST))
@@ -175,28 +175,26 @@ class _Promises:
 
 @dataclass
 class _Positions:
-    """Positions of the rows that break a rule: their number, and the first as (number of the file, number of the
-    row)."""
+    """The rows that break a rule: how many there are, and the numbers of the first in the stream."""
 
     total: int = 0
-    places: list[tuple[int, int]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
 
-    def add(self, file: int, first: int, marks: Marks) -> None:
+    def add(self, first: int, marks: Marks) -> None:
         self.total += int(marks.sum())
-        room = EXAMPLE_ROWS - len(self.places)
-        self.places += [(file, first + int(row)) for row in np.flatnonzero(marks)[:room]]
+        self.places += (first + np.flatnonzero(marks)[: EXAMPLE_ROWS - len(self.places)]).tolist()
 
 
-def _fetch(files: Sequence[Path], positions: _Positions) -> Iterator[dict[str, Any]]:
-    """Reads the rows at some positions."""
-    for number in sorted({file for file, _ in positions.places}):
-        numbers = np.array([row for file, row in positions.places if file == number])
-        first = 0
-        with pq.ParquetFile(files[number]) as file:
+def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = None) -> Iterator[dict[str, Any]]:
+    """Reads the rows with some numbers, ascending, among the rows of the files, or among those of a kind."""
+    wanted, first = np.array(places, np.int64), 0
+    for path in files if len(wanted) else ():
+        with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH):
-                in_batch = numbers[(numbers >= first) & (numbers < first + batch.num_rows)] - first
+                batch = batch if kind is None else batch.filter(pc.equal(batch.column("_kind"), kind))
+                here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)] - first
                 first += batch.num_rows
-                yield from batch.take(pa.array(in_batch, pa.int64())).to_pylist()
+                yield from batch.take(pa.array(here, pa.int64())).to_pylist()
 
 
 # Checks that the keys of a stream are unique, by a 64-bit digest of each key. Rows with different digests have

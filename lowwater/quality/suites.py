@@ -6,7 +6,7 @@ import atexit
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,10 +14,7 @@ from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lowwater.answering import Answers, EndedError, Process
 from lowwater.caches import cache_folder
@@ -28,7 +25,7 @@ from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
-from lowwater.quality.streams import BATCH, EXAMPLE_ROWS, BrokenRows
+from lowwater.quality.streams import EXAMPLE_ROWS, BrokenRows, rows_at
 from lowwater.sections import SuiteLimits
 from lowwater.storage import paths
 
@@ -385,7 +382,7 @@ def check_rows(
         late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
         why = late if error.alarm else f"the process that judges rows ended: {error}"
     positions = sorted({place for answer in answers.values() for place in answer["places"][:EXAMPLE_ROWS]})
-    rows = dict(zip(positions, _rows_at(files, positions), strict=True))
+    rows = dict(zip(positions, rows_at(files, positions, ROW), strict=True))
     return [_result(each, answers.get(number), rows, why) for number, each in enumerate(suite)]
 
 
@@ -423,18 +420,6 @@ def _result(
     counted = BrokenRows(answer["broken"], broken)
     observed = f"not judged: {answer['error']}" if answer["error"] else answer["observed"]
     return RuleResult(rule, answer["success"], answer["values"], counted, observed)
-
-
-def _rows_at(files: Sequence[Path], places: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Reads the rows with some numbers, ascending, among the rows of the files."""
-    wanted, first = np.array(places, np.int64), 0
-    for path in files if len(wanted) else ():
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BATCH):
-                batch = batch.filter(pc.equal(batch.column("_kind"), ROW))
-                here = wanted[(wanted >= first) & (wanted < first + batch.num_rows)] - first
-                first += batch.num_rows
-                yield from batch.take(pa.array(here, pa.int64())).to_pylist()
 
 
 PROCESS = Process("lowwater_expectations.worker")

@@ -163,6 +163,7 @@ def lake_session(lake: Path | str, master: str = "local[*]") -> SparkSession:
 
     options: dict[str, bool | float | int | str | None] = {**delta_options(), "spark.sql.session.timeZone": "UTC"}
     options["spark.sql.warehouse.dir"] = tempfile.mkdtemp()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else functions in Python run on a `python3` of the PATH
     spark = SparkSession.builder.master(master).config(map=options).getOrCreate()
     root = Path(lake).absolute()
     for schema, folder in (("default", root / "tables"), ("measures", root / "measures"), ("ledgers", root)):

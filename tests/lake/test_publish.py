@@ -46,11 +46,13 @@ def audited(lake: Lake, start: int = BASE, end: int = BASE + HOUR, query: str = 
     return fingerprint(stream_files(lake.stream(query), start, end))
 
 
-def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str = "d", query: str = "q") -> Any:
+def run(
+    lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str = "d", query: str = "q", **more: Any
+) -> Any:
     """One interval's run from a stream to its record."""
     mine = [row for row in rows if start <= at(row[2]) < end]
     put_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
-    done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query))
+    done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query), **more)
     record_replays(
         lake,
         [
