@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from lowwater.errors import LowwaterError
+from lowwater.spark.failures import lost
 from lowwater.spark.session import SessionSettings, build_session
 
 STARTS = 900.0
@@ -40,6 +41,8 @@ class Sessions:
         self.master = settings.master
         self._app, self._settings, self._stage, self._given = app, settings, stage, existing
         self._building: Future[SparkSession] | None = None
+        self._built: SparkSession | None = None
+        self._turn = Lock()
 
     def begin(self) -> None:
         """Starts the session in the background; `spark` raises its errors."""
@@ -53,21 +56,29 @@ class Sessions:
         building = self._building
         return building is not None and building.done() and building.exception() is error
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
-        """The session; waits until it has started.
+        """The session; waits until it has started. If its server went away, another one, of a server that is back.
 
         Raises:
             LowwaterError: if it cannot be built.
         """
         if self._given is not None:
             return self._given
-        with self._stage("session"):
-            self.begin()
-            assert self._building is not None
-            try:
-                return self._building.result(STARTS)
-            except TimeoutError:
-                raise LowwaterError(
-                    f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
-                ) from None
+        with self._turn:
+            if self._built is not None and lost(self._built):
+                self._built = self._building = None
+            if self._built is None:
+                with self._stage("session"):
+                    self._built = self._waited()
+            return self._built
+
+    def _waited(self) -> SparkSession:
+        self.begin()
+        assert self._building is not None
+        try:
+            return self._building.result(STARTS)
+        except TimeoutError:
+            raise LowwaterError(
+                f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
+            ) from None
