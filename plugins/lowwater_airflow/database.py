@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import event, update
+from sqlalchemy import Connection, event, update
+from sqlalchemy.engine import Engine
 from sqlalchemy.pool import Pool
 
 from lowwater_airflow.checks import LOCKED
@@ -40,6 +41,22 @@ def wait_for_the_writer(connection: Any, record: object, proxy: object) -> None:
     if waits < LOCKED * 1000:
         cursor.execute(f"PRAGMA busy_timeout = {LOCKED * 1000}")
     cursor.close()
+
+
+@event.listens_for(Engine, "savepoint")
+def write_from_the_savepoint(connection: Connection, name: str) -> None:
+    """Begins what a savepoint is in with the lock of SQLite's one writer, for which it can wait.
+
+    A savepoint alone begins to read. Airflow then reads and writes the runs of a backfill and the events of assets in
+    it, and SQLite refuses, at once and whatever the timeout, to write on what another process has changed since: the
+    backfill is there and has no runs, and no other can be made until the scheduler has removed it.
+    """
+    if connection.dialect.name == "sqlite":
+        begun = connection.connection.dbapi_connection
+        if begun is not None and not getattr(begun, "in_transaction", True):
+            cursor = begun.cursor()
+            cursor.execute("BEGIN IMMEDIATE")
+            cursor.close()
 
 
 class Turns:

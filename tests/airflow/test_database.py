@@ -29,6 +29,29 @@ def test_connections_to_sqlite_wait_for_the_writer(plugins: None, tmp_path: Path
     database.wait_for_the_writer(SimpleNamespace(), None, None)
 
 
+def test_what_a_savepoint_has_read_it_may_write(plugins: None, tmp_path: Path) -> None:
+    """As a backfill of Airflow does for each run, while the scheduler writes."""
+    from sqlalchemy import create_engine, text
+
+    import lowwater_airflow.database  # noqa: F401 - it listens
+
+    path = tmp_path / "airflow.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other, engine.connect() as connection:
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("CREATE TABLE run (name TEXT)")
+        for _ in range(2):
+            with connection.begin_nested():
+                assert connection.execute(text("SELECT count(*) FROM run")).scalar() == 0
+                with pytest.raises(sqlite3.OperationalError, match="locked"):
+                    other.execute("INSERT INTO run VALUES ('scheduler')")
+                connection.execute(text("INSERT INTO run VALUES ('backfill')"))
+                connection.execute(text("DELETE FROM run"))
+        connection.commit()
+        other.execute("INSERT INTO run VALUES ('scheduler')")
+        assert connection.execute(text("SELECT name FROM run")).scalars().all() == ["scheduler"]
+
+
 @pytest.fixture
 def server(plugins: None, tmp_path: Path) -> Any:
     """A server as Airflow's: the event loop writes the audit log, and commits what an act wrote after it."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from lowwater import Lake
-from lowwater.lake import layout
-from lowwater.lake.layout import open_lake
 from lowwater.replay.notebook.rows import Rows
 from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
 from lowwater.replay.preview.process import Limits, run_preview
@@ -54,16 +52,13 @@ def _frame(desk: Desk, absent: bool) -> None:
         rows.find_spec = found
 
 
-def _old(desk: Desk, mended: bool) -> None:
+def _unmeasured(desk: Desk, mended: bool) -> None:
     """A ledger that the lake does not have."""
-    root = desk.lake
-    if not root.exists():
-        desk.settle()
-        layout.Lake(root).lateness.joinpath("_delta_log").rename(desk.folder / "away")  # type: ignore[attr-defined]
     if mended:
-        assert desk.run("status", "--lake", root).code in (0, 1)
-        open_lake(root)
-    Lake(root).ledger("lateness").count()
+        assert desk.run("backfill", "--lake", desk.lake).code in (0, 1)
+    else:
+        desk.settle()
+    Lake(desk.lake).ledger("measures/links").count()
 
 
 def _preview(desk: Desk, hour: int = 0, limits: Limits | None = None) -> None:
@@ -99,10 +94,10 @@ CASES = [
         lambda desk: None if _lake(desk).ledger("captures").count() else desk.run("no capture"),
     ),
     Case(
-        "a ledger of a newer version",
-        lambda desk: _old(desk, False),
-        "open it once with `lowwater status`",
-        lambda desk: _old(desk, True),
+        "a ledger before the first audit",
+        lambda desk: _unmeasured(desk, False),
+        "run an interval",
+        lambda desk: _unmeasured(desk, True),
     ),
     Case(
         "a link for programs that is not there",

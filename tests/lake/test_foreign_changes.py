@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from benchmarks import bench_store as bench
 from lowwater.instants import HOUR
-from lowwater.lake.layout import open_lake
+from lowwater.lake.layout import MEASURES, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.storage import paths
 from tests.replay.support import lowwater
@@ -21,7 +21,13 @@ TABLES = {
     "replays": ("replays",),
     "published": ("tables/flows", "tables/bytes"),
     "between stages": ("streams/flows", "streams/bytes", "lfta/flows", "lfta/bytes"),
-    "measures": ("heartbeats", "quality", "metrics", "lateness"),
+    "measures": (
+        "heartbeats",
+        "quality",
+        "metrics",
+        "lateness",
+        *(f"measures/{name}" for name in MEASURES if name != "rows"),
+    ),
     "accounts": ("files", "malformed", "quarantine", "skew_violations"),
 }
 HOURS = 2

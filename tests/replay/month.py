@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -166,7 +167,10 @@ class Month:
         hindered, over = 0, self.end + self.length + 40 * MINUTE
         with patch.object(time, "time_ns", self.clock):
             while self.now < over:
+                day = (self.now - BEGIN) // DAY
                 self.now += pause_after(hindered, self._config) if hindered else self._step()
+                if (self.now - BEGIN) // DAY > day:
+                    print(f"{format_instant(self.now)}: {self.looks:,} looks", file=sys.stderr, flush=True)
                 self.deliver(self.now)
                 for at in [at for at in changes if at <= self.now]:
                     self._change(changes.pop(at))
@@ -313,7 +317,7 @@ def main() -> None:
     parser.add_argument("--unlucky", type=float, default=0.04, help="share of looks with a kill or a full disk")
     parser.add_argument("--folder", type=Path, default=Path("var/month"))
     chosen = parser.parse_args()
-    folder = chosen.folder / f"{chosen.days}-{chosen.hours}-{chosen.seed}"
+    folder = chosen.folder.resolve() / f"{chosen.days}-{chosen.hours}-{chosen.seed}"
     shutil.rmtree(folder, ignore_errors=True)
     begin = time.monotonic()
     month = Month(folder, chosen.days, chosen.hours * HOUR, seed=chosen.seed, unlucky=chosen.unlucky)

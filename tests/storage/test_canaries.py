@@ -208,9 +208,10 @@ def test_no_secret_is_in_checks_and_previews_of_the_page_write(planted: Path, ro
         text = "SELECT time FROM main1.TCP"
         try:
             said = [str(checker.check(lake, text, "", ["main1"]))]
-            assert checker._process is not None
-            given = Path(f"/proc/{checker._process.pid}/environ").read_bytes().decode()
-            said.append(Path(f"/proc/{checker._process.pid}/cmdline").read_bytes().decode())
+            (process,) = checker._processes.values()
+            assert process._child is not None
+            given = Path(f"/proc/{process._child.pid}/environ").read_bytes().decode()
+            said.append(Path(f"/proc/{process._child.pid}/cmdline").read_bytes().decode())
             said += [value for value in given.split("\0") if not value.startswith("AWS_")]
             assert ("AWS_" in given) == ("://" in str(lake))
         finally:

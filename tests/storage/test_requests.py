@@ -19,7 +19,7 @@ from lowwater.storage.object_paths import ObjectPath
 from tests.storage.faults import as_another_process
 from tests.storage.servers import Proxy, kinds_of
 
-MOST = 120
+MOST = 140
 
 
 @pytest.mark.slow
