@@ -3,7 +3,7 @@
 `python -m benchmarks.bench_capacity` generates an hour of three links in two sizes, ingests and replays it with the
 lake in the S3 server of the tests: on one core, on two, and on two with a store that answers later. Each stage is a
 process of its own. It writes docs/capacity.json, of which `python -m benchmarks.capacity` makes the page. Processor
-seconds are those of the process and its JVM, without those of the server; clock seconds depend on what else runs.
+seconds are those of the process, without those of the server; clock seconds depend on what else runs.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def page(figures: Mapping[str, Any]) -> str:
         _load(float(figures["load_average"]), int(machine["cores"])),
         "- The lake is in the S3 server of the tests (moto, behind a proxy) on the same machine. The server's own "
         "processor seconds are left out.",
-        "- Each stage is a process of its own, so the fixed part is mostly its start: Python, the JVM, Great "
+        "- Each stage is a process of its own, so the fixed part is mostly its start: Python and Great "
         "Expectations. A backfill of many intervals pays it once.",
         "- The queries are the [demo](../queries/demo.gsql): two tables, one of them a join.\n",
         *_rates(model),
@@ -176,7 +176,7 @@ def _load(average: float, cores: int) -> str:
     else:
         begin, clocks = "Nothing else of weight ran on the machine: with the benchmark itself its load average was", ""
     return (
-        f"- {begin} {average}. Rates come from processor seconds, those of all processes of a stage and of their JVM; "
+        f"- {begin} {average}. Rates come from processor seconds, those of all processes of a stage; "
         f"clock seconds are shown{clocks}."
     )
 
@@ -281,8 +281,9 @@ def _extrapolation(model: Model) -> list[str]:
         + ("are 1 and 2 cores of one machine." if model.has(1, 2) else "is 1 core."),
         "- Traffic has as many groups a packet as the generated one. Rows of LFTAs and of queries grow with groups.",
         "- The store takes all bytes and requests. The fixed parts, which many intervals share, are left out.",
-        "- Low and high stage are on workers. Ingest reads each capture once on the driver too, and the audit runs on "
-        "the driver: its cores must be on one machine, or the intervals and query sets divided among several drivers.",
+        "- Measured is one process without Spark. On [Spark](cluster.md) ingest, low, high and the counts of the audit are "
+        "tasks. The process of a run still hashes each capture, and reads the control columns of LFTAs and, for the "
+        "audit, the rows of queries: its cores must be on one machine, or the intervals divided among several runs.",
         "",
     ]
 

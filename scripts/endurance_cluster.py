@@ -1,8 +1,9 @@
 """`make endurance-cluster`: intervals on a cluster, with a kill at a random instant of each, beside a quiet run.
 
 For each interval a victim, a stage and an instant in it are drawn, so that each victim dies in each stage. Victims are
-a worker with all of its processes, an executor, the driver, the task above it, the master, or the S3 server. What died
-is started again; a task that died or failed is tried again, as Airflow does. Then the rows of the interval are those of
+a worker with all of its processes, an executor, the driver, its server of Spark Connect, the task above it, the master,
+or the S3 server. With `--resident` one server serves all drivers. A driver whose server died must say so. What died is
+started again; a task that died or failed is tried again, as Airflow does. Then the rows of the interval are those of
 a quiet run in one process, and no staging of it is left. A task runs the intervals of a lake one after another in one
 Spark application, until it dies. Several lakes are at work on the cluster at once; a worker or a master dies for all of
 them. Each lake begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of JSON in the
@@ -52,11 +53,11 @@ START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("main1", "main2", "control")
 QUERY_SET = "demo"
 TABLES = ("flows", "full_flow")
-VICTIMS = {"worker": 4, "executor": 4, "driver": 1, "task": 1, "master": 3, "s3": 4}
+VICTIMS = {"worker": 4, "executor": 4, "server": 3, "driver": 1, "task": 1, "master": 3, "s3": 4}
 """Victim -> how often it is drawn. A driver that dies costs most: a new one starts its executors again."""
 MACHINES = ("worker", "master", "s3")
-"""Victims that all lakes miss: their death is the kill of each interval that runs and had none yet. One is away at a
-time."""
+"""Victims that all lakes miss, as a resident server: their death is the kill of each interval that runs and had none
+yet. One is away at a time."""
 INGEST = "ingest"
 STAGES = ("low", "high", "audit", "publish")
 TRIES = 12
@@ -69,6 +70,8 @@ STUCK = 600.0
 """Seconds without the end of a stage after which a task counts as stuck."""
 RECENT = 20
 """Runs of a stage by which its length is guessed."""
+GONE = re.compile(r"Spark (at|on) \S+ (has ended, or was started again|gives no answer)")
+"""What a driver says whose server died."""
 ENDED = re.compile(rf"  (low|high|audit|publish) {QUERY_SET} (\S+): [\d.,]+ s$")
 TASK = """\
 import logging, sys
@@ -189,6 +192,7 @@ class Kill:
         killed: name of the victim; empty before.
         during: stage that ran when it was killed.
         after: seconds since the begin of that stage.
+        told: whether a try that ended with the server said so, and nothing else.
     """
 
     victim: str
@@ -198,6 +202,7 @@ class Kill:
     killed: str = ""
     during: str = ""
     after: float = 0.0
+    told: bool = True
 
 
 @dataclass
@@ -241,6 +246,7 @@ class Lane:
                 time.sleep(0.05)
             if process.wait() == 0:
                 break
+            self._judge(kill)
         self.lengths[INGEST].append(time.monotonic() - self._began)
         self._kill = None
         same = again(lambda: captured(self.lake)) == captured(self.run.quiet)
@@ -298,9 +304,17 @@ class Lane:
                         _end(task)
                         raise ClusterError(f"{_begin(number)} is stuck in stage {self._stage}: {self.log}")
                     time.sleep(0.05)
-            if task.wait() == 0 and number < last:  # the last one was published before its task died
+            if task.wait() != 0:
+                self._judge(kill)
+            elif number < last:  # the last one was published before its task died
                 yield over()
                 number, tried = number + 1, 0
+
+    def _judge(self, kill: Kill) -> None:
+        """Notes whether a failed try says that its server died, where that is what happened."""
+        if kill.killed == "server" and kill.told:
+            said = self.log.read_text(errors="replace").rpartition("== ")[2]
+            kill.told = GONE.search(said) is not None and "Traceback" not in said
 
     def _enter(self, stage: str, kill: Kill) -> None:
         """Notes that a stage begins, and sets the kill where it is for this stage."""
@@ -313,7 +327,7 @@ class Lane:
         """Kills the victim when it is due, and starts again what the cluster has lost."""
         if kill.killed or time.monotonic() < kill.at:
             return
-        alone = kill.victim in MACHINES
+        alone = kill.victim in MACHINES or (kill.victim == "server" and self.machines.resident)
         if alone and not self.alone.acquire(blocking=False):
             return  # another lake's turn; the next look is soon
         try:
@@ -387,7 +401,7 @@ class Lane:
         return left
 
     def _line(self, what: dict[str, str], kill: Kill, tried: int, same: bool, left: list[str], seconds: float) -> None:
-        about = {"victim": kill.killed, "stage": kill.during, "after": kill.after, "tries": tried}
+        about = {"victim": kill.killed, "stage": kill.during, "after": kill.after, "tries": tried, "told": kill.told}
         line = {**what, **about, "same": same, "left": left, "seconds": round(seconds, 1)}
         with self.run.ledger.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -429,12 +443,14 @@ def struck(machines: Cluster, task: psutil.Popen, victim: str, chance: random.Ra
         name = chance.choice(machines.names[: machines.workers])
         machines.kill(name)
         return name
-    if victim in ("master", "s3"):
+    if victim in ("master", "s3") or (victim == "server" and machines.resident):
         machines.kill(victim)
         return victim
     try:
         if victim == "executor":
-            candidates = machines.executors(task)
+            candidates = machines.executors(None if machines.resident else task)
+        elif victim == "server":
+            candidates = [child for child in task.children(recursive=True) if child.name() == "java"]
         elif victim == "driver":  # of an ingest the command itself is the driver
             candidates = [child for child in task.children() if "python" in child.name()] or [task]
         else:
@@ -456,6 +472,7 @@ def main() -> int:
     )
     parser.add_argument("--hours", type=int, default=24, help="intervals of a lake; default: 24")
     parser.add_argument("--lanes", type=int, default=3, help="lakes at work at once; default: 3")
+    parser.add_argument("--resident", action="store_true", help="one server of Spark Connect for all lakes")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no interval begins after so many")
     parser.add_argument("--seed", type=int, default=None, help="of victims and instants; default: another each time")
     options = parser.parse_args()
@@ -469,7 +486,10 @@ def main() -> int:
     (folder / "logs").mkdir(exist_ok=True)
     lengths: dict[str, deque[float]] = defaultdict(lambda: deque([3.0], RECENT))
     alone, all_done = threading.Lock(), threading.Barrier(options.lanes)
-    with cluster(folder / "machines", applications=options.lanes) as machines, environment(machines.store()):
+    with (
+        cluster(folder / "machines", applications=options.lanes, resident=options.resident) as machines,
+        environment(machines.store()),
+    ):
 
         def work() -> None:
             try:
@@ -509,8 +529,9 @@ def _summary(lines: list[dict[str, Any]]) -> int:
     different, left = sum(not line["same"] for line in lines), sum(bool(line["left"]) for line in lines)
     ingests = sum("ingest" in line for line in lines)
     print(f"{_intervals(lines)} intervals with a kill, {ingests} ingests")
-    print(f"{different} with other rows, {left} with staging left")
-    return 1 if different or left else 0
+    silent = sum(not line.get("told", True) for line in lines)
+    print(f"{different} with other rows, {left} with staging left, {silent} that did not say that their server died")
+    return 1 if different or left or silent else 0
 
 
 def _kind(name: str) -> str:

@@ -68,6 +68,7 @@ class Cluster:
         memory: memory of each worker, as Spark writes sizes; empty for that of its executors.
         packages: folder of Python packages that workers find beside the installed ones; empty for none.
         applications: most Spark applications at once; each has so many cores of each worker.
+        resident: whether a server of Spark Connect is a part, which all drivers are clients of.
     """
 
     folder: Path
@@ -76,13 +77,15 @@ class Cluster:
     memory: str = ""
     packages: str = ""
     applications: int = 1
+    resident: bool = False
     _parts: dict[str, psutil.Popen] = field(default_factory=dict, init=False, repr=False)
     _ports: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def names(self) -> list[str]:
         """The parts that may be killed and started again; the S3 server has its objects on the disk."""
-        return [*(f"worker{number}" for number in range(self.workers)), "master", "s3"]
+        workers = (f"worker{number}" for number in range(self.workers))
+        return [*workers, "master", "s3", *(["server"] if self.resident else [])]
 
     @property
     def master(self) -> str:
@@ -99,7 +102,8 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """The environment of a driver: the store and the master; even small work goes to the workers."""
-        return {**self.store(), "LOWWATER_SPARK_MASTER": self.master}
+        resident = f"sc://127.0.0.1:{self._ports['server']}"
+        return {**self.store(), "LOWWATER_SPARK_MASTER": resident if self.resident else self.master}
 
     def start(self) -> None:
         """Starts all parts.
@@ -113,10 +117,10 @@ class Cluster:
             raise ClusterError("workers cannot be isolated: `unshare --mount` is not allowed here")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self._ports = {name: free_port() for name in ("disk", "s3", "master")}
+        self._ports = {name: free_port() for name in ("disk", "s3", "master", "server")}
         (self.folder / "objects" / BUCKET).mkdir(parents=True)
         workers = [f"worker{number}" for number in range(self.workers)]
-        for names in (["s3"], ["master"], workers):
+        for names in (["s3"], ["master"], workers, ["server"] if self.resident else []):
             works = {name: self._begun(name) for name in names}
             for name in names:
                 self._await(name, works[name])
@@ -137,6 +141,10 @@ class Cluster:
             command = ["--host", "127.0.0.1", "--port", str(self._ports["master"]), "--webui-port", "0"]
             self._launch(name, [_spark(), "org.apache.spark.deploy.master.Master", *command])
             return lambda: answers(self._ports["master"])
+        if name == "server":
+            command = ["--master", self.master, "--port", str(self._ports[name])]
+            self._launch(name, [sys.executable, "-P", "-m", "lowwater.spark.server", *command])
+            return lambda: answers(self._ports[name])
         self._launch(name, self._worker(name))
         return lambda: "Successfully registered with master" in self._log(name).read_text()
 
@@ -166,6 +174,8 @@ class Cluster:
             return dict(os.environ)
         if name == "s3":
             return {**os.environ, "PYTHONPATH": str(ROOT)}
+        if name == "server":
+            return {**os.environ, **self.store()}
         if name == "master":
             kept = self.folder / "master-state"
             kept.mkdir(exist_ok=True)

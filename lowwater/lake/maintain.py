@@ -98,7 +98,7 @@ def maintain(
         lake = replace(lake, fence=fence)
         now = store_clock(lake, dry_run) if clock is None else clock()
         replays = read_replays(lake)
-        steps = list(_clear_staging(lake, dry_run))
+        steps = [*_clear_staging(lake, dry_run), *_clear_drivers(lake, dry_run)]
         sound: dict[PurePath, _Unused] = {}
         ingested = {lake.packets, *lake.record_tables()}  # whose files may be hours old before their commit
         for path in lake.all_tables():
@@ -230,15 +230,25 @@ def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     for folder in paths.children(lake.work):
         try:
             with hold_staging(lake, folder):
-                files = list(paths.files_below(folder))
-                step = UpkeepStep(
-                    "removed staging", _relative(lake, folder), len(files), sum(map(_size, files)), "its run ended"
-                )
-                if not dry_run:
-                    paths.remove_tree(folder)
+                step = _removed(lake, folder, "its run ended", dry_run)
         except BusyError:
             continue
         yield step
+
+
+def _clear_drivers(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
+    """Removes `_drivers/`, in which earlier versions kept notes of drivers that a master of Spark had started."""
+    folder = lake.root / "_drivers"
+    if any(paths.files_below(folder)):
+        yield _removed(lake, folder, "no version writes or reads it any more", dry_run)
+
+
+def _removed(lake: Lake, folder: PurePath, why: str, dry_run: bool) -> UpkeepStep:
+    files = list(paths.files_below(folder))
+    step = UpkeepStep("removed staging", _relative(lake, folder), len(files), sum(map(_size, files)), why)
+    if not dry_run:
+        paths.remove_tree(folder)
+    return step
 
 
 def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: bool) -> Iterator[UpkeepStep]:

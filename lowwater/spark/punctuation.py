@@ -115,12 +115,11 @@ def promises(session: SparkSession, what: str, files: Files) -> Iterator[list[tu
         LowwaterError: if the stream fails.
     """
     table = f"punctuation_{uuid4().hex}"
-    session.dataSource.register(Punctuation)
-    source = session.readStream.format(Punctuation.name()).option("files", json.dumps(list(files)))
-    writer = source.load().writeStream.format("memory").queryName(table).trigger(availableNow=True)
     query, seen, ended = None, 0, False
     try:
-        query = writer.start()
+        session.dataSource.register(Punctuation)
+        source = session.readStream.format(Punctuation.name()).option("files", json.dumps(list(files)))
+        query = source.load().writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
         while not ended:
             ended = bool(query.awaitTermination(LOOK))
             rows = session.table(table).toArrow().to_pylist()
@@ -128,7 +127,7 @@ def promises(session: SparkSession, what: str, files: Files) -> Iterator[list[tu
             seen = len(rows)
         session.catalog.dropTempView(table)
     except PySparkException as error:
-        raise translate(what, error) from error
+        raise translate(what, error, session) from error
     finally:
         if query is not None and not ended:
             with suppress(PySparkException):  # its server may be gone

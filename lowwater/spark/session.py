@@ -10,11 +10,12 @@ import secrets
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 from lowwater.errors import LowwaterError
+from lowwater.spark import failures
 from lowwater.spark.server import TOKEN, free_port
 from lowwater.storage import progress
 from lowwater.tempfolders import make_folder, remove_folder
@@ -38,6 +40,7 @@ PORT = 15002
 """Port of a server, where an address has none."""
 ANSWERS = 10.0
 """Seconds in which a server takes a connection."""
+NO_ANSWER = "is its server running, and are address, port and token right? --spark none works without it"
 _ENDS = 20.0
 """Seconds that a server may take to end."""
 
@@ -81,7 +84,10 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         LowwaterError: if Spark does not start, with the last lines of its output, or gives no answer.
     """
     chosen = settings or SessionSettings()
-    return _connected(chosen.master if is_remote(chosen.master) else _started(app, chosen))
+    if is_remote(chosen.master):
+        shown = chosen.master.partition("/;")[0]  # the rest may have a token
+        return _connected(chosen.master, f"the Spark at {shown}")
+    return _connected(_started(app, chosen), f"the command's own Spark on {chosen.master}")
 
 
 def _started(app: str, settings: SessionSettings) -> str:
@@ -129,9 +135,9 @@ class _Done(ProgressHandler):
         self.tasks[operation_id or ""] = sum(stage.num_completed_tasks for stage in stages or ())
 
 
-def _connected(address: str) -> SparkSession:
-    shown = address.partition("/;")[0]  # the rest may have a token
-    place = urlsplit(shown)
+def _connected(address: str, shown: str) -> SparkSession:
+    place = urlsplit(address.partition("/;")[0])
+    cause = ""
     try:
         # Spark would ask for ten minutes.
         socket.create_connection((place.hostname or "", place.port or PORT), ANSWERS).close()
@@ -140,7 +146,11 @@ def _connected(address: str) -> SparkSession:
         session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
     except (OSError, PySparkException) as error:
-        raise LowwaterError(f"the Spark at {shown} gives no answer: {error}", "is its server running?") from error
+        cause = failures.cause_of(str(error))
+    if cause:  # outside, since an error that comes of a connection is taken for an outage of the store
+        raise LowwaterError(f"{shown} gives no answer: {cause}", NO_ANSWER)
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
+    failures.name(session, shown)
     handler = _Done()
     session.registerProgressHandler(handler)
     progress.sign("spark", lambda: dict(handler.tasks))
@@ -149,6 +159,8 @@ def _connected(address: str) -> SparkSession:
 
 
 def _left(session: SparkSession) -> None:
+    if failures.lost(session):  # it would be asked for half a minute
+        return
     with suppress(Exception):  # its server may have ended before
         session.stop()
 
@@ -180,6 +192,8 @@ class Sessions:
         self.master = settings.master
         self._app, self._settings, self._stage, self._given = app, settings, stage, existing
         self._building: Future[SparkSession] | None = None
+        self._built: SparkSession | None = None
+        self._turn = Lock()
 
     def begin(self) -> None:
         """Starts the session in the background; `spark` raises its errors."""
@@ -193,21 +207,29 @@ class Sessions:
         building = self._building
         return building is not None and building.done() and building.exception() is error
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
-        """The session; waits until it has started.
+        """The session; waits until it has started. If its server went away, another one, of a server that is back.
 
         Raises:
             LowwaterError: if it cannot be built.
         """
         if self._given is not None:
             return self._given
-        with self._stage("session"):
-            self.begin()
-            assert self._building is not None
-            try:
-                return self._building.result(STARTS)
-            except TimeoutError:
-                raise LowwaterError(
-                    f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
-                ) from None
+        with self._turn:
+            if self._built is not None and failures.lost(self._built):
+                self._built = self._building = None
+            if self._built is None:
+                with self._stage("session"):
+                    self._built = self._waited()
+            return self._built
+
+    def _waited(self) -> SparkSession:
+        self.begin()
+        assert self._building is not None
+        try:
+            return self._building.result(STARTS)
+        except TimeoutError:
+            raise LowwaterError(
+                f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
+            ) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -81,14 +82,15 @@ class SparkTasks:
                     yield pa.record_batch([pa.array([place]), pa.array([made], pa.binary())], ["task", "outcome"])
 
         tag, spark, count = uuid4().hex, self._session(), len(ordered)
-        spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")
-        spark.addTag(tag)
         try:
+            spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")
+            spark.addTag(tag)
             rows = spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toArrow()
         except PySparkException as error:
-            raise translate(self._what, error) from error
+            raise translate(self._what, error, spark) from error
         except BaseException:  # a server goes on with the tasks of a client that has left
-            spark.interruptTag(tag)
+            with suppress(PySparkException):  # it may be gone
+                spark.interruptTag(tag)
             raise
         finally:
             spark.removeTag(tag)

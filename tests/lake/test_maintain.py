@@ -150,10 +150,13 @@ def test_staging_of_dead_runs_goes_and_that_of_living_ones_stays(published: Path
         for folder in (opened.work / older / "attempt", opened.work / dead / "attempt", living):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "rows.parquet").write_bytes(bytes(100))
-        found = maintain(opened, FOREVER)
-        ended = "its run ended"
-        assert found == [UpkeepStep("removed staging", f"_work/{name}", 1, 100, ended) for name in (older, dead)]
-        assert leftovers(lake) == [living.parent]
+        (lake / "_drivers").mkdir()  # of versions whose drivers outlived the tasks of Airflow
+        (lake / "_drivers" / "demo.json").write_bytes(bytes(10))
+        expected = [UpkeepStep("removed staging", f"_work/{name}", 1, 100, "its run ended") for name in (older, dead)]
+        drivers = UpkeepStep("removed staging", "_drivers", 1, 10, "no version writes or reads it any more")
+        assert maintain(opened, FOREVER, dry_run=True)[:3] == [*expected, drivers]
+        assert maintain(opened, FOREVER) == [*expected, drivers]
+        assert leftovers(lake) == [living.parent] and not (lake / "_drivers").exists()
     assert leftovers(lake) == []
     with hold(opened, "maintenance"), pytest.raises(BusyError):
         maintain(opened, FOREVER)

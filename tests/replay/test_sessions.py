@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.tables.reader import each_on_threads
+from lowwater.cli.main import main
 from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.high.process import InProcess
@@ -24,7 +25,7 @@ from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.runners import named_spark, runner_of
 from lowwater.spark.runner import OnSpark
-from lowwater.spark.session import Sessions, SessionSettings
+from lowwater.spark.session import NO_ANSWER, Sessions, SessionSettings
 from lowwater.spark.tasks import SparkTasks
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
@@ -40,8 +41,7 @@ LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
-from lowwater.spark.session import SessionSettings
-from lowwater.spark.session import Sessions
+from lowwater.spark.session import NO_ANSWER, Sessions, SessionSettings
 from lowwater.replay.progress import Progress
 
 sessions = Sessions("test", SessionSettings("local[*]"), Progress(quiet=True).stage)
@@ -109,14 +109,16 @@ def test_a_run_on_spark_without_java_fails_and_says_so(lake: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_backfill_on_spark_without_java_ends_once(lake: Path) -> None:
-    name_spark(lake)
-    command = [sys.executable, "-m", "lowwater.cli.main", "backfill", "--lake", str(lake), "--queries", str(QUERIES)]
-    environment = without_java(lake.parent)
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 1
-    assert done.stderr.count("Spark did not start") == 1
-    assert "lowwater doctor" in done.stderr
+def test_a_backfill_over_an_address_at_which_nobody_listens_ends_once(
+    lake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "sc://127.0.0.1:1/;token=secret")
+    with pytest.raises(SystemExit) as ended:
+        main(["backfill", "--lake", str(lake), "--queries", str(QUERIES)])
+    told = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert told.count("the Spark at sc://127.0.0.1:1 gives no answer: ") == 1 and "secret" not in told
+    assert NO_ANSWER in " ".join(told.split())
 
 
 def name_spark(lake: Path, master: str = "local[*]") -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
+from grpc import StatusCode
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
-from lowwater.spark.failures import translate
+from lowwater.spark.failures import AGAIN, lost, name, translate
 
-if TYPE_CHECKING:
-    pass
+
+class Named:
+    """Stands for a session, of which only the identity matters."""
+
 
 SAID = """[STREAM_FAILED] Query [id = aae9ab8b, runId = 8d4dc394] terminated with exception: {} SQLSTATE: XXKST
 === Streaming Query ===
@@ -37,5 +41,23 @@ Logical Plan:
     ],
 )
 def test_the_cause_is_what_is_said_and_not_the_plan(text: str, cause: str) -> None:
-    error = translate("q", PySparkException(text))
-    assert error.message == f"query q: Spark failed: {cause}"
+    session: Any = Named()
+    error = translate("low", PySparkException(text), session)
+    assert error.message == f"low: Spark failed: {cause}"
+    assert not lost(session)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SparkConnectGrpcException("failed to connect to all addresses", grpc_status_code=StatusCode.UNAVAILABLE),
+        PySparkException("[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid. Session not found."),
+        PySparkException("[NO_ACTIVE_SESSION] No active Spark session found."),
+    ],
+)
+def test_a_server_that_went_away_is_named_with_what_to_do(error: PySparkException) -> None:
+    session: Any = Named()
+    name(session, "the Spark at sc://spark:15002")
+    told = translate("low", error, session)
+    assert told.message == "low: the Spark at sc://spark:15002 has ended, or was started again"
+    assert told.hint == AGAIN and lost(session)

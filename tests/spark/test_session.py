@@ -6,20 +6,27 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pyarrow as pa
 import pytest
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from lowwater.errors import LowwaterError
+from lowwater.replay.progress import Progress
+from lowwater.spark.failures import AGAIN
 from lowwater.spark.jars import fetch_jars, jars_folder
-from lowwater.spark.session import SessionSettings, build_session
+from lowwater.spark.session import Sessions, SessionSettings, build_session
 from lowwater.spark.tasks import SparkTasks
 from tests.docs.book import blocks
 from tests.replay.support import ROOT, table_rows
@@ -84,6 +91,88 @@ def test_an_address_at_which_nobody_listens_is_one_error() -> None:
     with pytest.raises(LowwaterError, match=r"the Spark at sc://127\.0\.0\.1:1 gives no answer") as told:
         build_session("nobody", SessionSettings("sc://127.0.0.1:1/;token=secret"))
     assert "secret" not in str(told.value)
+
+
+class Wire:
+    """Connections to a server that can be cut, as if it had died.
+
+    Args:
+        server: port of the server.
+    """
+
+    def __init__(self, server: int) -> None:
+        self.server, self.open = server, set[socket.socket]()
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listening.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self.listening,), daemon=True).start()
+
+    def _accept(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                one = listening.accept()[0]
+                other = socket.create_connection(("127.0.0.1", self.server))
+                self.open |= {one, other}
+                for ends in ((one, other), (other, one)):
+                    threading.Thread(target=self._carry, args=ends, daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def cut(self) -> None:
+        """Ends all connections, and takes none."""
+        for each in (self.listening, *self.open):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def mend(self) -> None:
+        """Takes connections again."""
+        self.listening = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self.listening,), daemon=True).start()
+
+
+@pytest.mark.spark
+def test_a_server_that_dies_in_the_middle_is_named_and_found_when_it_is_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    began, ends = tmp_path / "began", tmp_path / "ends"
+    os.mkfifo(began)
+    os.mkfifo(ends)
+
+    def waits(number: int) -> int:
+        began.open("w").close()
+        ends.open().close()
+        return number
+
+    builder = spark.client._builder  # type: ignore[attr-defined]
+    wire = Wire(int(builder.endpoint.rpartition(":")[2]))
+    place = f"sc://localhost:{wire.port}"
+    sessions = Sessions("cut", SessionSettings(f"{place}/;token={builder.token}"), Progress(quiet=True).stage)
+    sessions.spark.client.set_retry_policies([DefaultPolicy(max_retries=1)])  # type: ignore[attr-defined]
+    tasks = SparkTasks(lambda: sessions.spark, "low")
+
+    def cuts() -> None:
+        began.open().close()
+        wire.cut()
+
+    with ThreadPoolExecutor(1) as pool:
+        cutting = pool.submit(cuts)
+        with pytest.raises(LowwaterError, match=f"^low: the Spark at {place} has ended, or was started again") as told:
+            tasks(waits, [0])
+        cutting.result()
+    ends.open("w").close()
+    assert told.value.hint == AGAIN
+    with pytest.raises(LowwaterError, match=f"^the Spark at {place} gives no answer") as away:
+        tasks(abs, [-1])
+    assert sessions.broken(away.value)
+    wire.mend()
+    back = Sessions("back", sessions._settings, Progress(quiet=True).stage).spark
+    assert back.range(3).count() == 3
+    back.stop()
+    wire.cut()
 
 
 @pytest.mark.spark
