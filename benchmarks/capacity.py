@@ -281,8 +281,8 @@ def _extrapolation(model: Model) -> list[str]:
         + ("are 1 and 2 cores of one machine." if model.has(1, 2) else "is 1 core."),
         "- Traffic has as many groups a packet as the generated one. Rows of LFTAs and of queries grow with groups.",
         "- The store takes all bytes and requests. The fixed parts, which many intervals share, are left out.",
-        "- Measured is one process without Spark. On [Spark](cluster.md) ingest, low, high and the counts of the audit are "
-        "tasks. The process of a run still hashes each capture, and reads the control columns of LFTAs and, for the "
+        "- Measured is one process without Spark. On [Spark](cluster.md) ingest, low, high and the counts of the audit "
+        "are tasks. The process of a run still hashes each capture, and reads the control columns of LFTAs and, for the "
         "audit, the rows of queries: its cores must be on one machine, or the intervals divided among several runs.",
         "",
     ]
