@@ -283,7 +283,7 @@ def _extrapolation(model: Model) -> list[str]:
         "- The store takes all bytes and requests. The fixed parts, which many intervals share, are left out.",
         "- Measured is one process without Spark. On [Spark](cluster.md) ingest, low, high and the counts of the audit "
         "are tasks. The process of a run still hashes each capture, and reads the control columns of LFTAs and, for "
-        "the audit, the rows of queries: its cores must be on one machine, or the intervals divided among several runs.",
+        "the audit, the rows of queries: its cores must be on one machine, or intervals divided among several runs.",
         "",
     ]
 
