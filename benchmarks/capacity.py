@@ -254,7 +254,7 @@ def _latency(model: Model) -> list[str]:
     return [
         "## A store that is far away\n",
         f"Every answer came {late * 1000:.0f} ms later. By so many seconds of the clock a stage took longer, and so "
-        "many requests, of all, thus waited one for another:\n",
+        "many requests, of all, thus waited one for another. On a busy machine some seconds are noise:\n",
         table(("stage", f"s longer, {small}", f"s longer, {large}", "requests", "one after another"), rows),
     ]
 
@@ -282,8 +282,8 @@ def _extrapolation(model: Model) -> list[str]:
         "- Traffic has as many groups a packet as the generated one. Rows of LFTAs and of queries grow with groups.",
         "- The store takes all bytes and requests. The fixed parts, which many intervals share, are left out.",
         "- Measured is one process without Spark. On [Spark](cluster.md) ingest, low, high and the counts of the audit "
-        "are tasks. The process of a run still hashes each capture, and reads the control columns of LFTAs and, for the "
-        "audit, the rows of queries: its cores must be on one machine, or the intervals divided among several runs.",
+        "are tasks. The process of a run still hashes each capture, and reads the control columns of LFTAs and, for "
+        "the audit, the rows of queries: its cores must be on one machine, or intervals divided among several runs.",
         "",
     ]
 

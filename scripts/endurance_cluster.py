@@ -35,6 +35,7 @@ from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 import psutil
+import pyarrow.compute as pc
 from demo import LINK
 from endurance import SETTINGS
 from home import ROOT
@@ -44,7 +45,7 @@ from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.tables import open_table, safe_name
+from lowwater.lake.tables import fetch_rows, open_table, safe_name, table_dataset
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 
@@ -165,10 +166,13 @@ def rows(lake: PurePath, start: int, hours: int = 1) -> Mapping[str, str]:
         hours: number of intervals.
     """
     facts = {}
-    mine = [("_last", ">=", start), ("_last", "<", start + hours * HOUR)]
+    mine = (pc.field("_last") >= start) & (pc.field("_last") < start + hours * HOUR)
     for name in TABLES:
-        table = open_table(lake / "tables" / name)
-        stored = table.to_pyarrow_table(filters=mine).to_pylist() if table is not None else []
+        path = lake / "tables" / name
+        table = open_table(path)
+        stored = []
+        if table is not None:
+            stored = fetch_rows(path, table_dataset(path, table), mine).to_table(filter=mine).to_pylist()
         texts = sorted(map(repr, stored))
         facts[name] = f"{len(texts)} {hashlib.sha256(chr(10).join(texts).encode()).hexdigest()}"
     return facts
