@@ -105,10 +105,7 @@ def index(rows: Iterable[Report]) -> str:
     reports = sorted((Report(*row) for row in rows), key=lambda report: report.interval, reverse=True)
     reports.sort(key=lambda report: report.query_set)
     groups = [(name, list(group)) for name, group in groupby(reports, key=lambda report: report.query_set)]
-    environment = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True)
-    environment.filters |= {"address": lambda path: quote(path, safe="/."), "spoken": spoken}
-    environment.globals["headline"] = headline
-    return offline(environment.get_template("index.html").render(groups=groups, suites=SUITES, root=""))
+    return _page("index.html", "", groups=groups)
 
 
 def assets() -> dict[str, bytes]:
@@ -207,13 +204,13 @@ def _version() -> str:
 @cache
 def _templates() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"marked": marked, "spoken": spoken}
+    environment.filters |= {"address": lambda path: quote(path, safe="/."), "marked": marked, "spoken": spoken}
     environment.globals["headline"] = headline
     return environment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import LakeError
-from lowwater.lake.open_tables import existing
+from lowwater.lake.open_tables import existing, was_opened
 from lowwater.lake.table_logs import pack_logs
 from lowwater.lake.tables import (
     MOST_GROUPED,
@@ -50,6 +50,9 @@ them, which is a request to a store."""
 AT_ONCE = 2
 """Ledgers that are joined at the end of a command, those first that need it most: no run has to do it for all."""
 
+SELDOM = 16
+"""Small files of a ledger that no run reads, which count as one."""
+
 LARGE = 4 << 20
 """Bytes of a joined file of a ledger in a store; of a larger ledger, joins write again only what is new."""
 
@@ -71,7 +74,7 @@ class _Join:
     file: DataFile
 
 
-def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath]) -> None:
+def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[PurePath] = ()) -> None:
     """Joins the small files of some ledgers, at the end of a command that wrote to them, and packs the logs of a lake.
 
     Ledgers that cannot be joined stay as they are: who reads them says what is wrong.
@@ -79,9 +82,15 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath]) -> None:
     Args:
         root: folder of the lake.
         ledgers: what the command may have written to.
+        unread: those that no run reads, which wait for others.
     """
+
+    def need(path: PurePath) -> float:
+        return max(_fragments(path).values(), default=0) / (SELDOM if path in unread else 1)
+
     with suppress(LakeError):
-        for path in sorted(ledgers, key=lambda path: -max(_fragments(path).values(), default=0))[:AT_ONCE]:
+        # What this process never looked at it did not write to, and a look at a store takes requests.
+        for path in sorted(filter(was_opened, ledgers), key=need, reverse=True)[:AT_ONCE]:
             compact(path)
     pack_logs(root)
 

@@ -415,7 +415,11 @@ class Lake:
     def run_ledgers(self) -> list[PurePath]:
         """Paths of the ledgers to which the run of an interval writes."""
         per_interval = [self.violations, self.heartbeats, self.quality, self.quarantine, self.metrics, self.lateness]
-        return [self.replays, *per_interval, *(self.measures(name) for name in MEASURES)]
+        return [self.replays, *per_interval, *self.all_measures()]
+
+    def all_measures(self) -> list[PurePath]:
+        """Paths of the tables of measures, which no run reads."""
+        return [self.measures(name) for name in MEASURES]
 
     @property
     def replays(self) -> PurePath:

@@ -159,6 +159,11 @@ def has_table(path: PurePath) -> bool:
     return mirror_of(path).look() if isinstance(path, ObjectPath) else paths.exists(path / "_delta_log")
 
 
+def was_opened(path: PurePath) -> bool:
+    """Whether this process has looked at a table of a store; one on a disk can always be looked at."""
+    return not isinstance(path, ObjectPath) or table_logs.is_mirrored(path)
+
+
 def existing(path: PurePath) -> DeltaTable:
     """Returns a table at its newest version.
 

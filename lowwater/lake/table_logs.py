@@ -670,6 +670,11 @@ def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:
     return [(path, mirror) for (path, process), mirror in _MIRRORS.items() if process == mine and lake in path.parents]
 
 
+def is_mirrored(path: ObjectPath) -> bool:
+    """Whether this process has looked at the log of a table."""
+    return (path, os.getpid()) in _MIRRORS
+
+
 def mirror_of(path: ObjectPath) -> Mirror:
     """The log of a table on this machine, for this process."""
     key = path, os.getpid()  # a process that forked has a disk of its own

@@ -18,7 +18,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 import pyarrow.dataset as pads
 
-from lowwater.errors import LakeError
 from lowwater.lake.layout import MEASURES, Lake
 from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
 from lowwater.lake.results.table_state import table_state
@@ -26,8 +25,9 @@ from lowwater.lake.tables import interval_label, live_files, open_table, safe_na
 from lowwater.quality.measures import TABLES
 from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
 from lowwater.quality.suites import gx_name, suite_file
-from lowwater.storage import paths
+from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.untrusted import require_inside
 
 FOLDER = "gx"
 DATA = "data"
@@ -45,25 +45,54 @@ class Asset:
     columns: tuple[str, ...]  # the columns that a reader of the table sees
 
 
-def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
-    """Makes the batches of a project anew, and puts them into the place of those before in one step.
+LEDGERS = ("skew_violations", "captures", "malformed", "metrics", "quality", "quarantine")
+
+
+def bring(lake: Lake, folder: Path) -> Lake:
+    """Brings what a project has of a lake in a store to a folder, and returns the lake there; what was brought before
+    is not brought again. Of a suite that differs the newer one counts, which the store gets too.
 
     Raises:
-        LakeError: the lake is in an object store.
+        OSError: the store fails.
     """
-    if isinstance(lake.root, ObjectPath):
-        raise LakeError(
-            f"{lake.root}: Great Expectations reads files, and this lake is in a store",
-            "copy the tables to a lake on this machine with `lowwater export`",
-        )
+    root = lake.root
+    assert isinstance(root, ObjectPath)
+    suites = folder / FOLDER_OF_SUITES
+    found: dict[Path, tuple[ObjectPath, int, int]] = {}
+    for name in ("tables", "streams", "measures", *LEDGERS, FOLDER_OF_SUITES):
+        for path, about in objects.entries(root / name):
+            place = folder / path.relative_to(root)
+            require_inside(place)
+            found[place] = path, about["size"], round(about["last_modified"].timestamp() * 1e6) * 1000
+    # A log comes before the files that it names: those that a later version no longer names stay for a while.
+    for place, (path, size, at) in sorted(found.items(), key=lambda each: "_delta_log" not in each[0].parts):
+        before = place.stat() if place.exists() else None
+        same = before is not None and (before.st_size, before.st_mtime_ns) == (size, at)
+        if same or (before is not None and suites in place.parents and before.st_mtime_ns > at):
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = place.with_name(f".{uuid.uuid4().hex}.tmp")
+        objects.download(path, draft)
+        os.utime(draft, ns=(at, at))
+        draft.replace(place)
+    for place in sorted(suites.glob("[!@]*/*.json")):
+        if place not in found or place.stat().st_mtime_ns > found[place][2]:
+            paths.write(root / place.relative_to(folder).as_posix(), place.read_bytes())
+    for file in [file for name in ("tables", "streams", "measures", *LEDGERS) for file in (folder / name).rglob("*")]:
+        if file.is_file() and file not in found:
+            file.unlink()
+    copy = Lake(folder)
+    paths.make_folders(copy.locks, copy.work)
+    return copy
+
+
+def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
+    """Makes the batches of a project anew, of a lake on this machine, and puts them into the place of those before in
+    one step."""
     home = Path(lake.root) / FOLDER
     new = home / f"{DATA}-{uuid.uuid4().hex[:12]}"
     assets = [each for query in sorted(tables) for each in _of_query(lake, query, new)]
-    ledgers = {
-        "skew_violations": lake.violations, "captures": lake.captures, "malformed": lake.malformed,
-        "metrics": lake.metrics, "quality": lake.quality, "quarantine": lake.quarantine,
-    }  # fmt: skip
-    others = {f"ledgers.{name}": path for name, path in ledgers.items()}
+    others = {f"ledgers.{path.name}": path for path in lake.ledgers() if path.name in LEDGERS}
     others |= {f"measures.{name}": lake.measures(name) for name in MEASURES}
     for name, path in others.items():
         if (table := open_table(path)) is not None:

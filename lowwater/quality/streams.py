@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import CONTROL, LAST, PUNCTUATION, ROW
-from lowwater.columns.blocks import Spill, codes
-from lowwater.columns.values import Frame
 from lowwater.errors import LakeError
+from lowwater.lake.tables import quote
 from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import published_schema, result_schema
 from lowwater.plan.temporal import INT64_MAX
@@ -252,85 +251,47 @@ def key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.Record
                 yield (batch if pc.all(is_row).as_py() else batch.filter(is_row)).select(list(key))
 
 
-# Finds the rows of a stream that share their unique key. The audit calls it where `unique_keys` leaves a doubt. Keys
-# may not fit into memory, so they are divided by their digests, in files.
+MEGABYTES = 256
+"""Memory in which shared keys are looked for; what takes more is on the disk meanwhile."""
 
 
-@dataclass(frozen=True)
-class KeyedStream:
-    """The stream of a query with a unique key."""
+def shared_keys(
+    files: Sequence[Path], fields: Sequence[Field], key: Sequence[str], most: int, folder: Path
+) -> tuple[int, BrokenRows]:
+    """Finds the rows of a stream that share their unique key, where `distinct_keys` leaves a doubt: the number of such
+    keys, that of their rows, and the first of these in order of the key; NULL equals NULL.
 
-    files: Sequence[Path]  # the files of the interval, with the columns of `fields` and CONTROL
-    fields: Sequence[Field]  # the fields of the query's plan node
-    key: Sequence[str]  # columns whose values no two rows should share; NULL equals NULL
-
-
-@dataclass(frozen=True)
-class SharedKeys:
-    """The rows of a query whose key is not unique."""
-
-    keys: int  # number of keys with several rows
-    total: int  # number of rows with such a key
-    rows: pa.Table  # first of these rows in order of the key, with the control columns
-
-
-def shared_keys(streams: Mapping[str, KeyedStream], most: int, folder: Path) -> dict[str, SharedKeys]:
-    """Finds rows that share their unique key.
+    Args:
+        files: the files of the interval, at least one.
+        fields: the fields of the query's plan node.
+        key: columns whose values no two rows should share.
+        most: most rows that are returned.
+        folder: temporary folder.
 
     Raises:
         LakeError: if a file cannot be read.
     """
+    import duckdb
+
+    paths, names = ", ".join(quote(str(path)) for path in files), [f'"{name}"' for name in key]
+    same = " AND ".join(f"mine.{name} IS NOT DISTINCT FROM shared.{name}" for name in names)
+    order = ", ".join(f"mine.{name} NULLS FIRST" for name in (*names, LAST))
+    schema = pa.schema([*published_schema(fields), *CONTROL])
+    columns = ", ".join(f'mine."{name}"' for name in schema.names)
     try:
-        return {name: _shared(stream, most, folder / str(at)) for at, (name, stream) in enumerate(streams.items())}
-    except (OSError, pa.ArrowException) as error:
+        with duckdb.connect(config={"memory_limit": f"{MEGABYTES}MiB", "temp_directory": str(folder)}) as database:
+            database.execute(f"CREATE VIEW mine AS FROM read_parquet([{paths}]) WHERE _kind = '{ROW}'")
+            database.execute(
+                f"CREATE TEMP TABLE shared AS SELECT {', '.join(names)}, count(*) AS _rows FROM mine "
+                "GROUP BY ALL HAVING _rows > 1"
+            )
+            ((keys, total),) = database.sql("SELECT count(*), coalesce(sum(_rows), 0)::BIGINT FROM shared").fetchall()
+            found = database.sql(f"SELECT {columns} FROM mine SEMI JOIN shared ON {same} ORDER BY {order} LIMIT {most}")
+            return keys, BrokenRows(total, found.to_arrow_table().cast(schema).to_pylist())
+    except (OSError, duckdb.Error, pa.ArrowException) as error:
         raise LakeError(f"a stream cannot be read: {error}", "run the high stage again") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _shared(stream: KeyedStream, most: int, folder: Path) -> SharedKeys:
-    spill = Spill(folder)
-    for batch in key_columns(stream.files, stream.key):
-        frame = Frame(dict(zip(stream.key, batch.columns, strict=True)), batch.num_rows)
-        spill.add(frame, batch.columns)
-    keys = total = 0
-    # `most` keys are enough for as many rows.
-    first = pa.schema([published_schema(stream.fields).field(name) for name in stream.key]).empty_table()
-    for part in spill.parts():
-        numbers, _ = codes([part[name] for name in stream.key], part.rows)
-        _, places, counts = np.unique(numbers, return_index=True, return_counts=True)
-        several = counts > 1
-        keys, total = keys + int(several.sum()), total + int(counts[several].sum())
-        found = pa.table(part.take(places[several]).columns).cast(first.schema)
-        first = _sorted(pa.concat_tables([first, found]), stream.key).slice(0, most)
-    return SharedKeys(keys, total, _rows(stream, first, most))
-
-
-def _rows(stream: KeyedStream, keys: pa.Table, most: int) -> pa.Table:
-    """Reads the first rows with one of the keys."""
-    schema = pa.schema([*published_schema(stream.fields), *CONTROL])
-    chosen = [schema.empty_table()]
-    for path in stream.files if keys.num_rows else ():
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(columns=schema.names):
-                table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
-                table = table.filter(pc.equal(table["_kind"], ROW))
-                both = pa.concat_tables([keys, table.select(keys.column_names)]).combine_chunks()
-                numbers, _ = codes([_array(both[name]) for name in keys.column_names], both.num_rows)
-                mine = np.isin(numbers[keys.num_rows :], numbers[: keys.num_rows])
-                chosen.append(table.filter(pa.array(mine)))
-    return _sorted(pa.concat_tables(chosen), (*stream.key, LAST)).slice(0, most)
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-
-
-def _sorted(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Sorts rows, NULL first."""
-    columns = [column for name in names for column in (table[name].is_valid(), table[name])]
-    keys = pa.table(columns, names=[str(at) for at in range(len(columns))])
-    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,8 @@ class _Run:
         """Rewrites the index of the reports after the audit or publishing, and joins small files of ledgers."""
         if last in (AUDIT, PUBLISH):
             write_index(self.job.lake, folder / "index", self.pause)
-        tidy_ledgers(self.job.lake.root, self.job.lake.run_ledgers())
+        lake = self.job.lake
+        tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
 
     def _stage(
         self, stage: str, inputs: IntervalInputs, digests: dict[str, str], outcome: Outcome, folder: Path

@@ -71,7 +71,7 @@ def _metrics(desk: Desk, hours: int) -> None:
     lake = open_lake(desk.settle(ingest=False))
     for hour in range(hours):
         start, rows = START + hour * HOUR, metric_rows(LINK, "main1", items(100 + hour % 3), hour)
-        record_metrics(lake, "flows", start, start + HOUR, metric_table(rows))
+        record_metrics(lake, "flows", start, start + HOUR, metric_table(rows), again=False)
     assert _suggestions(desk.lake, load_config(desk.lake))
 
 

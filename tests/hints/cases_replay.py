@@ -25,7 +25,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Field
 from lowwater.plan.queryset import plan_texts
-from lowwater.quality.streams import KeyedStream, shared_keys
+from lowwater.quality.streams import shared_keys
 from lowwater.replay import kernels
 from lowwater.replay.checks import require_affordable, require_kept, require_marked
 from lowwater.replay.job import Job
@@ -141,8 +141,7 @@ def _keyed(desk: Desk, good: bool) -> None:
     if good:
         fields = [("n", [1]), *((name, [ROW if name == "_kind" else 5]) for name in CONTROL.names)]
         pq.write_table(pa.table(dict(fields)), path)
-    stream = KeyedStream([path], (Field("n", Type.INT),), ("n",))
-    assert shared_keys({"flows": stream}, 1, desk.folder / "keys")["flows"].keys == 0
+    assert shared_keys([path], (Field("n", Type.INT),), ("n",), 1, desk.folder / "keys")[0] == 0
 
 
 def _streams(desk: Desk, link: str) -> None:

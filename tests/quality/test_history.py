@@ -181,7 +181,7 @@ def lake(tmp_path: Path) -> Lake:
 
 def record(lake: Lake, hour: int, volume: int, rows: int = 7, length: int = HOUR) -> None:
     kept = [*metric_rows(LINK, "a", items(volume), 1), *metric_rows(QUERY, "q", query_items({"rows": rows}), 1)]
-    record_metrics(lake, "s", BASE + hour * HOUR, BASE + hour * HOUR + length, metric_table(kept))
+    record_metrics(lake, "s", BASE + hour * HOUR, BASE + hour * HOUR + length, metric_table(kept), again=True)
 
 
 def test_what_is_usual_are_the_last_intervals_before_of_the_same_length(lake: Lake) -> None:
@@ -283,7 +283,7 @@ def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]
     items = link_items(row, made, {"ethernet": read}, covered)
     begin = BASE + hour * HOUR
     known = interval_history(SETTINGS, read_metrics(lake, "s", 0, begin), HOUR)
-    record_metrics(lake, "s", begin, begin + HOUR, metric_table(metric_rows(LINK, "a", items, 1)))
+    record_metrics(lake, "s", begin, begin + HOUR, metric_table(metric_rows(LINK, "a", items, 1)), again=False)
     return link_row({}, items, known.before(LINK, "a", begin), SETTINGS, SECOND)
 
 

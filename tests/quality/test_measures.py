@@ -42,7 +42,6 @@ from lowwater.quality.links import MINUTE, LinkProfile, LinkScan, RecordRange, s
 from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
 from lowwater.quality.streams import (
     BrokenRows,
-    KeyedStream,
     QueryMeasures,
     StreamCheck,
     WrittenStream,
@@ -209,24 +208,25 @@ def keyed(folder: Path, rows: Sequence[tuple[str | None, int | None]]) -> list[P
 
 
 def test_rows_that_share_their_key(tmp_path: Path) -> None:
-    rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.1", 1), (None, None), (None, None)]
-    files = keyed(tmp_path, rows)
+    shared = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.1", 1), (None, None), (None, None)]
+    files = keyed(tmp_path, shared)
+    timed = FIELDS[0], Field("n", Type.INT, CLOCK)
     asked = {
-        "both": KeyedStream(files, FIELDS, ("addr", "n")),
-        "one": KeyedStream(files, FIELDS, ("n",)),
-        "none": KeyedStream(files[:4], FIELDS, ("addr", "n")),
-        "timed": KeyedStream(files, (FIELDS[0], Field("n", Type.INT, CLOCK)), ("n",)),
+        "both": (files, FIELDS, ("addr", "n")),
+        "one": (files, FIELDS, ("n",)),
+        "none": (files[:4], FIELDS, ("addr", "n")),
+        "timed": (files, timed, ("n",)),
     }
-    found = shared_keys(asked, 4, tmp_path / "work")
-    assert {name: (each.keys, each.total) for name, each in found.items()} == {
+    found = {name: shared_keys(*each, 4, tmp_path / "it's work") for name, each in asked.items()}
+    assert {name: (keys, broken.total) for name, (keys, broken) in found.items()} == {
         "both": (2, 5),
         "one": (2, 7),
         "none": (0, 0),
         "timed": (2, 7),
     }
-    assert found["both"].rows.column("_last").to_pylist() == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
-    assert found["both"].rows.schema == result_schema(FIELDS)
-    assert shared_keys({}, 4, tmp_path / "work") == {}
+    rows = found["both"][1].rows
+    assert [row["_last"] for row in rows] == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
+    assert list(rows[0]) == result_schema(FIELDS).names
 
 
 def test_keys_of_every_type(tmp_path: Path) -> None:
@@ -236,8 +236,8 @@ def test_keys_of_every_type(tmp_path: Path) -> None:
     control = {"_kind": ROW, "_tick": 1, "_until": 1, "_period": 0}
     data = [dict(zip("bxs", row, strict=True)) | {**control, "_last": at} for at, row in enumerate(rows)]
     files = written(tmp_path, pa.Table.from_pylist(data, schema=result_schema(fields)))
-    found = shared_keys({"q": KeyedStream(files, fields, ("b", "x", "s"))}, 9, tmp_path / "work")["q"]
-    assert (found.keys, found.total, found.rows.column("_last").to_pylist()) == (2, 4, [2, 3, 0, 1])
+    keys, broken = shared_keys(files, fields, ("b", "x", "s"), 9, tmp_path / "work")
+    assert (keys, broken.total, [row["_last"] for row in broken.rows]) == (2, 4, [2, 3, 0, 1])
     assert distinct_keys(files, fields, ("b", "s")) is False
     assert distinct_keys(files[:0], fields, ("b", "s")) is True
 
@@ -612,7 +612,7 @@ def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake
     for number, broken in enumerate(({}, {"gap_ns": 7})):
         tables = measures.measure_tables(made("links", **broken))
         for hour in (0, 1):
-            record_measures(lake, "s", BASE + hour * HOUR, BASE + (hour + 1) * HOUR, tables, number)
+            record_measures(lake, "s", BASE + hour * HOUR, BASE + (hour + 1) * HOUR, tables, number, again=number > 0)
     links = DeltaTable(lake.measures("links"))
     rows = links.to_pyarrow_table()
     assert (rows.num_rows, rows["measured_at"].unique().to_pylist()) == (4, [1])

@@ -16,6 +16,7 @@ from lowwater.errors import LakeError
 from lowwater.extras import require
 from lowwater.instants import format_duration, format_instant
 from lowwater.storage import paths
+from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import Terminal, open_console, say, shown, styled
 
 if TYPE_CHECKING:
@@ -353,7 +354,8 @@ def _toml(proposals: list[LimitProposal]) -> list[str]:
 
 @click.command()
 @click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-def gx(lake: PurePath) -> None:
+@click.option("--to", "folder", type=options.FOLDER, metavar="DIR", help="Of a lake in a store: the project is here.")
+def gx(lake: PurePath, folder: Path | None) -> None:
     """Writes LAKE/gx, a project of Great Expectations; again after more intervals, to bring it up to date.
 
     \b
@@ -361,7 +363,8 @@ def gx(lake: PurePath) -> None:
     ledgers (ledgers.skew_violations); a batch for each of the newest 100 intervals of a table, and "newest" and
     "whole"; a validation for each suite; and a checkpoint for each query set, and for our own suites, @measures. The
     suite of a query is that of the audits, in LAKE/expectations: what you save there is asked of the rows of the next
-    interval. What you add to the project stays.
+    interval. What you add to the project stays. Of a lake in a store, --to DIR gets a copy of all of this, which the
+    next call brings up to date; suites that you saved there go to the store then.
     Example:
       lowwater gx --lake var/lake
       python -c 'import great_expectations as gx; c = gx.get_context(project_root_dir="var/lake"); print(c.checkpoints)'
@@ -369,8 +372,10 @@ def gx(lake: PurePath) -> None:
     from lowwater.lake.layout import open_lake
     from lowwater.lake.ledgers.runs import PUBLISH, read_replays
     from lowwater.lake.locks import attempt
-    from lowwater.quality.gx_project import OURS, link_data, write_measure_suites, write_suites
+    from lowwater.quality.gx_project import OURS, bring, link_data, write_measure_suites, write_suites
 
+    if (folder is None) == isinstance(lake, ObjectPath):
+        raise click.UsageError("--to DIR is for lakes in a store, and needed for them")
     require("lowwater gx", "quality")
     from lowwater_expectations import write_project
 
@@ -381,11 +386,14 @@ def gx(lake: PurePath) -> None:
             published.setdefault(row.query_set, set()).add(row.query)
     if not published:
         raise LakeError(f"{lake}: nothing is published", "publish an interval with `lowwater backfill` first")
+    if folder is not None:
+        opened = bring(opened, folder.resolve())
+    place = Path(str(opened.root))
     with attempt(opened, "gx", wait=60) as scratch:
         assets = link_data(opened, sorted({query for queries in published.values() for query in queries}))
         suites = {name: write_suites(opened, name, sorted(queries)) for name, queries in published.items()}
-        write_project(Path(str(lake)), assets, {**suites, OURS: write_measure_suites(opened)}, scratch)
+        write_project(place, assets, {**suites, OURS: write_measure_suites(opened)}, scratch)
     batches = sum(len(asset.batches) for asset in assets)
-    say(f"wrote {lake}/gx: {len(assets)} assets, {batches} batches of intervals, {len(published) + 1} checkpoints")
-    say(f'open it: great_expectations.get_context(project_root_dir="{lake}")')
+    say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches of intervals, {len(published) + 1} checkpoints")
+    say(f'open it: great_expectations.get_context(project_root_dir="{place}")')
     say("an audit asks what you save in its suites; `lowwater plan` names published intervals to audit again by them")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, reduce
 from operator import and_
+from pathlib import PurePath
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,7 @@ from lowwater.lake.tables import (
     table_dataset,
     with_fields,
 )
-from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.locks import Fence
 
 # Every write is one commit and may be repeated.
 
@@ -332,7 +333,9 @@ class Publications:
         return _newest(self._meeting(at - 1, at), query, lambda row: row.interval_end == at)
 
 
-def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table) -> None:
+def record_quality(
+    lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table, again: bool = True
+) -> None:
     """Replaces the audit results of [start, end), ns, of a query set.
 
     Args:
@@ -342,14 +345,19 @@ def record_quality(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
         end: end of the interval, ns, exclusive.
         rows: QUALITY without `query_set`, `interval_start` and `interval_end`; a row for every expectation.
         quarantine: QUARANTINE without these columns.
+        again: False if the interval was never audited.
     """
-    constants: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
-    predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
+    constants, predicate = _interval(query_set, start, end)
     failed = with_constants(quarantine, QUARANTINE, constants)
-    if failed.num_rows or read_quarantine(lake, query_set, start, end).num_rows:
+    if failed.num_rows or (again and read_quarantine(lake, query_set, start, end).num_rows):
         replace_rows(lake.quarantine, failed, predicate, lake.fence)
-    results = with_constants(rows, QUALITY, constants)
-    replace_rows(lake.quality, results, predicate, lake.fence)
+    replace_rows(lake.quality, with_constants(rows, QUALITY, constants), predicate, lake.fence)
+
+
+def _interval(query_set: str, start: int, end: int) -> tuple[dict[str, str | int], str]:
+    """The columns of the rows of an interval, and the predicate by which they are replaced."""
+    constants: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
+    return constants, f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
 
 
 def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
@@ -410,7 +418,7 @@ class LinkLateness:
     measured_at: int
 
 
-def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:
+def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, again: bool) -> None:
     """Replaces the measures of [start, end), ns, of a query set.
 
     Args:
@@ -419,39 +427,33 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
         rows: METRICS without `query_set`, `interval_start` and `interval_end`.
+        again: False if the ledger has none of the interval.
     """
-    table = with_constants(rows, METRICS, {"query_set": query_set, "interval_start": start, "interval_end": end})
-    of_set = (pads.field("query_set") == query_set) & (pads.field("interval_start") == start)
-    if read_rows(lake.metrics, METRICS, of_set & (pads.field("interval_end") == end)).num_rows:
-        predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
-        replace_rows(lake.metrics, table, predicate, lake.fence)
+    constants, predicate = _interval(query_set, start, end)
+    _write(lake.metrics, with_constants(rows, METRICS, constants), predicate, again, lake.fence)
+
+
+def _write(path: PurePath, rows: pa.Table, predicate: str, again: bool, fence: Fence | None) -> None:
+    if again:
+        replace_rows(path, rows, predicate, fence)
     else:
-        append_rows(lake.metrics, table, lake.fence)  # touches no file, however large the compacted ones are
+        append_rows(path, rows, fence)  # touches no file, however large the compacted ones are
 
 
-def record_measures(lake: Lake, query_set: str, start: int, end: int, tables: Mapping[str, pa.Table], now: int) -> None:
+def record_measures(
+    lake: Lake, query_set: str, start: int, end: int, tables: Mapping[str, pa.Table], now: int, again: bool
+) -> None:
     """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`.
 
-    The table `queries` is the first: whether it has the interval says whether the others may. A lake in a store has no
-    such tables: they would take a third more requests for each interval.
+    `again` is False if `metrics`, which an audit writes before them, has none of the interval.
     """
-    if isinstance(lake.root, ObjectPath):
-        return
-    of_interval: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
-    there = reduce(and_, (pads.field(name) == value for name, value in of_interval.items()))
-    path, key = lake.measures("queries"), pa.schema([("query_set", pa.string())])
-    again = bool(read_rows(path, key, there).num_rows)
-    predicate = f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
-    for name in sorted(tables, key=lambda name: name != "queries"):
-        if not tables[name].num_rows and not again:
-            continue
-        path, schema = lake.measures(name), measures_schema(tables[name].schema)
-        create(path, schema, ["query_set"], about=MEASURES[name])
-        rows = with_constants(tables[name], schema, {**of_interval, "measured_at": now})
-        if again:
-            replace_rows(path, rows, predicate, lake.fence)
-        else:
-            append_rows(path, rows, lake.fence)
+    constants, predicate = _interval(query_set, start, end)
+    for name, table in tables.items():
+        path, schema = lake.measures(name), measures_schema(table.schema)
+        if table.num_rows or (again and open_table(path) is not None):
+            create(path, schema, ["query_set"], about=MEASURES[name])
+            rows = with_constants(table, schema, {**constants, "measured_at": now})
+            _write(path, rows, predicate, again, lake.fence)
 
 
 def read_metrics(

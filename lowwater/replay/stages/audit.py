@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.time import Skews
@@ -32,7 +33,6 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
-from lowwater.plan.queryset import QueryPlan
 from lowwater.quality import suites as judging
 from lowwater.quality.history import (
     LINK,
@@ -54,9 +54,7 @@ from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_page
 from lowwater.quality.streams import (
     EXAMPLE_ROWS,
     BrokenRows,
-    KeyedStream,
     QueryMeasures,
-    StreamCheck,
     WrittenStream,
     check_stream,
     distinct_keys,
@@ -123,8 +121,13 @@ def _scanned(to_scan: ToScan) -> LinkScan:
 # the intervals audited by then.
 
 
-def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table) -> dict[str, pa.Table]:
+def compare(
+    scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table
+) -> tuple[dict[str, pa.Table], bool]:
     """Builds the frames `link_history` and `query_history`, and stores the measures of the interval in the ledgers.
+
+    Returns:
+        The frames, and whether the interval may have been audited before, which no other ledger then has to be asked.
 
     Args:
         scope: the interval, with its ledgers and settings.
@@ -136,7 +139,8 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queri
         LakeError: a ledger cannot be read or written.
     """
     settings, length = scope.config.history, scope.end - scope.start
-    metrics = read_metrics(scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start)
+    metrics = read_metrics(scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start + 1)
+    again = pc.any(pc.equal(metrics.column("interval_start"), scope.start)).as_py() or False
     history, now = interval_history(settings, metrics, length), time.time_ns()
     covered = {
         scan.link: covered_share(
@@ -166,9 +170,9 @@ def compare(scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queri
         about = {name: row[name] for name in ("query", "interval", "links", "captures")}
         before = history.before(QUERY, row["query"], scope.start)
         by_query.append(query_row(about, items, before, settings))
-    record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(metrics_rows))
+    record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(metrics_rows), again)
     record_lateness(scope.lake, late)
-    return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}
+    return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}, again
 
 
 def _types(scope: AuditScope, link: str) -> dict[str, int]:
@@ -242,11 +246,12 @@ def audit(
     rules = {query.query: _judged(job, inputs, query) for query in queries}
     scanned = scans.results(scope.links)
     measured = frames(scope, scanned, counts, queries, rules)
-    measured |= compare(scope, scanned, measured["links"], measured["queries"])
+    compared, again = compare(scope, scanned, measured["links"], measured["queries"])
+    measured |= compared
     run = f"{job.query_set} {format_instant(inputs.start)}"
     validations = validate(measured, run, judging.ask)
     findings = [finding for validation in validations for finding in validation.findings]
-    _keep(scope, validations, measured, _evidence(queries, rules), scratch)
+    _keep(scope, validations, measured, _evidence(queries, rules), scratch, again)
     failures = graver_first(findings)
     page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
     report = str(job.lake.reports / page)
@@ -289,11 +294,12 @@ def _queries(
     for query in job.plan.queries:
         altered = prints[query.name] != written[query.name].fingerprint
         checks[query.name] = check_stream(files[query.name], query.high.fields, inputs.start, inputs.end, altered)
-    shared = _shared_keys(job.plan.queries, files, checks, scratch / "keys")
     measures = []
     for query in job.plan.queries:
-        name, key = query.name, query.key
-        keys, broken = shared.get(name, (0, BrokenRows()))
+        name, key, fields = query.name, query.key, query.high.fields
+        keys, broken = 0, BrokenRows()
+        if key and files[name] and not checks[name].columns and not distinct_keys(files[name], fields, key):
+            keys, broken = shared_keys(files[name], fields, key, EXAMPLE_ROWS, scratch / "keys")
         damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
         measures.append(
             QueryMeasures(name, query.links, key, written[name], prints[name], checks[name], broken, keys, damage)
@@ -325,31 +331,13 @@ def _fingerprint(files: Sequence[Path]) -> str:
         return ""  # the audit reports a missing file as a finding
 
 
-def _shared_keys(
-    queries: Sequence[QueryPlan],
-    files: Mapping[str, Sequence[Path]],
-    checks: Mapping[str, StreamCheck],
-    folder: Path,
-) -> dict[str, tuple[int, BrokenRows]]:
-    """Query -> number of shared keys, and their rows; only for readable streams with a key."""
-    fields = {query.name: query.high.fields for query in queries}
-    keys = {query.name: query.key for query in queries}
-    chosen = {
-        name: key
-        for name, key in keys.items()
-        if key and files[name] and not checks[name].columns and not distinct_keys(files[name], fields[name], key)
-    }
-    streams = {name: KeyedStream(files[name], fields[name], key) for name, key in chosen.items()}
-    shared = shared_keys(streams, EXAMPLE_ROWS, folder)
-    return {name: (keys.keys, BrokenRows(keys.total, keys.rows.to_pylist())) for name, keys in shared.items()}
-
-
 def _keep(
     scope: AuditScope,
     validations: Sequence[Validation],
     measured: Mapping[str, pa.Table],
     evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
     scratch: Path,
+    again: bool,
 ) -> None:
     """Stores the findings: tables first, so that an unwritable page loses nothing."""
     now = time.time_ns()
@@ -366,10 +354,9 @@ def _keep(
                 {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
                 for subject, total, row in _rows(finding, frame, evidence)
             ]
-    record_quality(
-        scope.lake, scope.query_set, scope.start, scope.end, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE)
-    )
-    record_measures(scope.lake, scope.query_set, scope.start, scope.end, measure_tables(measured), now)
+    about = scope.lake, scope.query_set, scope.start, scope.end
+    record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
+    record_measures(*about, measure_tables(measured), now, again)
     write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 
 
