@@ -222,10 +222,10 @@ class LatenessMonitor:
         self._second, self._in_second = int(seconds[-1]), int(counts[-1])
         self.busiest = max(self.busiest, int(counts.max()))
 
-    @property
-    def latest(self) -> tuple[LateRecord, ...]:
-        """The latest records, the latest first."""
-        return tuple(sorted(self._latest, reverse=True))
+    def over(self, start: int, end: int) -> IntervalLateness:
+        """What was measured, as that of an interval."""
+        latest = tuple(sorted(self._latest, reverse=True))
+        return IntervalLateness(start, end, self.lags, self.refused, self.busiest, latest)
 
 
 def by_interval(batch: pa.RecordBatch, length: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -353,22 +353,14 @@ def link_lateness(read: LinkRead, skew: int, length: int) -> Iterator[IntervalLa
     for batch in read.batches():
         arrived = batch.column("arrival")
         inside = pc.and_(pc.greater_equal(arrived, read.start), pc.less(arrived, read.end))
-        for start, part in by_interval(_filtered_rows(batch, inside), length):
+        for start, part in by_interval(batch if pc.all(inside).as_py() else batch.filter(inside), length):
             if start != begin:
                 if watch.lags.records:
-                    yield _interval_lateness(begin, begin + length, watch)
+                    yield watch.over(begin, begin + length)
                 begin, watch = start, LatenessMonitor(skew)
             watch.add(part)
     if watch.lags.records:
-        yield _interval_lateness(begin, begin + length, watch)
-
-
-def _filtered_rows(batch: pa.RecordBatch, inside: pa.Array) -> pa.RecordBatch:
-    return batch if pc.all(inside).as_py() else batch.filter(inside)
-
-
-def _interval_lateness(start: int, end: int, watch: LatenessMonitor) -> IntervalLateness:
-    return IntervalLateness(start, end, watch.lags, watch.refused, watch.busiest, watch.latest)
+        yield watch.over(begin, begin + length)
 
 
 def review(
@@ -386,7 +378,7 @@ def review(
         total.merge(interval.lags)
         refused += interval.refused
     outlier = find_outlier(whole, total, loss, captures)
-    others = total if outlier is None else _without(total, _latest_first(whole), outlier.seen)
+    others = total if outlier is None else _without(total, whole, outlier.seen)
     recommended = recommend(others, loss)
     enough = total.quantile(1.0) or 0
     steps = [0, *(bound for bound in LADDER if bound < enough), enough]
@@ -447,16 +439,12 @@ def find_outlier(
     return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
 
 
-def _latest_first(intervals: Sequence[IntervalLateness]) -> list[IntervalLateness]:
-    return sorted(intervals, key=lambda interval: -interval.lags.largest)
-
-
 def _without(
-    total: LatenessCounts, latest: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
+    total: LatenessCounts, intervals: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
 ) -> LatenessCounts:
-    """Takes a group out of the total; `latest` has all intervals, that of the latest record first."""
+    """Takes a group of intervals out of the total."""
     out = {id(interval) for interval in group}
-    largest = next((interval.lags.largest for interval in latest if id(interval) not in out), 0)
+    largest = max((interval.lags.largest for interval in intervals if id(interval) not in out), default=0)
     return total.without([interval.lags for interval in group], largest)
 
 
