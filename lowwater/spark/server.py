@@ -27,8 +27,8 @@ HOME = "lowwater-spark-"
 LOOPBACK = "127.0.0.1"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """The variable by which Spark knows the token that clients send."""
-READY = "ready"
-"""What a server writes into the descriptor `--ready` once it answers."""
+LOOK = 5.0
+"""Seconds between two looks whether Spark still answers."""
 
 _QUIET = """\
 rootLogger.level = {level}
@@ -109,6 +109,15 @@ def free_port() -> int:
         return port
 
 
+def answers(address: str, port: int) -> bool:
+    """Whether somebody takes a connection there."""
+    try:
+        socket.create_connection((address, port), LOOK).close()
+    except OSError:
+        return False
+    return True
+
+
 def _start(home: Path, settings: dict[str, str]) -> None:
     from pyspark.sql import SparkSession
 
@@ -143,6 +152,8 @@ def main() -> None:
     parser.add_argument("--level", default="error", help="log level of the JVM")
     parser.add_argument("--attached", action="store_true", help="end with whoever holds the other end of its input")
     given = parser.parse_args()
+    if given.address not in (LOOPBACK, "localhost") and not os.environ.get(TOKEN):
+        parser.error(f"--address {given.address}: who reaches it runs any code: set {TOKEN}, the token of its clients")
     home = make_folder(HOME)
     ended = Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
@@ -152,8 +163,10 @@ def main() -> None:
         sys.stdout.flush()
         if given.attached:
             sys.stdin.read()
-        else:
-            ended.wait()
+        else:  # it ends with its Spark, such as one whose master went away: whoever keeps it up starts it again
+            while not ended.wait(LOOK):
+                if not answers(given.address, given.port):
+                    sys.exit(f"the Spark on {given.master} has ended")
     finally:
         remove_folder(home)
 
