@@ -16,11 +16,15 @@ import socket
 import sys
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import lowwater
 from lowwater.descriptors import require_descriptors
 from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 HOME = "lowwater-spark-"
 """Prefix of the folder of a server."""
@@ -118,7 +122,7 @@ def answers(address: str, port: int) -> bool:
     return True
 
 
-def _start(home: Path, settings: dict[str, str]) -> None:
+def _start(home: Path, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     require_descriptors()
@@ -138,7 +142,8 @@ def _start(home: Path, settings: dict[str, str]) -> None:
     os.environ["PYTHONSAFEPATH"] = "1"  # they import nothing of the folder in which they, or this process, were started
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # of a client that started this process
         os.environ.pop(name, None)
-    SparkSession.builder.getOrCreate()
+    session: SparkSession = SparkSession.builder.getOrCreate()
+    return session
 
 
 def main() -> None:
@@ -158,7 +163,9 @@ def main() -> None:
     ended = Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     try:
-        _start(home, options(given.master, given.app, home, given.port, given.memory, given.level, given.address))
+        session = _start(
+            home, options(given.master, given.app, home, given.port, given.memory, given.level, given.address)
+        )
         say(f"sc://{given.address}:{given.port}")
         sys.stdout.flush()
         if given.attached:
@@ -167,6 +174,7 @@ def main() -> None:
             while not ended.wait(LOOK):
                 if not answers(given.address, given.port):
                     sys.exit(f"the Spark on {given.master} has ended")
+            session.stop()  # its executors go before this process does
     finally:
         remove_folder(home)
 
