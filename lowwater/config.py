@@ -344,7 +344,8 @@ class Replay(Section):
         copies: most windows and groupings of a row; a query with more is refused.
         tuned: whether to use the tables, heartbeat period and order of conjuncts that earlier runs recommend.
         partitions: without effect, of versions whose Spark had shuffles.
-        memory: memory of the JVM of a Spark that a command starts, in Java's notation.
+        memory: memory of a process that works on packets and rows, in Java's notation: of a command, whose threads
+            share it, or of a task of Spark; unless given that of the machine or its container.
         patience: longest wait of a scheduled run for a link, before its policy decides (T6), wall clock, ns.
         processes: whether the scheduler runs low, high and audit in one process, or each as a task of its own.
         threads: threads of a process; 0 for one a core, fewer where memory is short.
@@ -359,10 +360,15 @@ class Replay(Section):
     copies: int = Setting(default=4096, ge=1)
     tuned: bool = False
     partitions: int = Setting(default=0, ge=0)
-    memory: str = Setting(default="2g", pattern=r"^\d+[kmgKMG]$")
+    memory: Annotated[str, Setting(pattern=r"^[1-9]\d*[kmgKMG]$")] | None = None
     patience: Duration = 900 * SECOND
     processes: Processes = "shared"
     threads: int = Setting(default=0, ge=0)
+
+    @property
+    def bytes(self) -> int:
+        """`memory` in bytes; 0 unless given."""
+        return int(self.memory[:-1]) << {"k": 10, "m": 20, "g": 30}[self.memory[-1].lower()] if self.memory else 0
 
 
 MASTER = r"^(local(\[(\*|\d+)(,\d+)?\])?|(spark|k8s)://\S+|yarn)$"

@@ -104,7 +104,7 @@ EXAMPLES = {
 """Key, with `*` for any name -> a valid line of the settings. Keys below it share its example."""
 
 _FORMS = {
-    "replay.memory": "must be digits and k, m or g",
+    "replay.memory": "must be digits and k, m or g, and not begin with 0",
     "spark.master": "must be local[*], local[N], spark://HOST:PORT, k8s://ADDRESS or yarn",
     "spark.remote": "must be the address of a Spark Connect server, sc://HOST:PORT",
     "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",

@@ -94,6 +94,8 @@ class Run:
         chance: draws victims, stages and instants.
         drawn: (victim, stage) -> how often it was drawn, or stands in the ledger of earlier runs.
         lanes: the lakes at work.
+        victims: those that are drawn.
+        stages: stages of an interval that are drawn.
     """
 
     folder: Path
@@ -101,10 +103,14 @@ class Run:
     chance: random.Random
     drawn: Counter[tuple[str, str]] = field(default_factory=Counter)
     lanes: list[Lane] = field(default_factory=list)
+    victims: Sequence[str] = tuple(VICTIMS)
+    stages: Sequence[str] = STAGES
 
     def kill(self, stages: Sequence[str]) -> Kill:
         """Draws a kill in one of some stages, of the pairs of victim and stage that were drawn least by weight."""
-        pairs = {(victim, stage): self.drawn[victim, stage] / VICTIMS[victim] for victim in VICTIMS for stage in stages}
+        pairs = {
+            (victim, stage): self.drawn[victim, stage] / VICTIMS[victim] for victim in self.victims for stage in stages
+        }
         least = min(pairs.values())
         victim, stage = self.chance.choice([pair for pair, share in pairs.items() if share == least])
         self.drawn[victim, stage] += 1
@@ -272,12 +278,12 @@ class Lane:
 
     def _replayed(self, first: int, last: int, ends: float) -> Iterator[tuple[int, Kill, int, float]]:
         """Yields number, kill, tries and seconds of each interval once it is published; arguments as of `replay`."""
-        number, tried, kill, began = first, 0, self.run.kill(STAGES), time.monotonic()
+        number, tried, kill, began = first, 0, self.run.kill(self.run.stages), time.monotonic()
 
         def over() -> tuple[int, Kill, int, float]:
             nonlocal kill, began
             found = number, kill, tried, time.monotonic() - began
-            kill, began = self.run.kill(STAGES), time.monotonic()
+            kill, began = self.run.kill(self.run.stages), time.monotonic()
             self._kill = None
             return found
 
@@ -478,13 +484,15 @@ def main() -> int:
     parser.add_argument("--hours", type=int, default=24, help="intervals of a lake; default: 24")
     parser.add_argument("--lanes", type=int, default=3, help="lakes at work at once; default: 3")
     parser.add_argument("--resident", action="store_true", help="one server of Spark Connect for all lakes")
+    parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=[*VICTIMS], help="who is killed; default: all")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help="when; default: in each")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no interval begins after so many")
     parser.add_argument("--seed", type=int, default=None, help="of victims and instants; default: another each time")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cluster is stopped
     folder: Path = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    run = Run(folder, options.hours, random.Random(options.seed))
+    run = Run(folder, options.hours, random.Random(options.seed), victims=options.victims, stages=options.stages)
     run.drawn.update((_kind(line["victim"]), line["stage"]) for line in _lines(run.ledger))
     ends = time.monotonic() + options.seconds
     run.prepare()

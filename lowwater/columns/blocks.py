@@ -89,7 +89,19 @@ def in_blocks(blocks: Iterable[Frame]) -> Iterator[Frame]:
 
 PARTS = 32
 ROWS_IN_MEMORY = 1 << 22
-"""Largest number of rows that an operator keeps in memory before it spills."""
+"""Largest number of rows that an operator keeps in memory before it spills, where a part has no bound of its own."""
+_ROW = 128
+"""About the bytes that such a row takes."""
+
+
+def rows_within(memory: int) -> int:
+    """Returns the number of rows that an operator may keep in so many bytes; 0, for the usual number, without a bound.
+
+    Example:
+        >>> rows_within(512 << 20) == ROWS_IN_MEMORY, rows_within(0)
+        (True, 0)
+    """
+    return max(1, memory // _ROW) if memory else 0
 
 
 class Spill:
@@ -136,20 +148,22 @@ class Spill:
                 yield self._nothing
 
 
-def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str]) -> Iterator[Frame]:
+def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str], most: int = 0) -> Iterator[Frame]:
     """Yields the same rows, so that all rows with the same key are in one frame.
 
-    Up to `ROWS_IN_MEMORY` rows are one frame. More go to files by the hash of their key; each file is a frame.
+    Up to `most` rows are one frame. More go to files by the hash of their key; each file is a frame.
 
     Args:
         folder: folder for files, created only for many rows; the caller removes it.
         frames: rows with the columns `keys`.
         keys: names of the key columns.
+        most: number of rows; 0 for ROWS_IN_MEMORY.
     """
+    most = most or ROWS_IN_MEMORY
     waiting: list[Frame] = []
     spill: Spill | None = None
     for frame in frames:
-        if spill is None and sum(waiting_frame.rows for waiting_frame in waiting) + frame.rows > ROWS_IN_MEMORY:
+        if spill is None and sum(waiting_frame.rows for waiting_frame in waiting) + frame.rows > most:
             spill = Spill(folder)
             for waiting_frame in waiting:
                 spill.add(waiting_frame, [waiting_frame[name] for name in keys])

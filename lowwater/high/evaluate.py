@@ -114,6 +114,7 @@ class Evaluation:
         folder: a folder for spill files if memory cannot hold the rows; the caller removes it.
         promise: the promise that closes the slice, in ns.
         chains: the operators whose state continues from slice to slice, by query.
+        most: rows that an operator keeps in memory; 0 for the usual number.
     """
 
     leaves: Leaves
@@ -122,6 +123,7 @@ class Evaluation:
     folder: Path
     promise: int = END_OF_TIME
     chains: Mapping[str, ChainedOperator] = field(default_factory=dict)
+    most: int = 0
     _spills: Iterator[int] = field(default_factory=count)
     _held: dict[int, list[Frame]] = field(default_factory=dict)
     _ordered: set[tuple[int, int]] = field(default_factory=set)
@@ -180,7 +182,7 @@ class Evaluation:
 
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
         group = grouped_in_python if node.physical().in_python else grouped
-        for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder()):
+        for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder(), self.most):
             inside = self.counts.inside(groups)
             test = pa.repeat(pa.scalar(True), groups.rows)
             if node.having is not None:
@@ -230,6 +232,7 @@ class Evaluation:
     def _sides(self, node: Join, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, Frame]]:
         """Yields both inputs of a join. Inputs with keys that exceed memory are split into partitions of equal keys."""
         held: tuple[list[Frame], list[Frame]] = [], []
+        most = self.most or spill.ROWS_IN_MEMORY
         spills: list[Spill] = []
         for side, blocks in enumerate((left, right)):
             for frame in blocks:
@@ -237,7 +240,7 @@ class Evaluation:
                     spills[side].add(frame, join_keys(node, frame, side == 0))
                     continue
                 held[side].append(frame)
-                if sum(frame.rows for frames in held for frame in frames) > spill.ROWS_IN_MEMORY and has_keys(node):
+                if sum(frame.rows for frames in held for frame in frames) > most and has_keys(node):
                     spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
                     for at, frames in enumerate(held):
                         for frame in frames:

@@ -208,7 +208,9 @@ class _Aggregate:
         return self.node.name + column.suffix
 
 
-def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
+def grouped(
+    node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
+) -> Iterator[Frame]:
     """Groups the rows of a slice. Yields keys, aggregates, `_last` and the number of rows of the groups.
 
     Args:
@@ -216,6 +218,7 @@ def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folde
         blocks: the blocks of rows that pass its predicate.
         slice_: the interval [first, second) in ns; groups with `_last` in it are complete.
         folder: a folder for spill files if memory cannot hold the groups; the caller removes it.
+        most: rows that it keeps in memory; 0 for the usual number.
 
     Raises:
         ValueOverflowError: the sum of a complete group exceeds 64 bits (SEMANTICS O3).
@@ -231,7 +234,7 @@ def grouped(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folde
             latest[:] = [_merged(partials, names, states)]
             yield latest[0]
 
-    for part in divided(folder, parts(), names):
+    for part in divided(folder, parts(), names, most):
         merged = part is latest[0]  # a single part holds every key once
         yield _finished(node, aggregates, part if merged else _merged(part, names, states), slice_)
 
@@ -347,7 +350,9 @@ def _value(node: Group, aggregate: _Aggregate, groups: Frame, inside: npt.NDArra
 # Aggregates in Python, which Arrow does not have: row by row.
 
 
-def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path) -> Iterator[Frame]:
+def grouped_in_python(
+    node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
+) -> Iterator[Frame]:
     """Yields the groups in the form of `group.grouped`.
 
     Rows of a group before the slice may be missing. If its aggregates fail, no error is raised: the slice that owns the
@@ -358,6 +363,7 @@ def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, i
         blocks: blocks of rows that its predicate admits.
         slice_: groups with `_last` (ns) in [first, second) are complete.
         folder: folder for spilled rows; the caller removes it.
+        most: rows that it keeps in memory; 0 for the usual number.
 
     Raises:
         ValueOverflowError: the sum of a complete group does not fit 64 bits (SEMANTICS O3).
@@ -365,7 +371,7 @@ def grouped_in_python(node: Group, blocks: Iterable[Frame], slice_: tuple[int, i
     """
     aggregates = Aggregates(node.query, node.aggregates, [f.name for f in node.input.fields], node.items)
     names = [item.name for item in node.keys]
-    for frame in divided(folder, (_columns(node, frame) for frame in blocks), names):
+    for frame in divided(folder, (_columns(node, frame) for frame in blocks), names, most):
         keys = [frame[name] for name in names]
         numbers, _ = codes(keys, frame.rows)
         _, first, places, sizes = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)

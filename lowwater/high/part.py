@@ -88,6 +88,7 @@ class Part:
         carry: place of the interval in the chain, for a plan with a state; None for independent slices.
         share: the share of the rows of its leaves that it reads; None for all rows.
         divided: what divides the rows of its files, for a reader by shares.
+        most: rows that an operator keeps in memory before it writes files; 0 for the usual number. The runner sets it.
     """
 
     node: Node
@@ -104,6 +105,7 @@ class Part:
     carry: StateHandover | None = None
     share: Share | None = None
     divided: tuple[Expr, ...] = ()
+    most: int = 0
 
     @property
     def span(self) -> tuple[int, int]:
@@ -223,7 +225,7 @@ def _frames(
         return
     lists = {name: Frame.of(table) for name, table in task.lists.items()}
     operators = chains.operators if chains else {}
-    yield from Evaluation(leaves, lists, counts, spill, task.slice_.end, operators).rows(task.node)
+    yield from Evaluation(leaves, lists, counts, spill, task.slice_.end, operators, task.most).rows(task.node)
 
 
 def _rows(task: Part, name: str) -> Iterator[Frame]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
 from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
+from lowwater.columns.blocks import rows_within
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import closed_parts, stored_promises
 from lowwater.high.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
@@ -22,13 +24,15 @@ class InProcess:
 
     Args:
         threads: number of threads; 0 for one a core, as far as memory allows.
+        memory: bytes that they share; 0 for those of the machine or of its container.
     """
 
     name = "process"
     far = False
 
-    def __init__(self, threads: int = 0) -> None:
-        self.threads = threads or ordered.thread_count()
+    def __init__(self, threads: int = 0, memory: int = 0) -> None:
+        self.threads = threads or ordered.thread_count(memory)
+        self._most = rows_within(memory // self.threads)
         self._tasks: TaskMap = partial(ordered.each_on_threads, threads=self.threads)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
 
@@ -61,7 +65,8 @@ class InProcess:
         chained: dict[str, list[Part]] = {}
         chains: dict[str, Future[list[PartOutcome]]] = {}
         try:
-            for query, part in chain.from_iterable(closed_parts(plans, promises)):
+            for query, closed in chain.from_iterable(closed_parts(plans, promises)):
+                part = replace(closed, most=self._most)
                 if part.carry is None:
                     apart[query].append(self._pool.submit(evaluate_part, part))
                 else:

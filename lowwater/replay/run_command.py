@@ -261,7 +261,8 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     folder = make_folder("lowwater-run-")
     try:
         lake = open_lake(folder / "lake")
-        runner = None if request.engine == REFERENCE else runner or InProcess(request.config.replay.threads)
+        given = request.config.replay
+        runner = None if request.engine == REFERENCE else runner or InProcess(given.threads, given.bytes)
         if runner is not None:
             runner.begin()
         captures, notes = _ingest(request, lake, progress)

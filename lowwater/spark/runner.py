@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.cluster import on_cluster
+from lowwater.columns.blocks import rows_within
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import closed_parts
 from lowwater.high.part import Part, PartOutcome, evaluate_part
@@ -29,12 +30,14 @@ class OnSpark:
 
     Args:
         sessions: the session of the command.
+        memory: bytes for a task; 0 for the usual ones.
     """
 
     name = "spark"
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, memory: int = 0) -> None:
         self._sessions = sessions
+        self._most = rows_within(memory)
         self.far = on_cluster(sessions.master)
 
     def begin(self) -> None:
@@ -71,7 +74,8 @@ class OnSpark:
         chains: dict[str, list[Part]] = {}
         for closed in closed_parts(plans, promises):
             apart = []
-            for query, part in closed:
+            for query, each in closed:
+                part = replace(each, most=self._most)
                 if part.carry is not None:
                     chains.setdefault(query, []).append(part)
                 elif first_error(outcomes[query]) is None:

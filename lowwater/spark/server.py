@@ -16,19 +16,23 @@ import socket
 import sys
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import lowwater
 from lowwater.descriptors import require_descriptors
 from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 HOME = "lowwater-spark-"
 """Prefix of the folder of a server."""
 LOOPBACK = "127.0.0.1"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """The variable by which Spark knows the token that clients send."""
-READY = "ready"
-"""What a server writes into the descriptor `--ready` once it answers."""
+LOOK = 5.0
+"""Seconds between two looks whether Spark still answers."""
 
 _QUIET = """\
 rootLogger.level = {level}
@@ -109,7 +113,16 @@ def free_port() -> int:
         return port
 
 
-def _start(home: Path, settings: dict[str, str]) -> None:
+def answers(address: str, port: int) -> bool:
+    """Whether somebody takes a connection there."""
+    try:
+        socket.create_connection((address, port), LOOK).close()
+    except OSError:
+        return False
+    return True
+
+
+def _start(home: Path, settings: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     require_descriptors()
@@ -129,7 +142,8 @@ def _start(home: Path, settings: dict[str, str]) -> None:
     os.environ["PYTHONSAFEPATH"] = "1"  # they import nothing of the folder in which they, or this process, were started
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # of a client that started this process
         os.environ.pop(name, None)
-    SparkSession.builder.getOrCreate()
+    session: SparkSession = SparkSession.builder.getOrCreate()
+    return session
 
 
 def main() -> None:
@@ -143,17 +157,24 @@ def main() -> None:
     parser.add_argument("--level", default="error", help="log level of the JVM")
     parser.add_argument("--attached", action="store_true", help="end with whoever holds the other end of its input")
     given = parser.parse_args()
+    if given.address not in (LOOPBACK, "localhost") and not os.environ.get(TOKEN):
+        parser.error(f"--address {given.address}: who reaches it runs any code: set {TOKEN}, the token of its clients")
     home = make_folder(HOME)
     ended = Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     try:
-        _start(home, options(given.master, given.app, home, given.port, given.memory, given.level, given.address))
+        session = _start(
+            home, options(given.master, given.app, home, given.port, given.memory, given.level, given.address)
+        )
         say(f"sc://{given.address}:{given.port}")
         sys.stdout.flush()
         if given.attached:
             sys.stdin.read()
-        else:
-            ended.wait()
+        else:  # it ends with its Spark, such as one whose master went away: whoever keeps it up starts it again
+            while not ended.wait(LOOK):
+                if not answers(given.address, given.port):
+                    sys.exit(f"the Spark on {given.master} has ended")
+            session.stop()  # its executors go before this process does
     finally:
         remove_folder(home)
 

@@ -71,6 +71,26 @@ def is_remote(master: str) -> bool:
     return master.startswith("sc://")
 
 
+def sent(address: str) -> str:
+    """Returns the address as Spark's client takes it: with `use_ssl=false` a token goes as it is, in a header.
+
+    By itself the client asks a server on another machine for TLS as soon as there is a token.
+
+    Example:
+        >>> sent("sc://spark:15002/;token=a%2Fb;use_ssl=False")
+        'sc://spark:15002/;authorization=Bearer%20a%2Fb'
+        >>> sent("sc://spark:15002/;token=a")
+        'sc://spark:15002/;token=a'
+    """
+    place, _, rest = address.partition("/;")
+    parameters = dict(each.partition("=")[::2] for each in rest.split(";") if each)
+    if parameters.get("use_ssl", "").lower() != "false" or "token" not in parameters:
+        return address
+    del parameters["use_ssl"]
+    parameters["authorization"] = f"Bearer%20{parameters.pop('token')}"
+    return f"{place}/;" + ";".join(f"{name}={value}" for name, value in parameters.items())
+
+
 def build_session(app: str = "lowwater", settings: SessionSettings | None = None) -> SparkSession:
     """Connects to a server; starts one first where the settings name a master.
 
@@ -141,7 +161,7 @@ def _connected(address: str, shown: str) -> SparkSession:
     try:
         # Spark would ask for ten minutes.
         socket.create_connection((place.hostname or "", place.port or PORT), ANSWERS).close()
-        session: SparkSession = SparkSession.builder.remote(address).create()
+        session: SparkSession = SparkSession.builder.remote(sent(address)).create()
         os.environ.pop(MODE, None)
         session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")

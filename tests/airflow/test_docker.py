@@ -10,14 +10,15 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_instant
+from lowwater.spark.session import SessionSettings, build_session
 from scripts.image import instructions
 from tests.airflow.compose import FILE, Compose, copied, example, load, wanted
 from tests.airflow.conftest import wait
@@ -39,6 +40,7 @@ def test_the_compose_file_is_whole() -> None:
         "scheduler",
         "dag-processor",
         "triggerer",
+        "spark-connect",
         "spark-master",
         "spark-worker",
         "store",
@@ -69,6 +71,7 @@ KEYS = {
     "scheduler": "scheduler",
     "dag-processor": "dag-processor",
     "triggerer": "triggerer",
+    "spark-connect": "spark",
     "spark-worker": "worker",
 }
 """Service that opens the lake -> user of the store."""
@@ -94,7 +97,7 @@ def test_the_keys_of_the_lake_open_its_buckets_and_nothing_else() -> None:
     assert made is not None
     for each in identities().values():
         rights = {tuple(action.partition(":")[::2]) for action in each["actions"]}
-        assert {name.partition("/")[0] for _, name in rights} == set(made[1].split())
+        assert {name.partition("/")[0] for _, name in rights} <= set(made[1].split())
         assert {right for right, _ in rights} <= {"Read", "List", "Write", "Tagging"}
         written = {name for right, name in rights if right == "Write"}
         assert ("lakes" in written) == (each["name"] in WRITERS), each["name"]
@@ -109,11 +112,12 @@ def own(name: str) -> str:
 
 SECRETS = {
     "api": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", own("API")},
-    "scheduler": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", "SPARK_SECRET", own("SCHEDULER")},
+    "scheduler": {"JWT_SECRET", "SECRET_KEY", "POSTGRES_PASSWORD", "SPARK_TOKEN", own("SCHEDULER")},
     "triggerer": {"SECRET_KEY", "POSTGRES_PASSWORD", own("TRIGGERER")},
     "dag-processor": {"POSTGRES_PASSWORD", own("DAG_PROCESSOR")},
     "prepare": {"POSTGRES_PASSWORD"},
     "postgres": {"POSTGRES_PASSWORD"},
+    "spark-connect": {"SPARK_SECRET", "SPARK_TOKEN", own("SPARK")},
     "spark-master": {"SPARK_SECRET"},
     "spark-worker": {"SPARK_SECRET", own("WORKER")},
     "store": set(),  # from its own configuration file
@@ -288,7 +292,7 @@ def test_airflow_knows_the_commands(tmp_path: Path) -> None:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Compose]:
-    """Master and worker as the compose file starts them, on an address of this machine that is not loopback."""
+    """Master, worker and server as the compose file starts them, on an address of this machine, not loopback."""
     host = _address()
     (tmp_path / "staging").mkdir()
     names = {
@@ -297,17 +301,22 @@ def cluster(tmp_path: Path) -> Iterator[Compose]:
         "spark-master": host,
         "7077": _port(),
         "8081": "0",
+        "spark-connect": host,
+        "15002": _port(),
     }
-    here = load({**example(), "WORKER_MEMORY": "2g"}, {**names, "scheduler": host})
-    environment = here.environment("spark-worker") | {"SPARK_LOCAL_IP": host, "SPARK_NO_DAEMONIZE": "1"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    here = load({**example(), "WORKER_MEMORY": "2g"}, names)
     log = tmp_path / "cluster.log"
     processes: list[Any] = []
     try:
         with log.open("w") as said:
-            for service in ("spark-master", "spark-worker"):
+            for service in ("spark-master", "spark-worker", "spark-connect"):
+                environment = here.environment(service) | {"SPARK_NO_DAEMONIZE": "1"}
+                if service != "spark-connect":  # it has an address of its own
+                    environment["SPARK_LOCAL_IP"] = host
+                environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
                 processes.append(psutil.Popen(here.command(service), env=environment, stdout=said, stderr=said))
-        assert wait(lambda: "Successfully registered with master" in log.read_text(), 300), log.read_text()
+        for answer in ("Successfully registered with master", f"sc://{host}:{names['15002']}"):
+            assert wait(lambda answer=answer: answer in log.read_text(), 300), log.read_text()  # type: ignore[misc]
         yield here
     finally:
         family = [child for process in processes for child in process.children(recursive=True)]
@@ -319,39 +328,25 @@ def cluster(tmp_path: Path) -> Iterator[Compose]:
 
 @pytest.mark.spark
 def test_an_interval_on_the_cluster_of_the_compose_file(
-    cluster: Compose, lake: Path, published: Path, tmp_path: Path
+    cluster: Compose, lake: Path, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Driver, master and worker know each other by addresses, as containers do: the rows of a local session."""
-    said = json.loads(cluster.environment("scheduler")["AIRFLOW_CONN_LOWWATER_SPARK"])
-    environment = cluster.environment("scheduler") | {"LOWWATER_SPARK_MASTER": f"{said['host']}:{said['port']}"}
+    """A client, server, master and worker know each other by addresses, as containers do: the rows of one process."""
+    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook  # with pandas
+
+    environment = cluster.environment("scheduler")
+    monkeypatch.setenv("AIRFLOW_CONN_LOWWATER_SPARK", environment["AIRFLOW_CONN_LOWWATER_SPARK"])
+    address = SparkConnectHook("lowwater_spark").get_connection_url()
+    environment["LOWWATER_SPARK_MASTER"] = address
     span = ["--from", format_instant(START), "--to", format_instant(START + HOUR)]
     command = [sys.executable, str(ROOT / "spark_apps" / "replay.py"), "demo", "--lake", str(lake), *span]
     command += ["--queries", str(QUERIES), "--outcome", str(tmp_path / "outcome.json")]
-    with ThreadPoolExecutor(1) as pool:  # a session that is refused waits for its time to end, while the run goes on
-        refused = pool.submit(_counted, environment | {"LOWWATER_SPARK_SECRET": ""})
-        environment["LOWWATER_SPARK_SECRET"] = said["password"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert refused.result() == ["asked"], "the cluster asks for its secret"
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for wrong in (address.replace("token=", "token=x"), address.partition("/;")[0]):
+        with pytest.raises(LowwaterError, match="gives no answer"):
+            build_session("stranger", SessionSettings(wrong))
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
-
-
-COUNT = """
-from lowwater.spark.session import build_session
-print("asked", flush=True)
-print(build_session().range(3).count(), flush=True)
-"""
-
-
-def _counted(environment: dict[str, str], seconds: int = 60) -> list[str]:
-    """What a session of an environment says; not what it counts where it is refused, or not answered."""
-    command = [sys.executable, "-c", COUNT]
-    try:
-        said = subprocess.run(command, env=environment, capture_output=True, timeout=seconds).stdout
-    except subprocess.TimeoutExpired as late:
-        said = late.stdout or b""
-    return said.decode().split()
 
 
 def _address() -> str:

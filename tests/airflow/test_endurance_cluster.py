@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict, deque
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,10 @@ def test_every_victim_is_drawn_for_every_stage(tmp_path: Path) -> None:
     later = endurance.Run(tmp_path, 24, random.Random(4), Counter(run.drawn))
     later.drawn["driver", "audit"] = 0
     assert (lambda kill: (kill.victim, kill.stage))(later.kill(STAGES)) == ("driver", "audit")
+    few = endurance.Run(tmp_path, 24, random.Random(3), victims=("server", "worker", "driver"), stages=("low", "high"))
+    for _ in range(6):
+        few.kill(few.stages)
+    assert set(few.drawn.values()) == {1} and len(few.drawn) == 6, "each pair once before one comes again"
 
 
 @pytest.mark.slow
@@ -75,7 +80,7 @@ def test_intervals_are_followed_and_a_task_that_dies_is_tried_again(
     lanes: list[Lane], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (lane, _) = lanes
-    monkeypatch.setattr(endurance, "VICTIMS", {"task": 1})
+    monkeypatch.setattr(lane, "run", replace(lane.run, victims=("task",)))
     found = list(lane._replayed(0, 4, time.monotonic() + 60))
     assert [number for number, *_ in found] == [0, 1, 2, 3]
     kills = [kill for _, kill, *_ in found]

@@ -88,8 +88,9 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     }
 
     def environment(part: str) -> dict[str, str]:
-        spark = ("AIRFLOW_CONN_LOWWATER_SPARK", "LOWWATER_SPARK_HOST")  # Spark runs in the task here
-        return {name: value for name, value in here.environment(part).items() if name not in spark} | chosen
+        own = here.environment(part)
+        own.pop("AIRFLOW_CONN_LOWWATER_SPARK", None)  # there is none here
+        return own | chosen
 
     subprocess.run(here.command("prepare"), env=environment("prepare"), check=True, timeout=300, capture_output=True)
     log = folder / "airflow.log"

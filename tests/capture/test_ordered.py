@@ -35,6 +35,7 @@ def test_threads_follow_cores_and_memory_of_a_container(
         ordered.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": MACHINE // 4096}[name]
     )
     assert ordered.thread_count() == count
+    assert ordered.thread_count(2 * ordered.MEMORY) == min(count, 2), "a setting is another bound"
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +18,15 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Column, Type, show
 from lowwater.catalog.streams import ROW
 from lowwater.columns import files as shares
+from lowwater.columns.blocks import Spill
 from lowwater.columns.files import Bounds, DividedWriter, Index, digests
 from lowwater.columns.values import Frame
+from lowwater.config import Replay
 from lowwater.errors import ValueOverflowError
+from lowwater.high.closing import stored_promises
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
+from lowwater.high.runner import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node
 from lowwater.plan.queryset import plan_texts
@@ -129,13 +135,14 @@ def run(
     folder: Path,
     chosen: HighSettings,
     files: dict[str, list[str]] | None = None,
+    runner: Runner | None = None,
 ) -> tuple[list[tuple[Any, ...]], HighResult]:
     """Rows and result of a plan."""
     stored = {
         (name, "main1"): (files or {}).get(name) or write_stream(folder / f"{name}.parquet", FLOWS, each, SPAN * SECOND)
         for name, each in rows.items()
     }
-    result = run_high(InProcess(2), {"q": node}, stored, 0, SPAN * SECOND, folder / "work", chosen)["q"]
+    result = run_high(runner or InProcess(2), {"q": node}, stored, 0, SPAN * SECOND, folder / "work", chosen)["q"]
     return read_stream(result.files)[0], result
 
 
@@ -161,6 +168,35 @@ def test_rows_and_counts_do_not_depend_on_the_shares(
             counts.update({(point.kind, point.query, at): value for at, value in point.counts.items()})
         found.append((shown_rows, +counts, result.rows, result.punctuation))
     assert found[0][0] and found[0] == found[1]
+
+
+@pytest.mark.parametrize("where", ["process", "spark"])
+def test_one_memory_bounds_the_parts_of_both_runners(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By how many rows are kept before they go to files; the tasks of Spark are called here, one after another."""
+    made: list[Path] = []
+    opened = Spill.__init__
+
+    def noted(self: Spill, folder: Path, nothing: Frame | None = None) -> None:
+        made.append(folder)
+        opened(self, folder, nothing)
+
+    monkeypatch.setattr(Spill, "__init__", noted)
+    on_spark: Any = import_module("lowwater.spark.runner").OnSpark
+    monkeypatch.setattr(on_spark, "promises", lambda _, feeds: stored_promises(feeds))
+    monkeypatch.setattr(on_spark, "_tasks", lambda *_: lambda function, each: [*map(function, each)])
+    runners = {"process": InProcess, "spark": lambda _, memory: on_spark(SimpleNamespace(master="local"), memory)}
+    node = plans()["joined"]
+    rows, found = drawn(node, 5), []
+    for given_settings in ({}, {"memory": "1k"}):
+        assert not made
+        asked = Replay.model_validate({"threads": 1, **given_settings})
+        folder = tmp_path / str(asked.bytes)
+        folder.mkdir()
+        runner = runners[where](asked.threads, asked.bytes)
+        found.append(run(node, rows, folder, HighSettings(tick=60 * SECOND), runner=runner)[0])
+    assert found[0] == found[1] != [] and made
 
 
 def divided(file: str, by: str, folder: Path) -> list[str]:

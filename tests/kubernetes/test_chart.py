@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from lowwater.cli.main import cli
+from lowwater.config import names_spark
+from lowwater.spark.server import free_port
 from tests.kubernetes.api import Api
 from tests.replay.support import ROOT
 
@@ -156,7 +158,7 @@ def test_pods_run_as_in_the_image(chart: Path) -> None:
     pods = pod_specs(render(chart, *EVERYTHING))
     assert set(pods) == {
         "executor",
-        *(f"demo-lowwater-{name}" for name in ("backfill", "maintain", "pages", "metrics")),
+        *(f"demo-lowwater-{name}" for name in ("spark", "backfill", "maintain", "pages", "metrics")),
     }
     for name, spec in pods.items():
         assert spec["securityContext"]["runAsUser"] == 1000 and spec["securityContext"]["runAsNonRoot"], name
@@ -173,22 +175,23 @@ def test_pods_run_as_in_the_image(chart: Path) -> None:
                 and "/staging" in mounts
             )
             assert {each["name"] for each in container["volumeMounts"]} <= {each["name"] for each in spec["volumes"]}
-        # Only those that start executors may talk to the API.
-        starts = name.endswith(("backfill", "maintain"))
+        # Only who starts executors may talk to the API.
+        starts = name.endswith("-spark")
         assert spec.get("automountServiceAccountToken", True) is starts
         assert (spec.get("serviceAccountName") == "demo-lowwater") is starts
 
 
 def test_commands_of_the_pods_are_commands_of_lowwater(chart: Path) -> None:
     for name, spec in pod_specs(render(chart, *EVERYTHING)).items():
-        for container in spec["containers"] if name != "executor" else ():
+        for container in spec["containers"] if name not in ("executor", "demo-lowwater-spark") else ():
             program, command, *arguments = container["args"]
             assert program == "lowwater"
             known = {option for parameter in cli.get_command(None, command).params for option in parameter.opts}  # type: ignore[arg-type, union-attr]
             assert {word for word in arguments if word.startswith("--")} <= known, name
 
 
-KEYS = {"backfill": "runs", "maintain": "runs", "executor": "executors", "pages": "pages", "metrics": "metrics"}
+KEYS = {"backfill": "runs", "maintain": "runs", "executor": "executors"}
+KEYS |= {name: name for name in ("spark", "pages", "metrics")}
 """Kind of pod -> which secret has its keys of the store."""
 
 
@@ -208,6 +211,31 @@ def test_no_key_is_in_the_chart_and_each_kind_of_pod_has_its_own(chart: Path) ->
     assert own == "lowwater-store-airflow" and own not in json.dumps(pods)
 
 
+def test_runs_are_clients_of_the_one_spark(chart: Path) -> None:
+    """The token is in a secret; only the server and its clients get it, and no command line has it."""
+    documents = render(chart, *EVERYTHING)
+    pods = {name.removeprefix("demo-lowwater-"): spec for name, spec in pod_specs(documents).items()}
+    for name, spec in pods.items():
+        (container,) = spec["containers"]
+        given = {each["name"]: each for each in container.get("env", ())}
+        tokens = [each for each in given.values() if "secretKeyRef" in each.get("valueFrom", {})]
+        assert len(tokens) == (name in ("spark", "backfill", "maintain")), name
+        assert all(each["valueFrom"]["secretKeyRef"] == {"name": "lowwater-spark", "key": "token"} for each in tokens)
+        if name in ("backfill", "maintain"):  # Kubernetes fills in a variable that was named before
+            assert list(given) == ["LOWWATER_SPARK_TOKEN", "LOWWATER_SPARK_MASTER"]
+            address = "sc://demo-lowwater-spark:15002/;token=$(LOWWATER_SPARK_TOKEN);use_ssl=false"
+            assert given["LOWWATER_SPARK_MASTER"]["value"] == address and names_spark(address)
+    service = named(documents, "Service", "-spark")["spec"]
+    labels = named(documents, "Deployment", "-spark")["spec"]["template"]["metadata"]["labels"]
+    assert service["selector"].items() <= labels.items() and service["ports"][0]["port"] == 15002
+    airflow = yaml.safe_load((CHART / "values.yaml").read_text())["airflow"]
+    (token, connection) = yaml.safe_load(airflow["extraEnv"].replace("{{ .Release.Name }}", "demo"))
+    assert token["valueFrom"]["secretKeyRef"] == {"name": "lowwater-spark", "key": "token"}
+    said = json.loads(connection["value"])
+    assert (said["conn_type"], said["host"], said["port"]) == ("spark_connect", "demo-lowwater-spark", 15002)
+    assert (said["password"], said["extra"]) == (f"$({token['name']})", {"use_ssl": False})
+
+
 def test_every_value_is_documented_with_its_default() -> None:
     text = (ROOT / "docs" / "kubernetes.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `")]
@@ -219,10 +247,10 @@ def test_every_value_is_documented_with_its_default() -> None:
                 assert (
                     isinstance(value, bool) or str(value) in row.split("|")[2] or value in ("5 * * * *", "30 3 * * *")
                 ), (section, name)
-    assert "`airflowAccounts`" in text and "`airflow.*`" in text
+    assert "`airflow.*`" in text
 
 
-def test_airflow_gets_what_a_driver_needs() -> None:
+def test_airflow_gets_what_a_run_needs() -> None:
     """The values for Airflow's own chart name the ConfigMaps, paths and variables of this one."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())["airflow"]
     assert (values["uid"], values["airflowHome"], values["config"]["core"]["dags_folder"]) == (
@@ -233,17 +261,15 @@ def test_airflow_gets_what_a_driver_needs() -> None:
     wanted = f"apache-airflow=={values['airflowVersion']}"
     assert wanted in (ROOT / "requirements.in").read_text().splitlines()
     text = json.dumps(values).replace("{{ .Release.Name }}-lowwater", "NAME")
-    assert all(f"NAME-{name}" in text for name in ("driver", "spark", "queries"))
-    assert {each["mountPath"] for each in values["volumeMounts"]} == {"/etc/lowwater/spark", "/queries", "/staging"}
-    variables = {each["name"] for each in yaml.safe_load(values["extraEnv"])}
-    assert variables == {"LOWWATER_SPARK_HOST", "LOWWATER_SPARK_POD"}
+    assert all(f"NAME-{name}" in text for name in ("environment", "spark", "queries"))
+    assert {each["mountPath"] for each in values["volumeMounts"]} == {"/queries", "/staging"}
 
 
 SESSION = """
-import json, os, time
-from lowwater.spark.session import build_session
+import json, sys
+from lowwater.spark.session import SessionSettings, build_session
 from lowwater.spark.tasks import SparkTasks
-spark = build_session("kubernetes")
+spark = build_session("kubernetes", SessionSettings(sys.argv[1]))
 tasks = SparkTasks(lambda: spark, far=True)
 def work(number):
     import os, time
@@ -278,19 +304,33 @@ def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api:
         lines = [line for line in text.splitlines() if "caCertFile" not in line]  # this server has no TLS
         text = "\n".join(lines).replace("/etc/lowwater/spark", str(conf)).replace("/staging", str(tmp_path))
         (conf / name).write_text(text.replace("/var/run/secrets/kubernetes.io/serviceaccount/token", str(token)) + "\n")
-    given = named(documents, "ConfigMap", "-driver")["data"]
-    assert given["LOWWATER_SPARK_MASTER"] == "k8s://https://kubernetes.default.svc"
+    given = named(documents, "ConfigMap", "-environment")["data"]
+    port = str(free_port())
+    (container,) = pod_specs(documents)["demo-lowwater-spark"]["containers"]
+    here = {"python": sys.executable, "15002": port, "k8s://https://kubernetes.default.svc": f"k8s://{api.address}"}
+    command = [here.get(word, word) for word in container["args"]]
+    assert set(here.values()) <= set(command)
     variables = {
         **os.environ,
         **{key: value for key, value in given.items() if not key.startswith(("TMP", "HOME", "AWS"))},
-        "LOWWATER_SPARK_MASTER": f"k8s://{api.address}",
         "LOWWATER_SPARK_HOST": "127.0.0.1",
         "LOWWATER_SPARK_POD": "run-1",
         "SPARK_CONF_DIR": str(conf),
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": "token-of-clients",
         "AWS_SECRET_ACCESS_KEY": "of-the-driver",
     }
-    command = [sys.executable, "-c", SESSION]
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    with (tmp_path / "server.log").open("w") as log:
+        server = subprocess.Popen(
+            command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        )
+    try:
+        assert server.stdout is not None and server.stdout.readline() == f"sc://0.0.0.0:{port}\n"
+        address = f"sc://127.0.0.1:{port}/;token=token-of-clients;use_ssl=false"
+        client = [sys.executable, "-c", SESSION, address]
+        done = subprocess.run(client, cwd=ROOT, capture_output=True, text=True, check=False)
+    finally:
+        server.terminate()
+        server.wait()
     logs = "\n".join(log.read_text()[-1500:] for log in (tmp_path / "executors").glob("*.log"))
     assert done.returncode == 0, done.stderr[-3000:] + logs
     found, hosts = json.loads(done.stdout.splitlines()[-1])
@@ -309,7 +349,7 @@ def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api:
         assert container["resources"]["limits"]["memory"] == "4096Mi"
     checked = validated(pods, KUBERNETES[1], tmp_path)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert api.kept["pods"].keys() == {"run-1"}, "executors are gone when the driver ends"
+    assert api.kept["pods"].keys() == {"run-1"}, "executors are gone when the server ends"
 
 
 def test_the_program_of_executors_says_who_starts_it() -> None:

@@ -18,7 +18,10 @@ from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import lowwater
 
 REFUSED = [
-    ('[replay]\nmemory="lots"', 'replay.memory: must be digits and k, m or g; write for example memory = "2g"'),
+    (
+        '[replay]\nmemory="lots"',
+        'replay.memory: must be digits and k, m or g, and not begin with 0; write for example memory = "2g"',
+    ),
     (
         '[replay]\nflush="x"',
         "replay.flush: must be immediate, slow N, oop-slow N M or lazy N; write for example flush =",

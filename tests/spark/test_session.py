@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pyarrow as pa
@@ -24,6 +24,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from lowwater.errors import LowwaterError
 from lowwater.replay.progress import Progress
+from lowwater.spark import server
 from lowwater.spark.failures import AGAIN
 from lowwater.spark.jars import fetch_jars, jars_folder
 from lowwater.spark.session import Sessions, SessionSettings, build_session
@@ -85,6 +86,27 @@ def test_a_server_asks_for_its_token(spark: SparkSession) -> None:
     address, port = spark.client.host, spark.client._builder.endpoint.rpartition(":")[2]  # type: ignore[attr-defined]
     with pytest.raises(LowwaterError, match=f"the Spark at sc://{address}:{port} gives no answer"):
         build_session("stranger", SessionSettings(f"sc://{address}:{port}"))
+    token = spark.client._builder.token  # type: ignore[attr-defined]
+    plain = build_session("no TLS", SessionSettings(f"sc://127.0.0.1:{port}/;token={token};use_ssl=False"))
+    assert plain.range(3).count() == 3
+    plain.stop()
+
+
+def test_a_server_that_others_reach_wants_a_token(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    monkeypatch.delenv(server.TOKEN, raising=False)
+    monkeypatch.setattr(sys, "argv", ["server", "--address", "0.0.0.0"])
+    with pytest.raises(SystemExit):
+        server.main()
+    assert f"set {server.TOKEN}" in capfd.readouterr().err
+
+
+def test_a_server_ends_with_its_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port at which nobody listens stands for a Spark whose master went away."""
+    monkeypatch.setattr(server, "_start", lambda *_: None)
+    monkeypatch.setattr(server, "LOOK", 0.01)
+    monkeypatch.setattr(sys, "argv", ["server", "--port", str(server.free_port()), "--master", "spark://m:7077"])
+    with pytest.raises(SystemExit, match="the Spark on spark://m:7077 has ended"):
+        server.main()
 
 
 def test_an_address_at_which_nobody_listens_is_one_error() -> None:

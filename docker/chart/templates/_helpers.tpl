@@ -42,36 +42,33 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
-{{/* The container of a driver, but for its name, arguments and ports; `secret` has its keys of the store. */}}
-{{- define "lowwater.driver" -}}
+{{/* A token of the one Spark, as the variable of this name. */}}
+{{- define "lowwater.token" -}}
+- name: {{ .variable }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .root.Values.spark.tokenSecret }}
+      key: token
+{{- end }}
+
+{{/* A container, but for its name, arguments, ports and variables; `secret` has its keys of the store. */}}
+{{- define "lowwater.container" -}}
 image: {{ include "lowwater.image" .root }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext:
   {{- include "lowwater.security" .root | nindent 2 }}
 envFrom:
   - configMapRef:
-      name: {{ include "lowwater.name" .root }}-driver
+      name: {{ include "lowwater.name" .root }}-environment
   {{- with .secret }}
   - secretRef:
       name: {{ . }}
   {{- end }}
-env:
-  - name: LOWWATER_SPARK_HOST
-    valueFrom:
-      fieldRef:
-        fieldPath: status.podIP
-  - name: LOWWATER_SPARK_POD
-    valueFrom:
-      fieldRef:
-        fieldPath: metadata.name
 resources:
   requests:
     cpu: {{ .root.Values.spark.driverCores | quote }}
     memory: {{ .root.Values.spark.driverMemory }}
 volumeMounts:
-  - name: spark
-    mountPath: /etc/lowwater/spark
-    readOnly: true
   - name: queries
     mountPath: /queries
     readOnly: true
@@ -80,9 +77,6 @@ volumeMounts:
 {{- end }}
 
 {{- define "lowwater.volumes" -}}
-- name: spark
-  configMap:
-    name: {{ include "lowwater.name" . }}-spark
 - name: queries
   configMap:
     name: {{ include "lowwater.queries" . }}

@@ -52,9 +52,13 @@ MEMORY = 1 << 29
 """Bytes of memory for each thread: what the tasks of ingest and of both levels take, and results that wait."""
 
 
-def thread_count() -> int:
-    """Returns the number of threads: one a core of this process, fewer where a thread would have less than MEMORY."""
-    return max(1, min(cores(), memory() // MEMORY))
+def thread_count(most: int = 0) -> int:
+    """Returns the number of threads: one a core of this process, fewer where a thread would have less than MEMORY.
+
+    Args:
+        most: bytes of memory that they share; 0 for those of the machine or of its container.
+    """
+    return max(1, min(cores(), (min(most, memory()) if most else memory()) // MEMORY))
 
 
 def cores() -> int:

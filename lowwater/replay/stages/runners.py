@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.reader import TaskMap, each_on_threads
+from lowwater.capture.tables.reader import TaskMap, each_on_threads, thread_count
 from lowwater.config import Config, names_spark
 from lowwater.errors import ConfigError
 from lowwater.extras import require
@@ -58,12 +58,12 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
     if master is None:
         from lowwater.high.process import InProcess
 
-        return InProcess(config.replay.threads)
+        return InProcess(config.replay.threads, config.replay.bytes)
     require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
     from lowwater.spark.runner import OnSpark
     from lowwater.spark.session import Sessions, SessionSettings
 
-    return OnSpark(Sessions(app, SessionSettings(master, config.replay.memory), progress.stage))
+    return OnSpark(Sessions(app, SessionSettings(master), progress.stage), config.replay.bytes)
 
 
 def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -> TaskMap:
@@ -73,7 +73,7 @@ def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -
     """
     if named_spark(config, given) is None:
         # `InProcess` would load the operators of the high level.
-        return partial(each_on_threads, threads=config.replay.threads)
+        return partial(each_on_threads, threads=config.replay.threads or thread_count(config.replay.bytes))
     return runner_of("lowwater ingest", config, progress, given).ingesting()
 
 
