@@ -78,8 +78,12 @@ TASK = """\
 import logging, sys
 sys.path.insert(0, {plugins!r})
 logging.basicConfig(level=20)
+from lowwater.errors import LowwaterError
 from lowwater_airflow.child import Child
-Child("replay", {arguments!r}).run()
+try:
+    Child("replay", {arguments!r}).run()
+except LowwaterError as error:
+    sys.exit(f"error: {{error}}")
 """
 """The task of Airflow without Airflow: the process above the driver."""
 

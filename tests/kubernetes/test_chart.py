@@ -330,7 +330,7 @@ def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api:
         done = subprocess.run(client, cwd=ROOT, capture_output=True, text=True, check=False)
     finally:
         server.terminate()
-        server.wait()
+        server.communicate()
     logs = "\n".join(log.read_text()[-1500:] for log in (tmp_path / "executors").glob("*.log"))
     assert done.returncode == 0, done.stderr[-3000:] + logs
     found, hosts = json.loads(done.stdout.splitlines()[-1])
