@@ -265,3 +265,9 @@ def test_an_address_with_a_scheme_is_a_file_name() -> None:
 def test_what_a_page_must_not_hold(page: str, says: str) -> None:
     with pytest.raises(LawError, match=re.escape(says)):
         offline(f"<!DOCTYPE html><body>{page}</body>")
+
+
+def test_pages_of_templates_are_checked_without_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "_Checker", None)
+    assert "<tbody>" in index([Report(HOSTILE, HOSTILE, "passed", "done", (HOSTILE,), {"links": "a/b.html"})])
+    assert all(map(render, audited("links", gap_ns=7 * SECOND)))

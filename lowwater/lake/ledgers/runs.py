@@ -162,7 +162,8 @@ def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str |
         elif column.nullable and column.name not in rows.column_names:
             columns.append(pa.nulls(rows.num_rows, column.type))
         else:
-            columns.append(rows[column.name].cast(column.type))
+            values = rows[column.name]
+            columns.append(values if values.type == column.type else values.cast(column.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -347,12 +347,11 @@ def _keep(
     }
     rows, evidence_rows = [], []
     for validation in validations:
-        frame = measured[validation.suite].to_pylist()
         for finding in validation.findings:
             rows.append(_row(finding, addresses[validation.suite], now))
             evidence_rows += [
                 {**_named(finding), "subject": subject, "total": total, "row": row, "kept_at": now}
-                for subject, total, row in _rows(finding, frame, evidence)
+                for subject, total, row in _rows(finding, validation.rows, evidence)
             ]
     about = scope.lake, scope.query_set, scope.start, scope.end
     record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
