@@ -19,7 +19,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path, PurePath
@@ -37,6 +37,7 @@ STARTS = 240.0
 LOCKED = 60
 """Seconds that a component waits for a lock of SQLite; the default of 5 is too short on a busy machine."""
 POOL = "lowwater"
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 AIRFLOW_PORT = 8080
 """The usual port of Airflow's web interface."""
 
@@ -224,9 +225,9 @@ class Home:
         session = int(session_file.read_text()) if session_file.exists() else -1  # kernel threads are of session 0
         return list(_of_session_or_variable(session, "AIRFLOW_HOME", str(self.folder)))
 
-    def stop(self) -> None:
-        """Stops every process of this Airflow, tasks included."""
-        for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+    def stop(self, signals: Sequence[signal.Signals] = ENDS) -> None:
+        """Stops every process of this Airflow, tasks included, by one signal after another."""
+        for sent in signals:
             alive = self._processes()
             for process in alive:
                 # `standalone` passes an interrupt on to its parts; the others are asked themselves.

@@ -13,6 +13,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -118,7 +119,7 @@ class Days:
         elif what == "down":
             self._trigger(INGEST)
             time.sleep(6)  # in the middle of what it does
-            self.home.kill()
+            self.home.stop([signal.SIGKILL])
 
     def _set(self, now: int) -> None:
         self.month.now = now
