@@ -99,8 +99,10 @@ class Days:
                     self._look()
                 self.killed = killer.killed
             elif "full" in happens:
-                with full_disk(month.lake):
-                    self._look()
+                with full_disk(month.lake):  # what meets it waits, for longer each time
+                    self._trigger(INGEST)
+                    time.sleep(60)
+                self._look()
             else:
                 self._look()
             if number % 8 == 1:
