@@ -433,38 +433,6 @@ def export(
     """
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    _export(lake, out, links, start, end, where, protocol, form, force, spreadsheet)
-
-
-def _export(
-    root: PurePath,
-    out: Path,
-    names: Sequence[str],
-    start: int | None,
-    end: int | None,
-    where: str | None,
-    protocol: str | None,
-    form: str | None,
-    force: bool,
-    spreadsheet: bool,
-) -> None:
-    """Writes the selected packets or records to a file or to standard output, and prints their number.
-
-    Args:
-        root: folder of the lake.
-        out: the file; `-` for standard output.
-        names: links and sets; empty for all links.
-        start: first timestamp, ns since the epoch; None for no bound.
-        end: end of the timestamps, ns since the epoch, exclusive; None for no bound.
-        where: a GSQL condition; None for every packet.
-        protocol: protocol of the packets and of the columns in `where`; None for ETH.
-        form: one of CAPTURES and TABLES; None to choose by the name of the file.
-        force: whether to replace an existing file.
-        spreadsheet: whether texts in CSV are made safe for a spreadsheet.
-
-    Raises:
-        LowwaterError: the file exists already, or cannot be written; see also `select` and `write_selection`.
-    """
     _check_target(out, force)
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
@@ -472,24 +440,24 @@ def _export(
     from lowwater.replay.packets.export import exported_links, select
     from lowwater.replay.packets.predicate import read_predicate
 
-    lake, config = lake_to_read(root), load_config(root)
-    links = exported_links(lake, config, names)
+    opened, config = lake_to_read(lake), load_config(lake)
+    names = exported_links(opened, config, links)
     until = END_OF_TIME if end is None else end
-    if config.link(links[0]).kind != "pcap":
-        _check_records(links[0], form, protocol)
-        _export_records(lake, config, links[0], where, start or 0, until, form, out, spreadsheet)
+    if config.link(names[0]).kind != "pcap":
+        _check_records(names[0], form, protocol)
+        _export_records(opened, config, names[0], where, start or 0, until, form, out, spreadsheet)
         return
     if spreadsheet:
         raise click.UsageError("--spreadsheet goes with --format csv, of links whose records are no packets")
     if form in TABLES:
-        raise LowwaterError(f"--format {form}: link {links[0]!r} has packets", "give --format pcap or pcapng")
+        raise LowwaterError(f"--format {form}: link {names[0]!r} has packets", "give --format pcap or pcapng")
     predicate = read_predicate(where, protocol or "ETH")
     with Terminal(stderr=True).working("selecting packets") as working:
 
         def progress(count: int) -> None:
             working(f"selecting packets: {count:,}")
 
-        selection = select(lake, config, links, predicate, start or 0, until, progress)
+        selection = select(opened, config, names, predicate, start or 0, until, progress)
         working(f"writing {selection.packets:,} packets")
         _write(out, _capture_writer(selection, form or _format(selection, out)))
     packets = "1 packet" if selection.packets == 1 else f"{selection.packets:,} packets"
