@@ -32,7 +32,7 @@ from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties.schemas import stream_schema
+from lowwater.plan.properties import stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
 
 SECOND = 1_000_000_000

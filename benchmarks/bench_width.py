@@ -27,8 +27,7 @@ from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.high.runner import Outcomes, PlanParts, Promises
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties.schemas import stream_schema
-from lowwater.plan.properties.state import needed_granularity
+from lowwater.plan.properties import needed_granularity, stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.shares import low_shares
 from lowwater.replay.stages.low_tasks import StreamWriter

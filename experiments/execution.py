@@ -19,12 +19,11 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from lowwater.errors import ConfigError
-from lowwater.plan.operators import Bucket, Expand, Map, Union, WatchJoin
+from lowwater.plan.operators import Bucket, Expand, Map, Union, WatchJoin, walk
 from lowwater.plan.operators import Node as Plan
 from lowwater.plan.operators import Source as PlanSource
-from lowwater.plan.properties.state import by_arrival, read_from
+from lowwater.plan.properties import by_arrival, read_from
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.tree import walk
 from lowwater.reference.clock import Disorder
 from lowwater.reference.plan import Operators
 from lowwater.stream.operators import LEAST, Life, Promise, Row, StreamOperator

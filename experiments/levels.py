@@ -27,10 +27,9 @@ from lowwater.high.streams import Replay, StoredStream, StreamFiles
 from lowwater.high.timeline import choose_slices
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Lfta, LftaInput
+from lowwater.plan.operators import Lfta, LftaInput, leaves
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
-from lowwater.plan.tree import leaves
 from lowwater.reference.engine import size
 
 Files = dict[tuple[str, str], list[str]]

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, OperatorMeasures, evaluate

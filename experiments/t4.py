@@ -14,7 +14,7 @@ from lowwater.catalog.packets import RECORD
 from lowwater.catalog.user_functions import load_functions
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment as Form

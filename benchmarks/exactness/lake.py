@@ -14,7 +14,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from benchmarks.exactness.inputs import Captures
-from lowwater.plan.properties.instant_columns import is_instant
+from lowwater.plan.properties import is_instant
 
 ROOT = Path(__file__).parents[2]
 QUERIES = {"flows": "flows of ten seconds", "handshakes": "TCP handshakes"}

@@ -22,8 +22,14 @@ from lowwater.columns.blocks import normal
 from lowwater.columns.values import Frame, first
 from lowwater.instants import HOUR
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.instant_columns import INSTANT, InstantColumn, instant_columns
-from lowwater.plan.properties.schemas import published_schema, result_schema, stream_schema
+from lowwater.plan.properties import (
+    INSTANT,
+    InstantColumn,
+    instant_columns,
+    published_schema,
+    result_schema,
+    stream_schema,
+)
 from lowwater.plan.shares import texts
 from lowwater.storage import paths
 

@@ -21,11 +21,9 @@ from lowwater.columns.values import Frame, concat_frames
 from lowwater.errors import LawError
 from lowwater.high.evaluate import Counts, Leaves
 from lowwater.high.operators import StateHandover, frame_of, links_of, state_file, write_state_file
-from lowwater.plan.fields import ROWS
-from lowwater.plan.operators import Bucket, Group, LftaInput, Node
-from lowwater.plan.properties.state import ROW, TIMESTAMP
+from lowwater.plan.operators import ROWS, Bucket, Group, LftaInput, Node, walk
+from lowwater.plan.properties import ROW, TIMESTAMP
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.tree import walk
 from lowwater.reference.plan import Operators
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.maps import BucketOperator

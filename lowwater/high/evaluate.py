@@ -55,11 +55,11 @@ from lowwater.plan.operators import (
     Sampling,
     Union,
     WatchJoin,
+    walk,
 )
-from lowwater.plan.phases import ROWS, SubGroup, SuperGroup
-from lowwater.plan.properties.schemas import value_schema
+from lowwater.plan.properties import value_schema
+from lowwater.plan.shares import ROWS, SubGroup, SuperGroup
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.tree import walk
 
 DEEP = 16
 """Depth of nested generators after which the evaluation materializes the rows of an operator."""

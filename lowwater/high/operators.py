@@ -40,10 +40,11 @@ from lowwater.plan.operators import (
     Sampling,
     Union,
     WatchJoin,
+    lftas_of,
+    walk,
 )
-from lowwater.plan.phases import ROWS, SubGroup, SuperGroup, partial_columns
+from lowwater.plan.shares import ROWS, SubGroup, SuperGroup, partial_columns
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
-from lowwater.plan.tree import lftas_of, walk
 from lowwater.stream.aggregates import Accumulator, Aggregates, overflow
 from lowwater.stream.groups import RunningOperator, SamplingOperator
 from lowwater.stream.maps import OPERATORS
@@ -53,7 +54,7 @@ from lowwater.stream.values import Value, Values
 # The canonical order (SEMANTICS O1). Packets are ordered by (timestamp, PLACE). PLACE is the number of the link and
 # the number of the row in the LFTA's stream of that link, which is in order of capture and position. Numbers of
 # different LFTAs cannot be compared, so branches that read one link use the numbers of its records
-# (`plan.properties.record_numbers`). Rows of queries are ordered by (temporal value, columns).
+# (`plan.rules`). Rows of queries are ordered by (temporal value, columns).
 
 ORDER = "#"
 """Prefix of the columns that define the order of rows; no field has it."""

@@ -27,12 +27,11 @@ from lowwater.high.arrival import ArrivalChain, by_arrival
 from lowwater.high.evaluate import Counts, Evaluation, owned
 from lowwater.high.operators import ChainedOperator, StateHandover
 from lowwater.high.timeline import Timeline, TimeSlice
-from lowwater.plan.operators import Field, Node, Running, Sampling
-from lowwater.plan.properties.schemas import value_schema
-from lowwater.plan.properties.state import by_arrival as reads_by_arrival
+from lowwater.plan.operators import Field, Node, Running, Sampling, walk
+from lowwater.plan.properties import by_arrival as reads_by_arrival
+from lowwater.plan.properties import value_schema
 from lowwater.plan.shares import texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
-from lowwater.plan.tree import walk
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, local
 

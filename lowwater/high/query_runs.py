@@ -27,13 +27,11 @@ from lowwater.high.part import Part, PartOutcome, StoredLeaf
 from lowwater.high.runner import PlanParts, Runner, Source
 from lowwater.high.streams import Replay, StoredStream, StreamFiles
 from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
-from lowwater.plan.fragments import by_slices, fragment_plan, waits_for_promises
-from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin
-from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
-from lowwater.plan.properties.state import hands_over, placed_leaves
-from lowwater.plan.shares import Stage, stages_of, texts
+from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaf_name, leaves, walk, with_leaves
+from lowwater.plan.properties import hands_over, placed_leaves
+from lowwater.plan.rules import NUMBER_COLUMN
+from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
-from lowwater.plan.tree import leaf_name, leaves, walk, with_leaves
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, local, make_folders
 

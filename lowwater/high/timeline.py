@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.catalog.time import ticks_up_to
-from lowwater.plan.operators import Join, Node
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.operators import Join, Node, walk
+from lowwater.plan.properties import read_from
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.tree import walk
 
 # Boundaries divide rows into equal shares. Rows do not depend on them (replay invariance); latency and memory do.
 

@@ -20,10 +20,10 @@ from lowwater.errors import LakeError
 from lowwater.gsql.words import unit_name
 from lowwater.lake import table_logs
 from lowwater.lake.tables import create, safe_name
-from lowwater.plan.bind.expressions.durations import unit_of
+from lowwater.plan import properties
+from lowwater.plan.bind.durations import unit_of
 from lowwater.plan.operators import Field
-from lowwater.plan.properties import schemas
-from lowwater.plan.properties.instant_columns import instant_columns
+from lowwater.plan.properties import instant_columns
 from lowwater.storage import paths, snapshots, untrusted
 from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence
@@ -307,12 +307,12 @@ def measures_schema(frame: pa.Schema) -> pa.Schema:
 
 def stream_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """Schema of `lfta/` tables: fields, CONTROL, and the partition column `interval`."""
-    return pa.schema([*schemas.stream_schema(fields), _required("interval", _TEXT)])
+    return pa.schema([*properties.stream_schema(fields), _required("interval", _TEXT)])
 
 
 def result_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """Schema of `streams/` tables: published fields, CONTROL, and the partition column `interval`."""
-    return pa.schema([*schemas.result_schema(fields), _required("interval", _TEXT)])
+    return pa.schema([*properties.result_schema(fields), _required("interval", _TEXT)])
 
 
 def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
@@ -338,7 +338,7 @@ def _comment(field: Field) -> str:
 
 def row_schema(fields: tuple[Field, ...]) -> pa.Schema:
     """Columns of published rows that their files have: published fields and their instants, and `_last`."""
-    return pa.schema([*schemas.visible_schema(fields), _required("_last", _INT)])
+    return pa.schema([*properties.visible_schema(fields), _required("_last", _INT)])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lowwater.errors import LowwaterError, QueryError, raise_all
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.gsql.nodes import ProtocolDecl
 from lowwater.gsql.parser import parse
-from lowwater.plan.bind.protocols import Declared, declare
+from lowwater.plan.bind.names import Declared, declare
 from lowwater.plan.context import Context, Links, Value
 from lowwater.plan.text import Text, place_of
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
-from lowwater.plan.fields import temporals
 from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
@@ -30,6 +29,7 @@ from lowwater.plan.operators import (
     Source,
     Union,
     WatchJoin,
+    temporals,
 )
 from lowwater.plan.temporal import infer
 

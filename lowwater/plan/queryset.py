@@ -19,19 +19,13 @@ from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
 from lowwater.link_names import family_of
-from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden
-from lowwater.plan.bind.texts import read_texts
+from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden, read_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.operators import Key, Lfta, Node, Source
-from lowwater.plan.prefilter import Prefilter, choose_prefilters
-from lowwater.plan.properties.columns_read import lftas_as_read
-from lowwater.plan.properties.record_numbers import with_numbers
-from lowwater.plan.properties.state import by_arrival
-from lowwater.plan.properties.unique_keys import unique_key
-from lowwater.plan.rewriter import Rewriter
-from lowwater.plan.rules import LEVELS, LOGICAL, Setting
+from lowwater.plan.levels import Setting
+from lowwater.plan.operators import Key, Lfta, Node, Source, lftas_of, walk
+from lowwater.plan.properties import Prefilter, by_arrival, choose_prefilters, lftas_as_read, unique_key
+from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, with_numbers
 from lowwater.plan.text import Note, nearest, place_of
-from lowwater.plan.tree import lftas_of, walk
 
 MOST_OPERATORS = 200_000
 """Most operators of the queries of a set, where those that several read count for each. Planning takes some seconds."""

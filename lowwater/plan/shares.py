@@ -1,17 +1,14 @@
-"""Chooses how a plan is evaluated by shares of its keys: query-aware partitioning (Johnson, Muthukrishnan, Shkapenyuk,
-Spatscheck: Query-aware partitioning for monitoring massive network data streams, SIGMOD 2008).
-
-Rows with equal values of chosen columns are in one share, and no operator brings rows of two shares together. The
-columns are those that all grouping keys and join equalities above a leaf have in common. Where an operator has none,
-its plan is cut there: a stage below it, whose rows are exchanged, and one above. `high.query_runs` runs the stages,
-`replay.stages` lets the low level write its rows by share, and EXPLAIN shows both.
+"""How a plan is evaluated in pieces: fragments where two operators keep state, aggregation in two phases, and shares
+of the keys (query-aware partitioning).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
+
+import pyarrow as pa
 
 from lowwater.catalog.expr import (
     Binary,
@@ -20,6 +17,7 @@ from lowwater.catalog.expr import (
     Const,
     Expr,
     OneOf,
+    Type,
     Unary,
     columns_of,
     rewrite,
@@ -27,27 +25,185 @@ from lowwater.catalog.expr import (
     with_children,
 )
 from lowwater.catalog.expr import walk as parts_of
-from lowwater.plan.fragments import fragment_plan
+from lowwater.catalog.functions import Columns, PartialColumn
+from lowwater.catalog.native import ADD
+from lowwater.catalog.streams import STREAM_TYPES
 from lowwater.plan.operators import (
+    Aggregate,
     Aggregation,
     Bucket,
     Cut,
     Expand,
+    Field,
     FilterJoin,
     Group,
     Item,
     Join,
+    Key,
     LftaInput,
     Map,
     Node,
     Union,
     WatchJoin,
+    leaf_name,
+    leaves,
+    walk,
+    with_inputs,
 )
-from lowwater.plan.phases import in_phases, splits
-from lowwater.plan.properties.state import by_arrival, placed_leaves
-from lowwater.plan.tree import leaf_name, leaves, walk, with_inputs
+from lowwater.plan.properties import by_arrival, placed_leaves
 
-Key = Mapping[str, Expr]
+# Splits a plan into fragments, where two operators keep state that one plan cannot evaluate together. EXPLAIN shows
+# the fragments, and `high.query_runs` runs them in order: each reads the rows of earlier ones. Most plans are
+# evaluated by slices of time and need no split. The slices of an operator whose state outlives a slice are evaluated
+# in order (docs/adr/0049).
+
+_REASON = "one of the two carries state from slice to slice, so its slices run in order"
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A plan whose rows another plan reads.
+
+    Attributes:
+        name: the name by which a `Cut` reads its rows.
+        node: its plan.
+        reader: the operator that reads its rows.
+        why: why the reader cannot stand in the same plan.
+    """
+
+    name: str
+    node: Node
+    reader: Node
+    why: str
+
+
+def fragment_plan(node: Node) -> tuple[list[Fragment], Node]:
+    """Splits a plan where an operator whose state outlives a slice meets another operator that keeps rows or groups.
+
+    Returns:
+        The fragments in the order of their evaluation, and the remaining plan, with a `Cut` in place of each fragment.
+    """
+    # A plan by arrival is evaluated in one piece.
+    if by_arrival(node):
+        return [], node
+    splitter = _Splitter()
+    for part in walk(node):
+        splitter.take(part)
+    return splitter.fragments, splitter.rewritten[id(node)]
+
+
+class _Splitter:
+    """Splits a plan, inputs first. It visits shared operators once, and needs no recursion for long chains.
+
+    Attributes:
+        fragments: the fragments so far.
+        rewritten: identity of an operator -> the operator after the split.
+    """
+
+    def __init__(self) -> None:
+        self.fragments: list[Fragment] = []
+        self.rewritten: dict[int, Node] = {}
+        self._leaves: dict[int, Cut] = {}
+        # Identity of an operator -> the nearest operators with state, itself or below it in the same fragment.
+        self._nearest: dict[int, list[Node]] = {}
+
+    def take(self, node: Node) -> None:
+        """Splits an operator off its inputs where necessary. Its inputs were visited before."""
+        inputs = [self._read(node, below) for below in node.inputs()]
+        self.rewritten[id(node)] = with_inputs(node, inputs)
+        if node.facts.waits:
+            self._nearest[id(node)] = [node]
+            return
+        below = [near for below in node.inputs() for near in self._nearest[id(below)]]
+        self._nearest[id(node)] = list({id(near): near for near in below}.values())
+
+    def _read(self, node: Node, below: Node) -> Node:
+        """Returns the input of an operator: the rewritten operator below it, or a Cut that reads a fragment."""
+        why = _separation(node, self._nearest[id(below)])
+        if not why:
+            return self.rewritten[id(below)]
+        if id(below) not in self._leaves:
+            fragment = Fragment(f"{below.query}-part{len(self.fragments) + 1}", self.rewritten[id(below)], node, why)
+            self.fragments.append(fragment)
+            self._leaves[id(below)] = Cut(below.query, below.fields, fragment.name)
+        return self._leaves[id(below)]
+
+
+def _separation(node: Node, nearest: Sequence[Node]) -> str:
+    """Returns why an operator cannot be evaluated in one plan with the operators below it; empty if it can."""
+    if not node.facts.waits:
+        return ""
+    return _REASON if nearest and any(operator.facts.outlives for operator in (node, *nearest)) else ""
+
+
+def by_slices(node: Node) -> bool:
+    """Whether any part of an interval can be evaluated by itself, from the records that it reads before that part."""
+    return not (by_arrival(node) or any(part.facts.outlives for part in walk(node)))
+
+
+def waits_for_promises(node: Node) -> bool:
+    """Whether a plan holds rows back until a promise."""
+    return by_arrival(node) or any(part.facts.waits for part in walk(node))
+
+
+# Aggregation in two phases: sub-aggregates of any rows, then groups of the sub-aggregates. `plan.shares` makes them
+# where no column of GROUP BY divides the rows, as between the two levels. They are no operators of a plan: only the
+# high level meets them, in a stage of an evaluation.
+
+ROWS = PartialColumn("_rows", None, ADD)
+"""The number of rows of a group. The suffix is the whole name: it belongs to no aggregate."""
+
+
+def partial_columns(aggregate: Aggregate) -> Columns:
+    """Returns a native aggregate in Arrow: its partial columns and its value."""
+    native, argument = aggregate.native, aggregate.argument
+    assert native is not None, aggregate.function
+    return native.columns(None if argument is None else argument.type, aggregate.type)
+
+
+@dataclass(frozen=True)
+class SubGroup(Group, facts=replace(Group.facts, label="sub-aggregation")):
+    """First phase: keys and partial aggregates of its rows, and no value yet. A group may have several rows."""
+
+    def key(self, below: Sequence[Key]) -> Key:
+        """Returns none: a group may have several rows."""
+        return None
+
+
+@dataclass(frozen=True)
+class SuperGroup(Group, facts=replace(Group.facts, label="aggregation of sub-aggregates")):
+    """Second phase: merges the rows of a SubGroup; values, HAVING and items are those of the whole."""
+
+
+def in_phases(node: Group) -> tuple[SubGroup, SuperGroup]:
+    """Divides an aggregation whose aggregates are all native. The second phase has yet the input of the first."""
+    parts = {part.name: getattr(node, part.name) for part in fields(node)}
+    return SubGroup(**parts | {"fields": (*node.key_fields, *_partial_fields(node))}), SuperGroup(**parts)
+
+
+def _partial_fields(node: Group) -> Iterator[Field]:
+    kinds = {arrow: kind for kind, arrow in reversed(STREAM_TYPES.items())}
+    yield Field(ROWS.suffix, Type.INT)
+    for aggregate in node.aggregates:
+        empty = None if aggregate.argument is None else pa.array([], STREAM_TYPES[aggregate.argument.type])
+        for column in partial_columns(aggregate).partials:
+            kind = Type.INT if column.of is None else kinds[column.of(empty).type]
+            yield Field(aggregate.name + column.suffix, kind)
+
+
+def splits(node: Node) -> bool:
+    """Whether an operator can run in two phases."""
+    return isinstance(node, Group) and all(each.native is not None for each in node.aggregates)
+
+
+# Chooses how a plan is evaluated by shares of its keys: query-aware partitioning (Johnson, Muthukrishnan, Shkapenyuk,
+# Spatscheck: Query-aware partitioning for monitoring massive network data streams, SIGMOD 2008). Rows with equal
+# values of chosen columns are in one share, and no operator brings rows of two shares together. The columns are those
+# that all grouping keys and join equalities above a leaf have in common. Where an operator has none, its plan is cut
+# there: a stage below it, whose rows are exchanged, and one above. `high.query_runs` runs the stages, `replay.stages`
+# lets the low level write its rows by share, and EXPLAIN shows both.
+
+ShareKey = Mapping[str, Expr]
 """Leaf -> an expression over its fields. Rows of two leaves that an operator brings together have equal values."""
 
 _MOST_NODES = 30
@@ -70,7 +226,7 @@ class Stage:
 
     name: str
     node: Node
-    keys: tuple[Key, ...]
+    keys: tuple[ShareKey, ...]
     anywhere: bool
     why: str
 
@@ -109,11 +265,11 @@ class _Shared:
     """
 
     node: Node
-    columns: Mapping[str, Key]
-    keys: tuple[Key, ...] | None
+    columns: Mapping[str, ShareKey]
+    keys: tuple[ShareKey, ...] | None
     why: str = "no operator brings rows together"
 
-    def key(self, expr: Expr | None) -> Key | None:
+    def key(self, expr: Expr | None) -> ShareKey | None:
         """Returns an expression over the columns as a key; None if it is none."""
         names = columns_of(expr)
         if expr is None or not names or not all(name in self.columns for name in names):
@@ -123,14 +279,14 @@ class _Shared:
         key = {leaf: _over_leaf(expr, self.columns, leaf) for leaf in self.columns[names[0]]}
         return key if all(over.size <= _MOST_NODES for over in key.values()) else None
 
-    def through(self, node: Node, items: Iterable[Item], keys: tuple[Key, ...] | None, why: str = "") -> _Shared:
+    def through(self, node: Node, items: Iterable[Item], keys: tuple[ShareKey, ...] | None, why: str = "") -> _Shared:
         """What holds of the rows of an operator that computes items over these rows."""
         made = ((item.name, self.key(item.expr)) for item in items)
         columns = {name: key for name, key in made if key is not None}
         return _Shared(node, columns, keys, why or self.why)
 
 
-def _over_leaf(expr: Expr, columns: Mapping[str, Key], leaf: str) -> Expr:
+def _over_leaf(expr: Expr, columns: Mapping[str, ShareKey], leaf: str) -> Expr:
     return rewrite(expr, lambda part: columns[part.name][leaf] if isinstance(part, Column) else part)
 
 
@@ -196,7 +352,7 @@ class _Planner:
         keys = tuple(lower.columns[item.name] for item in items)
         return groups.through(whole, node.items, keys, why)
 
-    def _agree(self, keys: tuple[Key, ...]) -> bool:
+    def _agree(self, keys: tuple[ShareKey, ...]) -> bool:
         """Whether the files of all leaves are divided by some of these keys."""
         return all(
             self.stored[leaf] <= {*texts([key[leaf] for key in keys])} for leaf in keys[0] if leaf in self.stored
@@ -250,7 +406,7 @@ def _one_input(node: Node, below: _Shared) -> _Shared:
 
 
 def _union(node: Union, branches: Sequence[_Shared]) -> _Shared:
-    columns: dict[str, Key] = {}
+    columns: dict[str, ShareKey] = {}
     for at, of in enumerate(node.fields):
         keys = [branch.columns.get(branch.node.fields[at].name) for branch in branches]
         if (key := _together(keys)) is not None:
@@ -264,7 +420,7 @@ def _union(node: Union, branches: Sequence[_Shared]) -> _Shared:
     return _Shared(node, columns, tuple(key for key in pairs if key is not None), why)
 
 
-def _together(keys: Iterable[Key | None]) -> Key | None:
+def _together(keys: Iterable[ShareKey | None]) -> ShareKey | None:
     """Returns one key of several leaves; None if a leaf has two expressions, or a key is missing."""
     whole: dict[str, Expr] = {}
     for key in keys:
@@ -281,7 +437,7 @@ def _aliased(shared: _Shared, alias: str) -> _Shared:
 Ties = Sequence[tuple[Expr, Expr]]
 
 
-def _ties(ties: Ties, sides: Sequence[_Shared]) -> tuple[Key, ...]:
+def _ties(ties: Ties, sides: Sequence[_Shared]) -> tuple[ShareKey, ...]:
     """Returns the equalities that are keys of both sides."""
     pairs = [
         _together([side.key(expr) for side, expr in zip(sides, tie, strict=True)])
@@ -295,7 +451,7 @@ def _met(
     node: Join | FilterJoin,
     sides: Sequence[_Shared],
     ties: Ties,
-    keys: tuple[Key, ...],
+    keys: tuple[ShareKey, ...],
     items: Iterable[Item],
     missing: tuple[bool, bool],
     what: str,
@@ -315,7 +471,7 @@ def _met(
     if not keys:
         none = "its sides have no equality that divides both" if ties else "its sides meet by time alone"
         return _Shared(node, {}, (), f"the join of {node.query} is divided by time only: {none}")
-    columns: dict[str, Key] = {}
+    columns: dict[str, ShareKey] = {}
     for item in items:
         key = _of_pairs(item.expr, sides, ties, missing)
         if key is not None:
@@ -323,7 +479,7 @@ def _met(
     return _Shared(node, columns, keys, why)
 
 
-def _of_pairs(expr: Expr, sides: Sequence[_Shared], ties: Ties, missing: tuple[bool, bool]) -> Key | None:
+def _of_pairs(expr: Expr, sides: Sequence[_Shared], ties: Ties, missing: tuple[bool, bool]) -> ShareKey | None:
     """Returns an expression over joined rows as a key of both sides, by the equalities of the join (V1)."""
     if any(missing):
         # Only a column in one single equality has the value of the other side where its own is missing.
@@ -359,14 +515,14 @@ def low_shares(plans: Iterable[Node]) -> dict[str, tuple[tuple[Expr, ...], ...]]
         LFTA -> expressions over its fields, and then more of them, for rows that the first ones divide unevenly. An
         LFTA that no plan divides is missing, and one whose rows stay in order.
     """
-    chosen: list[list[Key]] = []
+    chosen: list[list[ShareKey]] = []
     plans = list(plans)
     placed = {name for plan in plans for name in placed_leaves(plan)}
     asked = [stage for plan in plans for stage in all_stages(plan) if stage.keys]
     # Plans of several LFTAs first: of one LFTA alone there is always a choice that the others can take.
     for stage in sorted(asked, key=lambda stage: -len(leaves(stage.node))):
         lftas = {leaf_name(leaf) for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)} - placed
-        keys: list[Key] = [{leaf: key[leaf] for leaf in key if leaf in lftas} for key in stage.keys]
+        keys: list[ShareKey] = [{leaf: key[leaf] for leaf in key if leaf in lftas} for key in stage.keys]
         keys = [key for key in keys if key]
         meeting = [group for group in chosen if keys and {*group[0]} & {*keys[0]}]
         for group in meeting:
@@ -381,7 +537,7 @@ def low_shares(plans: Iterable[Node]) -> dict[str, tuple[tuple[Expr, ...], ...]]
     return {leaf: tuple(dict.fromkeys((keys, finest[leaf]))) for leaf, keys in common.items()}
 
 
-def shown(key: Key) -> str:
+def shown(key: ShareKey) -> str:
     """Returns a key as text: the expression that its leaves have in common, else each with its leaf."""
     texts = {leaf: show(expr) for leaf, expr in key.items()}
     if len({*texts.values()}) == 1:

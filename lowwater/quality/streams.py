@@ -21,7 +21,7 @@ from lowwater.catalog.streams import CONTROL, LAST, PUNCTUATION, ROW
 from lowwater.errors import LakeError
 from lowwater.lake.tables import quote
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.schemas import published_schema, result_schema
+from lowwater.plan.properties import published_schema, result_schema
 from lowwater.plan.temporal import INT64_MAX
 
 BATCH = 65536

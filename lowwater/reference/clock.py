@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lowwater.plan.fields import ROWS
+from lowwater.plan.operators import ROWS
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.operators import LEAST, MOST, Life, Promise, Row, StreamOperator
 from lowwater.stream.records import Record, SourceOperator

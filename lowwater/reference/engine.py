@@ -14,7 +14,7 @@ import pyarrow as pa
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import ConfigError, LawError
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.state import by_arrival, carried_state
+from lowwater.plan.properties import by_arrival, carried_state
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.clock import PERIODIC, POLICIES, Clock, Disorder, RecordSelection
 from lowwater.reference.plan import Operators

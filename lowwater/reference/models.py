@@ -9,8 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from lowwater.catalog.expr import Expr
-from lowwater.plan.operators import Aggregation, Bucket, Expand, Field, Map
-from lowwater.plan.tree import substitute
+from lowwater.plan.operators import Aggregation, Bucket, Expand, Field, Map, substitute
 from lowwater.stream.groups import last_values
 from lowwater.stream.operators import Promise, Row, StreamOperator, evaluate, names_of
 from lowwater.stream.values import Faults, Values, compile_expr

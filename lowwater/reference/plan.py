@@ -11,8 +11,8 @@ from typing import Any
 
 from lowwater.catalog.expr import Expr, columns_of
 from lowwater.catalog.packets import THINNED_BY
-from lowwater.plan.fields import ROWS
 from lowwater.plan.operators import (
+    ROWS,
     Aggregation,
     Bucket,
     Field,
@@ -28,7 +28,7 @@ from lowwater.plan.operators import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.properties.state import ROW
+from lowwater.plan.properties import ROW
 from lowwater.reference.clock import Disorder, Link, SourcePort
 from lowwater.reference.models import BufferedWindowsOperator, OrderOperator, SlowFlushOperator, epochs_over_windows
 from lowwater.stream import maps

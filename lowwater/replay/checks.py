@@ -30,11 +30,10 @@ from lowwater.plan.operators import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.properties.columns_read import lftas_as_read
-from lowwater.plan.properties.state import copies
+from lowwater.plan.operators import walk as walk_plan
+from lowwater.plan.properties import copies, lftas_as_read
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.text import Note
-from lowwater.plan.tree import walk as walk_plan
 
 # `run` and `replay` check before they start, so that no run fails midway; `check` and `explain` print the same as
 # notes. What costs too much: windows and groupings that multiply rows too often.

@@ -64,7 +64,7 @@ from lowwater.lake.results.table_state import damage_of, damages
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import check_owner, fence_off
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties.state import hands_over
+from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality import suites as judging

@@ -42,12 +42,11 @@ from lowwater.link_names import family_of
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
-from lowwater.plan.operators import WatchJoin
-from lowwater.plan.properties.state import hands_over
+from lowwater.plan.operators import WatchJoin, walk
+from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
-from lowwater.plan.tree import walk
 from lowwater.quality.suites import Suites, read_suites, suite_digest
 from lowwater.replay.checks import (
     content_of,

@@ -22,7 +22,7 @@ from lowwater.lake.results.table_state import TableState, damages, table_state
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, open_table, plain_type, safe_name
 from lowwater.plan.explain.describe import columns_info
-from lowwater.plan.fields import Field
+from lowwater.plan.operators import Field
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs
@@ -250,7 +250,7 @@ def _planned(
     lake: Lake, job: Job, query: QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
 ) -> StreamInfo:
     """Returns a stream with what its plan says of it."""
-    from lowwater.plan.properties.schemas import published_schema
+    from lowwater.plan.properties import published_schema
 
     base = stored or StreamInfo(
         query.name,

@@ -17,8 +17,7 @@ from lowwater.columns.files import instants_of, published_columns
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.instant_columns import is_instant
-from lowwater.plan.properties.schemas import published_schema, visible_schema
+from lowwater.plan.properties import is_instant, published_schema, visible_schema
 from lowwater.terminal import shown
 
 # Integers are plain, floats have 17 significant digits, booleans are true or false, addresses are texts, and NULL is

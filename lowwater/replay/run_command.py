@@ -20,7 +20,6 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.catalog import reserved_names as reserved
 from lowwater.catalog.packets import FRAME, HEAD
 from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
@@ -40,9 +39,9 @@ from lowwater.lake.results.streams import keep_state
 from lowwater.lake.tables import read_rows
 from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
+from lowwater.plan.bind import queries as reserved
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.schemas import stream_schema, value_schema
-from lowwater.plan.properties.state import reached
+from lowwater.plan.properties import reached, stream_schema, value_schema
 from lowwater.plan.queryset import Plan, QueryPlan, source_links
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, link_summary

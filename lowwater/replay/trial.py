@@ -43,8 +43,7 @@ from lowwater.lake.results.exploring import ResultTable, Wish, result_table
 from lowwater.lake.results.streams import keep_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
-from lowwater.plan.properties.state import hands_over
-from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.properties import hands_over, unique_key
 from lowwater.plan.text import nearest
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job, TrialChanges

@@ -16,9 +16,7 @@ from lowwater.lake.ledgers.runs import read_statistics
 from lowwater.low.code.filters import split_conjuncts
 from lowwater.low.runtime.node import shape
 from lowwater.plan.operators import Lfta
-from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.properties.cost import cost
-from lowwater.plan.properties.state import needed_granularity
+from lowwater.plan.properties import choose_prefilters, cost, needed_granularity
 from lowwater.plan.queryset import Plan
 
 # The statistics of the ledger `heartbeats`, added up for each LFTA.

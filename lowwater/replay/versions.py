@@ -34,8 +34,7 @@ from lowwater.lake.results.published_log import Act, LogEntry, read_entry
 from lowwater.lake.results.table_state import damage_of
 from lowwater.lake.run_inputs import Parts, changes
 from lowwater.lake.tables import OWNER, check_owner, fence_off
-from lowwater.plan.properties.state import hands_over
-from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.properties import hands_over, unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.links import jobs

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lowwater.catalog.expr import Column
-from lowwater.plan.fields import ROWS
-from lowwater.plan.operators import Bucket, Expand, Field, Map, Node
+from lowwater.plan.operators import ROWS, Bucket, Expand, Field, Map, Node
 from lowwater.stream.aggregates import compile_keys
 from lowwater.stream.operators import (
     MOST,

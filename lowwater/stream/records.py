@@ -18,8 +18,7 @@ from lowwater.catalog.expr import Column, Expr, columns_of
 from lowwater.catalog.packets import FRAME, PAYLOAD, SAMPLING_RATE, THINNED_BY, address_parts
 from lowwater.catalog.values import ip_from_words
 from lowwater.errors import LawError
-from lowwater.plan.operators import Node, Sample, Source
-from lowwater.plan.tree import walk
+from lowwater.plan.operators import Node, Sample, Source, walk
 from lowwater.stream.operators import Promise, Row, StreamOperator
 from lowwater.stream.values import Faults, Value, Values, compile_predicate
 

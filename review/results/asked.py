@@ -15,8 +15,7 @@ import pyarrow as pa
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, Wish, instant_of
-from lowwater.plan.properties.measures import Measure, measures
-from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.properties import Measure, measures, unique_key
 from lowwater.plan.queryset import QueryPlan
 
 ROWS_SHOWN = 50

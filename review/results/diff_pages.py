@@ -14,7 +14,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.results.comparing import compare
 from lowwater.lake.results.exploring import instant_of, result_table
-from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.properties import unique_key
 
 from ..board import Board
 from ..pages import fill_template

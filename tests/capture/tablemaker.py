@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.records import RecordLayout
 from lowwater.gsql.parser import parse
-from lowwater.plan.bind.protocols import declare
+from lowwater.plan.bind.names import declare
 
 Row = dict[str, Any]
 

@@ -10,9 +10,9 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Cost, Function
 from lowwater.catalog.meanings import AGGREGATES, FUNCTIONS, STATES
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
-from lowwater.plan.bind.clauses.sources import source_fields
-from lowwater.plan.bind.defines import NO_EFFECT
-from lowwater.plan.fields import temporals
+from lowwater.plan.bind.binder import NO_EFFECT
+from lowwater.plan.bind.sources import source_fields
+from lowwater.plan.operators import temporals
 from lowwater.plan.temporal import infer
 from tests.edges import CASES, shown
 

@@ -14,7 +14,7 @@ import pytest
 from lowwater.cli.main import cli
 from lowwater.config import load_config
 from lowwater.gsql.words import KEYWORDS
-from lowwater.plan.bind.defines import NO_EFFECT, REFUSED, TEXT, WORKS
+from lowwater.plan.bind.binder import NO_EFFECT, REFUSED, TEXT, WORKS
 from tests.docs.book import FIRST, PAGES, TABLE, Block, derived, every, folder, of, plan, result
 from tests.docs.tables import TABLES
 

@@ -37,7 +37,7 @@ from experiments.execution import (
 )
 from experiments.execution import Node as Operator
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import evaluate

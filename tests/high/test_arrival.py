@@ -20,9 +20,9 @@ from lowwater.high.arrival import ArrivalChain, row_leaves
 from lowwater.high.operators import StateHandover, links_of, state_file
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.operators import Lfta
-from lowwater.plan.properties.record_numbers import NUMBER_COLUMN
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import QueryPlan, plan_texts
+from lowwater.plan.rules import NUMBER_COLUMN
 from lowwater.plan.temporal import END_OF_TIME
 from tests.breadth import examples
 from tests.high.test_chains import Input, ended, frame_of, rows_of

@@ -23,10 +23,9 @@ from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame
 from lowwater.errors import LowwaterError
 from lowwater.high.operators import ChainedOperator, StateHandover, grouped_in_python, state_file
-from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sampling
+from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sampling, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.tree import walk
 from lowwater.stream.aggregates import Folded
 from tests.breadth import examples
 from tests.plan.batch import Batch

@@ -14,9 +14,9 @@ from lowwater.errors import LowwaterError
 from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import Promise, choose_boundaries
 from lowwater.plan.context import Links
-from lowwater.plan.fragments import by_slices, fragment_plan
 from lowwater.plan.operators import Cut, Group, JoinKind, Running
 from lowwater.plan.queryset import plan_texts
+from lowwater.plan.shares import by_slices, fragment_plan
 from lowwater.plan.temporal import END_OF_TIME
 from tests.high.plans import COUNT, group, join
 from tests.high.streams import FLOWS, column, leaf, write_rows

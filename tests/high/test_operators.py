@@ -15,10 +15,9 @@ from lowwater.catalog.expr import Const, Expr, Type
 from lowwater.errors import ValueOverflowError
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node, Union
+from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node, Union, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, Step
-from lowwater.plan.tree import walk
 from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import (
     FLOWS,

@@ -28,10 +28,9 @@ from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node
+from lowwater.plan.operators import Aggregate, Expand, Field, JoinKind, LftaInput, Node, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.shares import low_shares, shown, stages_of
-from lowwater.plan.tree import walk
 from tests.breadth import examples
 from tests.high.plans import COUNT, group, join, sum_of
 from tests.high.streams import FLOWS, SECOND, Row, column, flows, leaf, read_stream, write_stream

@@ -29,11 +29,10 @@ from lowwater.high.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import ALL_TIME, Timeline, TimeSlice, choose_slices
-from lowwater.plan.bind.clauses.windows import numbered
-from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
-from lowwater.plan.properties.schemas import value_schema
+from lowwater.plan.bind.sources import numbered
+from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window, walk
+from lowwater.plan.properties import value_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Step, Temporal
-from lowwater.plan.tree import walk
 from lowwater.stream.values import Faults, compile_expr
 from tests import natives
 from tests.breadth import examples

@@ -10,10 +10,9 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Field, JoinKind, LftaInput
+from lowwater.plan.operators import Field, JoinKind, LftaInput, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK
-from lowwater.plan.tree import walk
 from tests.high.plans import COUNT, group, join
 from tests.high.streams import SECOND, Row, column, epoch, leaf, write_stream
 

@@ -19,8 +19,8 @@ from lowwater.lake.layout import Lake, result_schema, table_schema
 from lowwater.lake.results.streams import write_stream
 from lowwater.lake.tables import DataFile, create, swap_files
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.instant_columns import instant_columns
-from lowwater.plan.properties.schemas import result_schema as plan_schema
+from lowwater.plan.properties import instant_columns
+from lowwater.plan.properties import result_schema as plan_schema
 from tests.capturemaker import ethernet, pcap_bytes
 
 BASE = 500_000 * HOUR

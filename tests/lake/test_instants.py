@@ -24,8 +24,7 @@ from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.results.visible import rows_between
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.instant_columns import instant_columns
-from lowwater.plan.properties.schemas import published_schema
+from lowwater.plan.properties import instant_columns, published_schema
 from lowwater.plan.temporal import CLOCK, Step
 from tests.lake.support import BASE, put_stream
 from tests.storage.servers import PACKAGES
@@ -55,7 +54,7 @@ def put(lake: Lake, hour: int, digest: str = "d") -> None:
 def as_of_an_older_version(lake: Lake, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
     """Publishes hours as a version did that knew no instants."""
     with monkeypatch.context() as old:
-        old.setattr("lowwater.plan.properties.schemas.instant_schema", lambda fields: pa.schema([]))
+        old.setattr("lowwater.plan.properties.instant_schema", lambda fields: pa.schema([]))
         old.setattr("lowwater.lake.results.publish.TAKEN_OVER", {})
         for hour in range(hours):
             begin, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR

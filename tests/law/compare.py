@@ -17,9 +17,8 @@ from lowwater.errors import QueryError, UnsupportedError, flatten_errors
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.low import Flush, Policy
-from lowwater.plan.operators import Bucket, Running, Sampling
+from lowwater.plan.operators import Bucket, Running, Sampling, walk
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.tree import walk
 from lowwater.replay.accounts import LinkCounts
 from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress

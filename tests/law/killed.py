@@ -15,7 +15,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import open_table
 from lowwater.low import LowSettings, Policy
-from lowwater.plan.properties.state import horizon
+from lowwater.plan.properties import horizon
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job

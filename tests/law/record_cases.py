@@ -16,10 +16,9 @@ from lowwater.lake.ingestion.record_options import planned_options
 from lowwater.lake.layout import Lake
 from lowwater.low import Policy
 from lowwater.plan.context import Context
-from lowwater.plan.operators import Bucket, Running, Sampling
-from lowwater.plan.properties.state import by_arrival
+from lowwater.plan.operators import Bucket, Running, Sampling, walk
+from lowwater.plan.properties import by_arrival
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.tree import walk
 from lowwater.replay.accounts import LinkCounts
 from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.errors import QueryError
-from lowwater.plan.operators import Join, JoinKind
-from lowwater.plan.tree import walk
+from lowwater.plan.operators import Join, JoinKind, walk
 from tests.law.cases import Case
 from tests.law.compare import PROCESS, REFERENCE, plan_of
 from tests.law.fuzz import check

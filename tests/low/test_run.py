@@ -16,7 +16,7 @@ from lowwater.errors import ConfigError, LawError, LowwaterError
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.low.code.compiler import load
 from lowwater.low.code.kernel import generate
-from lowwater.plan.properties.schemas import stream_schema
+from lowwater.plan.properties import stream_schema
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
 
 PLAIN = LowSettings(skew=SECOND, compiled=False)

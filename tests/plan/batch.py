@@ -26,7 +26,7 @@ from lowwater.plan.operators import (
     group_last,
 )
 from lowwater.plan.operators import Join as JoinNode
-from lowwater.plan.properties.state import ROW
+from lowwater.plan.properties import ROW
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_joins import filter_join, join, watch_join
 from tests.plan.batch_rows import Packet, Row, World

@@ -10,12 +10,11 @@ from typing import Any
 
 from lowwater.gsql import nodes as syntax
 from lowwater.plan.bind.binder import Binder
-from lowwater.plan.bind.protocols import declare
-from lowwater.plan.bind.texts import read_texts
+from lowwater.plan.bind.names import declare
+from lowwater.plan.bind.queries import read_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.operators import Lfta, LftaInput, Node
+from lowwater.plan.operators import Lfta, LftaInput, Node, walk
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.tree import walk
 from tests.plan.batch import evaluate
 from tests.plan.batch_rows import World, multiset
 

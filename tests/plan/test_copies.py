@@ -6,7 +6,7 @@ import pytest
 
 from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
-from lowwater.plan.properties.state import copies
+from lowwater.plan.properties import copies
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks import MOST_COPIES, cost_notes, require_affordable
 

@@ -20,15 +20,12 @@ from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
 from lowwater.plan.explain import FORMS, describe, explain
 from lowwater.plan.explain import gsql as spell
-from lowwater.plan.explain.mermaid import label
 from lowwater.plan.explain.model import Description, laid_out, schema
-from lowwater.plan.explain.text import wrap
-from lowwater.plan.operators import LftaInput
-from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.properties.state import carried_state, needed_granularity
+from lowwater.plan.explain.text import label, wrap
+from lowwater.plan.operators import LftaInput, walk
+from lowwater.plan.properties import carried_state, choose_prefilters, needed_granularity
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, granularity, grid
-from lowwater.plan.tree import walk
 from tests.plan.golden import GOLDEN, SCHEMA, cases, context, golden_path, golden_text, names, plan
 
 EVERY_KIND = """

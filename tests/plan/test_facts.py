@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +21,21 @@ from lowwater.plan.dialect import gigascope
 from lowwater.plan.explain import gsql
 from lowwater.plan.explain.describe import DETAILS, describe_operator
 from lowwater.plan.explain.gsql import HighText
-from lowwater.plan.operators import Bucket, Cut, Expand, Facts, Field, LftaInput, Node, Physical, Source, Unary, Union
-from lowwater.plan.phases import SubGroup, SuperGroup
-from lowwater.plan.rules import Setting
+from lowwater.plan.levels import Setting
+from lowwater.plan.operators import (
+    Bucket,
+    Cut,
+    Expand,
+    Facts,
+    Field,
+    LftaInput,
+    Node,
+    OneInput,
+    Physical,
+    Source,
+    Union,
+)
+from lowwater.plan.shares import SubGroup, SuperGroup
 from lowwater.plan.temporal import CLOCK
 from lowwater.reference import plan as reference
 from lowwater.reference.plan import Operators
@@ -36,11 +46,9 @@ PASSING = Facts("strange", passes=True, waits=False, outlives="", promise="")
 EVALUATING = Facts("strange", passes=False, waits=False, outlives="", promise="")
 WAITING = Facts("strange", passes=False, waits=True, outlives="", promise="")
 FIELDS = (Field("t", Type.INT, CLOCK),)
-MODULES = [importlib.import_module(f"{operators.__name__}.{each.name}") for each in iter_modules(operators.__path__)]
 KINDS = {
     kind
-    for module in MODULES
-    for kind in vars(module).values()
+    for kind in vars(operators).values()
     if isinstance(kind, type) and issubclass(kind, Node) and "facts" in vars(kind)
 }
 LEAVES = {Source, LftaInput, Cut}
@@ -49,7 +57,7 @@ PHASES = {SubGroup, SuperGroup}
 
 
 @dataclass(frozen=True)
-class Strange(Unary, facts=EVALUATING):
+class Strange(OneInput, facts=EVALUATING):
     """An operator that states its facts, and that no engine has."""
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -60,7 +68,7 @@ class Strange(Unary, facts=EVALUATING):
 
 
 @dataclass(frozen=True)
-class Twice(Unary, facts=PASSING):
+class Twice(OneInput, facts=PASSING):
     """An operator that hands each row on twice, and that only the tuple-at-a-time engine has."""
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -119,7 +127,7 @@ def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -
     ],
 )
 def test_every_operator_is_in_each_table(table: Mapping[type[Node], Any], without: set[type[Node]]) -> None:
-    handed_on = {kind for kind in KINDS if issubclass(kind, Unary) and kind.facts.passes}
+    handed_on = {kind for kind in KINDS if issubclass(kind, OneInput) and kind.facts.passes}
     assert KINDS - PHASES - without - handed_on <= {*table} - PHASES <= KINDS - without
 
 

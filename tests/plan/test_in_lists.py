@@ -15,7 +15,7 @@ from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Type, Unar
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
 from lowwater.low.code.expressions import of_link
-from lowwater.plan.bind.expressions.operators import LONGEST, SHORT, any_of, binary
+from lowwater.plan.bind.expressions import LONGEST, SHORT, any_of, binary
 from lowwater.stream.values import Faults, compile_expr
 from tests import capturemaker as maker
 from tests.lftamaker import data, make, records, run

@@ -10,7 +10,7 @@ from lowwater.catalog.expr import Type
 from lowwater.columns.files import instants_of
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.instant_columns import instant_columns
+from lowwater.plan.properties import instant_columns
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK, Step
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lowwater.plan.context import Links
-from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import plan_files, plan_texts
 from tests.law.cases import Case, whole
 from tests.law.compare import REFERENCE, evaluated

@@ -10,12 +10,11 @@ from lowwater.catalog.protocols import LINK, PROTOCOLS
 from lowwater.errors import QueryError
 from lowwater.gsql.parser import parse
 from lowwater.low import needed_columns
-from lowwater.plan.bind.protocols import declare
+from lowwater.plan.bind.names import declare
 from lowwater.plan.context import Links
 from lowwater.plan.explain import explain
-from lowwater.plan.operators import Map
+from lowwater.plan.operators import Map, walk
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.tree import walk
 
 LINKS = Links(("main1", "main2", "side/eth0", "side/eth1"), sets={"both": ("main1", "main2")})
 INTERFACE = Column(Type.STRING, "interface")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowwater.plan.context import Links
-from lowwater.plan.properties.measures import Measure, measures
+from lowwater.plan.properties import Measure, measures
 from lowwater.plan.queryset import plan_texts
 
 DNS = (

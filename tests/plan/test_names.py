@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.catalog.reserved_names import RESERVED
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, QueryError
+from lowwater.plan.bind.queries import RESERVED
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from tests.capturemaker import pcap_bytes, tcp

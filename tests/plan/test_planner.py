@@ -8,10 +8,9 @@ import pytest
 
 from lowwater.catalog.expr import Call, Case, Column, Const, Param, Type, show
 from lowwater.errors import LowwaterError, QueryError
-from lowwater.plan.bind.clauses.windows import numbered
+from lowwater.plan.bind.sources import numbered
 from lowwater.plan.context import Context, Links
 from lowwater.plan.explain import explain
-from lowwater.plan.fragments import by_slices
 from lowwater.plan.operators import (
     Bucket,
     Expand,
@@ -27,9 +26,9 @@ from lowwater.plan.operators import (
     Union,
     WatchJoin,
 )
-from lowwater.plan.properties.cost import cost, unsafe
-from lowwater.plan.properties.state import carried_state, read_from
+from lowwater.plan.properties import carried_state, cost, read_from, unsafe
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files, plan_texts
+from lowwater.plan.shares import by_slices
 from lowwater.replay.checks import require_lowered
 
 HOUR = 3600 * 10**9

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Node
-from lowwater.plan.properties.state import horizon, read_from
+from lowwater.plan.operators import Node, walk
+from lowwater.plan.properties import horizon, read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME, Temporal
-from lowwater.plan.tree import walk
 from tests.plan.batch import Batch
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of

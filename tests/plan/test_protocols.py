@@ -11,7 +11,7 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.catalog.protocols import Protocol
 from lowwater.gsql.parser import parse
-from lowwater.plan.bind.protocols import declare
+from lowwater.plan.bind.names import declare
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Group, Source
 from lowwater.plan.queryset import Plan, plan_texts

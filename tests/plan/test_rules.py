@@ -7,6 +7,15 @@ from collections.abc import Iterable
 import pytest
 
 from lowwater.catalog.expr import Expr, show
+from lowwater.plan.levels import (
+    Setting,
+    split_bucket,
+    split_group,
+    split_grouping_sets,
+    split_row_by_row,
+    split_selection,
+    split_sliding_window,
+)
 from lowwater.plan.operators import (
     Aggregation,
     Bucket,
@@ -16,16 +25,7 @@ from lowwater.plan.operators import (
     Node,
     Source,
 )
-from lowwater.plan.rules import Rule, Setting
-from lowwater.plan.rules.levels import (
-    split_bucket,
-    split_group,
-    split_grouping_sets,
-    split_row_by_row,
-    split_selection,
-    split_sliding_window,
-)
-from lowwater.plan.rules.logical import absorb_selection, having_to_where, prune_columns, push_filter
+from lowwater.plan.rules import Rule, absorb_selection, having_to_where, prune_columns, push_filter
 from tests.plan.batch_plans import bound_plans
 from tests.plan.batch_pools import CONTEXT, KNOWN
 

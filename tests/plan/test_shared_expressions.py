@@ -10,8 +10,8 @@ from lowwater.catalog.expr import Binary, Column, Expr
 from lowwater.catalog.types import Type
 from lowwater.errors import QueryError
 from lowwater.plan.context import Links
+from lowwater.plan.operators import LARGEST, lftas_of, walk
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.tree import LARGEST, lftas_of, walk
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
 

@@ -13,7 +13,7 @@ from lowwater.errors import QueryError
 from lowwater.gsql.nodes import FieldDecl, Merge, ProtocolDecl, Select, SourceRef, Statement
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
-from lowwater.plan.bind.protocols import declare
+from lowwater.plan.bind.names import declare
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import plan_texts
 

@@ -33,7 +33,7 @@ from lowwater.lake.ledgers.runs import record_heartbeats, record_measures, recor
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.low import VIOLATIONS
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.schemas import result_schema
+from lowwater.plan.properties import result_schema
 from lowwater.plan.temporal import CLOCK
 from lowwater.quality import measures
 from lowwater.quality import streams as stream_checks

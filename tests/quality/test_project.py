@@ -21,7 +21,7 @@ from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.schemas import result_schema
+from lowwater.plan.properties import result_schema
 from lowwater.quality.measures import measure_tables
 from lowwater.quality.suites import CustomExpectation, checks_of, read_suites, suite_digest
 from lowwater.sections import SuiteLimits

@@ -19,7 +19,7 @@ from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.errors import ConfigError
 from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.schemas import result_schema
+from lowwater.plan.properties import result_schema
 from lowwater.quality.streams import EXAMPLE_ROWS
 from lowwater.quality.suites import (
     LARGEST_SUITE,

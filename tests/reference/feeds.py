@@ -15,7 +15,7 @@ import pyarrow as pa
 from lowwater.catalog.packets import ADDRESSES, READABLE
 from lowwater.catalog.values import format_ip, words_from_ip
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.state import carried_state, read_from
+from lowwater.plan.properties import carried_state, read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, ReferenceResult, evaluate
 from tests.plan.batch_rows import Packet, World, rounded

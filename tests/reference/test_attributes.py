@@ -12,7 +12,7 @@ import pytest
 
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Group, Node, Source
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Disorder, Experiment, ReferenceResult, evaluate

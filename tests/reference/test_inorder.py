@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from lowwater.errors import ConfigError
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Experiment, OperatorMeasures, ReferenceResult, evaluate

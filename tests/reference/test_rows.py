@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.plan.operators import Node
-from lowwater.plan.properties.state import read_from
+from lowwater.plan.properties import read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
 from tests.breadth import examples

@@ -20,7 +20,7 @@ from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import fetch_rows, open_table, table_dataset
-from lowwater.plan.properties.instant_columns import is_instant
+from lowwater.plan.properties import is_instant
 from lowwater.replay.interval import Outcome, replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress

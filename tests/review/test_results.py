@@ -20,7 +20,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.exploring import Wish, result_table
 from lowwater.lake.tables import append_rows
-from lowwater.plan.properties.instant_columns import INSTANT
+from lowwater.plan.properties import INSTANT
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import START, make_results

@@ -20,7 +20,7 @@ from lowwater.config import Link
 from lowwater.errors import CaptureError, QueryError
 from lowwater.gsql.parser import parse
 from lowwater.instants import format_duration
-from lowwater.plan.bind.protocols import UNITS, declare
+from lowwater.plan.bind.names import UNITS, declare
 from lowwater.terminal import shown
 
 # Logs that a ready protocol reads.

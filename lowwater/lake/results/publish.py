@@ -52,8 +52,7 @@ from lowwater.lake.tables import (
     with_properties,
 )
 from lowwater.plan.operators import Field
-from lowwater.plan.properties.instant_columns import INSTANT, InstantColumn, instant_columns
-from lowwater.plan.properties.schemas import result_schema
+from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
 from lowwater.storage import paths
 
 if TYPE_CHECKING:

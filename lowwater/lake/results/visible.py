@@ -22,7 +22,7 @@ from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.table_state import damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table
-from lowwater.plan.properties.instant_columns import is_instant
+from lowwater.plan.properties import is_instant
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
 

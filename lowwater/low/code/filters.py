@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Expr, conjunction, walk
 from lowwater.low.code.expressions import FALSE, TRUE, Emitter, Inputs, both, either, indented, is_hosted
-from lowwater.plan.properties.cost import PREFILTER_LIMIT, cost
+from lowwater.plan.properties import PREFILTER_LIMIT, cost
 
 # Generates the code that counts how often each conjunct is true, over a sample of the records. The position in the
 # chunk alone decides whether a record is in the sample, so a pass over the same chunks takes the same sample. No

@@ -27,7 +27,7 @@ from lowwater.low.code.filters import (
 from lowwater.low.code.row_buffers import OutputColumn
 from lowwater.low.settings import LowSettings
 from lowwater.plan.operators import Lfta
-from lowwater.plan.prefilter import choose_prefilters
+from lowwater.plan.properties import choose_prefilters
 
 # Generates the code of a selection: an accepted record becomes a row at once (000 section 4.3). Between
 # `low.code.expressions` and `low.code.kernel` (the loop).

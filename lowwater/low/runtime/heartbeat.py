@@ -20,9 +20,8 @@ from lowwater.catalog.streams import PUNCTUATION, ROW
 from lowwater.catalog.time import clock_of, promise_at, tick_after, tick_from
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.settings import LowSettings, Policy
-from lowwater.plan.fields import clocks
-from lowwater.plan.operators import Lfta, group_last
-from lowwater.plan.properties.schemas import stream_schema
+from lowwater.plan.operators import Lfta, clocks, group_last
+from lowwater.plan.properties import stream_schema
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Temporal
 
 NEVER = INT64_MAX

@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 from lowwater.errors import LowwaterError
 from lowwater.plan.explain.describe import describe
-from lowwater.plan.explain.mermaid import render_mermaid
 from lowwater.plan.explain.model import Description, render_json
-from lowwater.plan.explain.text import render_text
+from lowwater.plan.explain.text import render_mermaid, render_text
 from lowwater.plan.queryset import Plan
 
 FORMS: dict[str, Callable[[Description], str]] = {

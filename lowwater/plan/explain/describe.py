@@ -35,7 +35,7 @@ from lowwater.plan.explain.model import (
     SignatureInfo,
     Sliding,
 )
-from lowwater.plan.fragments import fragment_plan
+from lowwater.plan.levels import Setting, whole_reason
 from lowwater.plan.operators import (
     Aggregate,
     Aggregation,
@@ -57,15 +57,11 @@ from lowwater.plan.operators import (
     Sampling,
     WatchJoin,
     Window,
+    walk,
 )
-from lowwater.plan.prefilter import Prefilter
-from lowwater.plan.properties.cost import unsafe
-from lowwater.plan.properties.state import by_arrival, carried_state, needed_granularity, read_from
+from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
 from lowwater.plan.queryset import Plan, QueryPlan
-from lowwater.plan.rules import Setting
-from lowwater.plan.rules.levels import whole_reason
-from lowwater.plan.shares import all_stages, low_shares, shown
-from lowwater.plan.tree import walk
+from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
 
 # Describes one operator of the high level. `describe` walks the plan and calls this module.
 

@@ -24,9 +24,8 @@ from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.plan.fields import Field, Item
-from lowwater.plan.operators import Group, Join, JoinKind, Map, Node, Source, Union
-from lowwater.plan.properties.unique_keys import unique_key
+from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Node, Source, Union
+from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.packets.predicate import Predicate

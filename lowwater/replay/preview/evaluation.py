@@ -22,7 +22,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.low import Policy
-from lowwater.plan.fields import Field
+from lowwater.plan.operators import Field
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.checks import require_affordable, require_lowered

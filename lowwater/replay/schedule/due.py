@@ -40,7 +40,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
-from lowwater.plan.properties.state import hands_over
+from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.interval import expected

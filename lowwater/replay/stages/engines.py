@@ -30,8 +30,7 @@ from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import CopyRule, HashedLink, LinkRead, PacketFiles, hashed_link, packet_files
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.plan.operators import Lfta, Node, Source
-from lowwater.plan.properties.schemas import value_schema
-from lowwater.plan.properties.state import ROW, by_arrival, hands_over, horizon, needed_granularity, read_from
+from lowwater.plan.properties import ROW, by_arrival, hands_over, horizon, needed_granularity, read_from, value_schema
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME

@@ -26,10 +26,9 @@ from lowwater.lake.tables import safe_name
 from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merge_results, needed_columns, run_link
 from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
 from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling
-from lowwater.plan.operators import Lfta, LftaInput, Node
-from lowwater.plan.properties.schemas import stream_schema
+from lowwater.plan.operators import Lfta, LftaInput, Node, walk
+from lowwater.plan.properties import stream_schema
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.tree import walk
 from lowwater.replay.packets.predicate import Predicate
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, locals_of

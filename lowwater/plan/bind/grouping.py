@@ -17,13 +17,22 @@ from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.bind.clauses.sources import BoundSource, make_map, name_items, narrow
-from lowwater.plan.bind.clauses.windows import bind_window, endless
-from lowwater.plan.bind.expressions.aggregates import bind_aggregate
-from lowwater.plan.bind.expressions.durations import brief, unit_in
-from lowwater.plan.bind.expressions.scope import Scope
-from lowwater.plan.fields import make_fields, temporals
-from lowwater.plan.operators import Aggregate, Aggregation, Expand, Field, Group, Item, Node, Running, Sampling
+from lowwater.plan.bind.durations import brief, unit_in
+from lowwater.plan.bind.expressions import Scope, bind_aggregate
+from lowwater.plan.bind.sources import BoundSource, bind_window, endless, make_map, name_items, narrow
+from lowwater.plan.operators import (
+    Aggregate,
+    Aggregation,
+    Expand,
+    Field,
+    Group,
+    Item,
+    Node,
+    Running,
+    Sampling,
+    make_fields,
+    temporals,
+)
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import attempt_all, place_of, spot
 

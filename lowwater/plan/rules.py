@@ -1,13 +1,47 @@
-"""Rules that rewrite the bound plan of a query: conditions go down, columns that nobody reads go."""
+"""The rules of the planner in their order: conditions go down, columns nobody reads go, and the plan is cut into LFTAs
+and the high plan.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from lowwater.catalog.expr import Column, Expr, columns_of, conjunction, conjuncts, rewrite
-from lowwater.plan.operators import Aggregate, Aggregation, Bucket, Group, Item, Map, Node, Running, Sampling, Union
-from lowwater.plan.rules.low import Setting
-from lowwater.plan.tree import outgrows, substitute
+from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
+from lowwater.catalog.packets import RECORD_NUMBER
+from lowwater.errors import LawError
+from lowwater.plan.levels import (
+    Rule,
+    Setting,
+    split_bucket,
+    split_group,
+    split_grouping_sets,
+    split_row_by_row,
+    split_selection,
+    split_sliding_window,
+)
+from lowwater.plan.operators import (
+    Aggregate,
+    Aggregation,
+    Bucket,
+    Field,
+    Group,
+    Item,
+    Lfta,
+    LftaInput,
+    Map,
+    Node,
+    Running,
+    Sampling,
+    Union,
+    outgrows,
+    substitute,
+    walk,
+    with_inputs,
+)
+
+# Rules that rewrite the bound plan of a query: conditions go down, columns that nobody reads go.
 
 # Predicate pushdown: moves a selection below a union, another selection or an aggregation. A predicate commutes with
 # a union and a projection. It commutes with an aggregation if it reads group-by variables only: all rows of a group
@@ -166,3 +200,107 @@ def _read(node: Map | Aggregation) -> list[str]:
         return columns_of(node.predicate, *(item.expr for item in node.items))
     arguments = [expr for aggregate in node.aggregates for expr in (aggregate.argument, *aggregate.more)]
     return columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)
+
+
+LOGICAL: tuple[Rule, ...] = (push_filter, having_to_where, absorb_selection, prune_columns)
+
+LEVELS: tuple[Rule, ...] = (
+    split_sliding_window,
+    split_grouping_sets,
+    split_group,
+    split_row_by_row,
+    split_selection,
+    split_bucket,
+)
+
+
+# Rewrites the logical plan of a query into the high plan and its LFTAs, by applying rules. Third stage of the
+# pipeline. An operator that reads packets directly becomes an LFTA (000, section 3.1; 004). Queries share the plans
+# that they read, so the rewriter remembers its results.
+
+
+@dataclass
+class Rewriter:
+    """Applies rules to an operator, then to its inputs, then to the operator again, until no rule applies.
+
+    Attributes:
+        rules: the rules, in order.
+        setting: the facts of the query set that the rules read.
+    """
+
+    rules: Sequence[Rule]
+    setting: Setting
+    _rewritten: dict[int, tuple[Node, Node]] = field(default_factory=dict)
+
+    def rewrite(self, node: Node) -> Node:
+        """Returns the rewritten plan; the same node always gives the same plan.
+
+        Raises:
+            LawError: a rule changed the columns of an operator.
+        """
+        earlier = self._rewritten.get(id(node))
+        if earlier is not None:
+            return earlier[1]
+        # Before the inputs change, because the rules split the levels where packets are read; and again afterwards.
+        changed = self._apply(node)
+        changed = with_inputs(changed, [self.rewrite(below) for below in changed.inputs()])
+        changed = self._apply(changed)
+        self._rewritten[id(node)] = (node, changed)
+        return changed
+
+    def _apply(self, node: Node) -> Node:
+        again = True
+        while again:
+            again = False
+            for rule in self.rules:
+                result = rule(node, self.setting)
+                if result is not None:
+                    if [(f.name, f.type) for f in result.fields] != [(f.name, f.type) for f in node.fields]:
+                        raise LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
+                    # An expression that a rule moved down may move further.
+                    node = with_inputs(result, [self.rewrite(below) for below in result.inputs()])
+                    again = True
+        return node
+
+
+# Adds record numbers to LFTAs whose packets reach an order-dependent operator over several branches (SEMANTICS O1).
+# After the rules. The rows of one LFTA are in order. To order the rows of two LFTAs of a link, each LFTA adds the
+# record number as its last column.
+
+NUMBER_COLUMN = "_record"
+"""Name of the column with the record number."""
+
+
+def with_numbers(plans: Sequence[Node]) -> list[Node]:
+    """Returns the plans of a query set, with record numbers in the LFTAs whose readers need them. Plans share LFTAs."""
+    names = {name for plan in plans for node in walk(plan) for name in unordered_lftas(node)}
+
+    def numbered(node: Node, setting: Setting) -> Node | None:
+        if not isinstance(node, LftaInput) or node.lfta.placed or node.lfta.name not in names:
+            return None
+        return replace(node, lfta=_numbered(node.lfta))
+
+    rewriter = Rewriter((numbered,), Setting())
+    return [rewriter.rewrite(plan) if names else plan for plan in plans]
+
+
+def unordered_lftas(node: Node) -> set[str]:
+    """Returns the LFTAs whose packets an order-dependent operator reads together with another LFTA of the same link."""
+    if not node.order_dependent:
+        return set()
+    leaves = [leaf for below in node.inputs() for leaf in _packet_inputs(below, node.query)]
+    times = Counter(link for leaf in leaves for link in leaf.lfta.links)
+    return {leaf.lfta.name for leaf in leaves if any(times[link] > 1 for link in leaf.lfta.links)}
+
+
+def _packet_inputs(node: Node, query: str) -> list[LftaInput]:
+    """Returns the LFTAs whose rows reach an operator of a query as packets."""
+    if isinstance(node, LftaInput):
+        return [] if node.lfta.aggregates or node.query != query else [node]
+    passes = node.facts.passes and node.query == query
+    return [leaf for below in node.inputs() for leaf in _packet_inputs(below, query)] if passes else []
+
+
+def _numbered(lfta: Lfta) -> Lfta:
+    item, field = Item(NUMBER_COLUMN, Column(Type.INT, RECORD_NUMBER)), Field(NUMBER_COLUMN, Type.INT)
+    return replace(lfta, keys=(*lfta.keys, item), fields=(*lfta.fields, field), placed=True)

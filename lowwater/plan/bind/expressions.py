@@ -1,41 +1,374 @@
-"""Name resolution and types of expressions: turns syntax trees of expressions into bound expressions.
-
-Between the syntax tree and the logical plan. `binder` and `clauses` bind expressions with a Scope.
-"""
+"""Binds expressions: names, types, operators, CASE and aggregates, and the hints of what is wrong in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from ipaddress import ip_network
 
 from lowwater.catalog.expr import (
+    ARITHMETIC,
+    BITWISE,
     COMPARISON,
+    LOGICAL,
+    SUMMED,
     Binary,
     Call,
     Case,
     Column,
     Const,
     Expr,
+    OneOf,
     Param,
     StateCall,
     Type,
     Unary,
+    joined,
     rewrite,
 )
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
-from lowwater.catalog.limits import SHIFT
+from lowwater.catalog.limits import SHIFT, Limit
 from lowwater.catalog.native import NATIVE
-from lowwater.catalog.values import pack_ip
+from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.config import section_of
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.bind.expressions import hints, operators
-from lowwater.plan.bind.expressions.durations import Units, alone, counted, in_seconds, length_of, takes, unit_in
-from lowwater.plan.bind.expressions.operators import NUMERIC, choose, fitted, negate, require_limits, written
+from lowwater.instants import parse_instant
+from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
+from lowwater.plan.operators import Aggregate
 from lowwater.plan.text import Text, nearest, place_of, spot
+
+# Hints of binding errors: suggests GSQL for habits of SQL and tcpdump, and for malformed addresses and times. Below
+# `scope`, which adds the hint to its error.
+
+FUNCTIONS = {
+    "abs": "write CASE WHEN a < 0 THEN -a ELSE a END",
+    **dict.fromkeys(("coalesce", "ifnull", "nvl"), "write CASE WHEN a IS NOT NULL THEN a ELSE b END"),
+    **dict.fromkeys(("stddev", "variance", "var"), "select count(*), sum(x) and sum(x*x), of which it is made"),
+    **dict.fromkeys(("date_trunc", "time_bucket"), "write time/60 for minutes, time/3600 for hours"),
+}
+"""Function of another system in lower case -> GSQL to write instead."""
+
+
+def of_function(name: str, names: set[str]) -> str:
+    """Hint for an unknown function."""
+    if name.lower() in FUNCTIONS:
+        return FUNCTIONS[name.lower()]
+    close = nearest(name, names)
+    return f"{close} Otherwise declare it: --functions FILE" if close else "declare it: --functions FILE"
+
+
+def of_name(name: str) -> str:
+    """Hint for a keyword of SQL that was parsed as a column; empty if there is none."""
+    return f"write {name.upper()}" if name.lower() in ("true", "false") else ""
+
+
+def of_address(text: str, kind: Type, other: str) -> str:
+    """Hint for a string that is not an address.
+
+    Args:
+        text: the string.
+        kind: type of the other operand, IP or MAC.
+        other: the other operand as GSQL.
+    """
+    if kind is Type.MAC:
+        return "write an address as '02:00:00:00:00:01'"
+    bounds = _prefix(text) if "/" in text else None
+    return (
+        f"write {other} BETWEEN '{bounds[0]}' AND '{bounds[1]}'" if bounds else "write an address as IP_VAL'10.0.0.1'"
+    )
+
+
+def _prefix(text: str) -> tuple[str, str] | None:
+    """Returns the first and last address of a prefix such as 10.0.0.0/8; None if the text is no prefix."""
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        return None
+    return str(network[0]), str(network[-1])
+
+
+def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...], units: Sequence[Fraction | None]) -> str:
+    """Hint for an operator that does not apply to the types of its operands; empty if there is none.
+
+    Args:
+        op: the operator.
+        node: syntax tree of the operation.
+        operands: the bound operands.
+        units: unit of every operand in ns; None if unknown.
+    """
+    if not isinstance(node, syntax.BinaryOp):
+        return ""
+    left, right = operands
+    if op in ("=", "<>") and {left.type, right.type} == {Type.BOOL, Type.INT}:
+        condition, number = (node.left, right) if left.type is Type.BOOL else (node.right, left)
+        return _of_condition(condition, op, number)
+    for side, name, unit in ((left, node.right, units[1]), (right, node.left, units[0])):
+        if isinstance(side, Const) and isinstance(side.value, str) and unit is not None:
+            return _of_instant(side.value, op if side is right else "", name, unit)
+    return ""
+
+
+def _of_condition(condition: syntax.Expression, op: str, number: Expr) -> str:
+    text = print_expression(condition)
+    if isinstance(number, Const) and number.value in (0, 1):
+        return f"{text} is a condition: write {text if (number.value == 1) == (op == '=') else f'NOT {text}'}"
+    return f"{text} is a condition: it stands without a comparison"
+
+
+def _of_instant(text: str, op: str, other: syntax.Expression, unit: Fraction) -> str:
+    try:
+        instant = parse_instant(text)
+    except ValueError:
+        return ""
+    number, column = instant // unit, print_expression(other)
+    return f"write {f'{column} {op} {number}' if op else number}, the {named(unit)} since 1970 that {column} counts"
+
+
+def of_like(operand: Expr, written: syntax.Expression) -> str:
+    """Hint for LIKE over an address; empty for any other operand."""
+    if operand.type is not Type.IP:
+        return ""
+    return f"an address is no string: write {print_expression(written)} BETWEEN '10.0.0.0' AND '10.0.255.255'"
+
+
+def of_condition(node: syntax.Expression, bound: Expr) -> str:
+    """Hint for a number in place of a condition; empty for any other type."""
+    text = print_expression(node)
+    simple = isinstance(node, syntax.Name | syntax.Call)
+    return f"write {text if simple else f'({text})'} <> 0" if bound.type is Type.INT else ""
+
+
+# Binds operators, CASE and aggregates of expressions, and the hints for what does not fit.
+
+# Overload resolution: selects the function of a name that takes the arguments of a call. Below `scope` and
+# `aggregates`.
+
+
+def written(
+    overloads: Sequence[Function | AggregateFunction | StateFunction], brackets: bool
+) -> Sequence[Function | AggregateFunction | StateFunction]:
+    """Selects the overloads that are called with brackets, or without.
+
+    Returns:
+        The matching overloads; all overloads if none matches, since the manual mixes both spellings.
+    """
+    fitting = [
+        overload for overload in overloads if not isinstance(overload, Function) or overload.predicate is brackets
+    ]
+    return fitting or overloads
+
+
+def choose(
+    overloads: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[Expr]
+) -> tuple[Function | AggregateFunction | StateFunction, list[Expr]] | None:
+    """Selects the first overload whose parameters take the arguments.
+
+    Exact types come first. A second pass converts integers to floats, booleans to integers, and NULL to any type.
+
+    Returns:
+        The overload and the converted arguments; None if no overload takes the arguments.
+    """
+    for exact in (True, False):
+        for overload in overloads:
+            if len(overload.parameters) != len(arguments):
+                continue
+            converted = [fitted(a, kind, exact) for a, kind in zip(arguments, overload.parameters, strict=True)]
+            if all(argument is not None for argument in converted):
+                return overload, [argument for argument in converted if argument is not None]
+    return None
+
+
+def require_limits(
+    entry: Function | AggregateFunction | StateFunction,
+    arguments: Sequence[Expr],
+    nodes: Sequence[syntax.Expression],
+    text: Text,
+) -> None:
+    """Checks the constant arguments of a call against the limits of the catalog.
+
+    Args:
+        entry: the chosen overload.
+        arguments: its bound arguments.
+        nodes: the arguments as written.
+        text: the file that holds the call, for messages.
+
+    Raises:
+        QueryError: an argument is outside of its limit.
+    """
+    for position, limit in entry.limits:
+        require_limit(entry.name, position, limit, arguments[position], nodes[position], text)
+
+
+def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: syntax.Expression, text: Text) -> None:
+    """Checks an argument of a function or operator against a limit, if it is a constant.
+
+    Args:
+        name: the name of the function or operator.
+        position: the place of the argument, from 0.
+        limit: the values that it may have.
+        argument: the bound argument.
+        node: the argument as written.
+        text: the file that holds it, for messages.
+
+    Raises:
+        QueryError: it is outside of the limit.
+    """
+    if not isinstance(argument, Const) or limit.admits(argument.value):
+        return
+    value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
+    written = f"${argument.param} = {value}" if argument.param else value
+    message = f"argument {position + 1} of {name} is {written}, and must be {limit.says}"
+    raise text.error(place_of(node), message, limit.advice(argument.value))
+
+
+def fitted(argument: Expr, kind: Type, exact: bool) -> Expr | None:
+    """Converts an argument to the type of a parameter.
+
+    Args:
+        argument: the bound argument.
+        kind: type of the parameter.
+        exact: whether to refuse every conversion.
+
+    Returns:
+        The argument of type `kind`; None if the parameter does not take the argument.
+    """
+    if argument.type is kind:
+        return argument
+    if exact:
+        return None
+    if isinstance(argument, Const) and argument.value is None:
+        return Const(kind, None)
+    if argument.type is Type.INT and kind is Type.FLOAT:
+        if isinstance(argument, Const) and isinstance(argument.value, int):
+            return Const(kind, float(argument.value), argument.param)
+        return Binary(Type.FLOAT, "*", argument, Const(Type.FLOAT, 1.0))
+    return number_of(argument) if argument.type is Type.BOOL and kind is Type.INT else None
+
+
+# Types of operators: builds the bound expression of an operator and its operands. Below `scope`. The rules are those
+# of SQL (SEMANTICS V1, V2). `dialect` rewrites plans for the rules of Gigascope.
+
+NUMERIC = (Type.INT, Type.FLOAT)
+
+SHORT = 16
+"""Most values of an IN list that become equalities. A kernel compares a few values faster than it searches a set."""
+
+LONGEST = 10_000
+"""Most values of an IN list. Spark needs one call for each value."""
+
+
+def unary(op: str, operand: Expr) -> Expr | None:
+    """Binds a unary operator; None if it does not apply to the type."""
+    if op == "!":
+        op = "NOT" if operand.type is Type.BOOL else "~"
+    if op == "NOT" and operand.type is Type.BOOL:
+        return Unary(Type.BOOL, "NOT", operand)
+    if op == "-" and operand.type in NUMERIC:
+        if isinstance(operand, Const) and isinstance(operand.value, int | float):
+            return Const(operand.type, -operand.value, operand.param and f"-{operand.param}")
+        return Unary(operand.type, "-", operand)
+    if op == "~" and operand.type is Type.INT:
+        return Unary(Type.INT, "~", operand)
+    return None
+
+
+def binary(op: str, left: Expr, right: Expr) -> Expr | None:
+    """Binds a binary operator; None if it does not apply to the types.
+
+    Raises:
+        ValueError: a string compared with an address is not an address; the message is the string.
+    """
+    if op in COMPARISON:
+        left, right = addressed(left, right), addressed(right, left)
+    left, right = typed(left, right.type), typed(right, left.type)
+    if op in LOGICAL:
+        return Binary(Type.BOOL, op, left, right) if left.type is right.type is Type.BOOL else None
+    if op in COMPARISON:
+        numbers = left.type in NUMERIC and right.type in NUMERIC
+        return Binary(Type.BOOL, op, left, right) if numbers or left.type is right.type else None
+    if op in ARITHMETIC:
+        if left.type is Type.INT and right.type is Type.INT:
+            return Binary(Type.INT, op, left, right)
+        numbers = left.type in NUMERIC and right.type in NUMERIC and op != "%"
+        return Binary(Type.FLOAT, op, left, right) if numbers else None
+    return _bits(op, left, right) if op in BITWISE else None
+
+
+def _bits(op: str, left: Expr, right: Expr) -> Expr | None:
+    if left.type is Type.INT and right.type is Type.INT:
+        return Binary(Type.INT, op, left, right)
+    if op in ("&", "|"):
+        if left.type is right.type is Type.BOOL:
+            return Binary(Type.BOOL, "AND" if op == "&" else "OR", left, right)
+        if left.type is right.type is Type.IP:
+            return Binary(Type.IP, op, left, right)
+    return None
+
+
+def addressed(side: Expr, other: Expr) -> Expr:
+    """Parses a string that is compared with an address. Returns any other operand unchanged.
+
+    Raises:
+        ValueError: the string is not an address; the message is the string.
+    """
+    if not (isinstance(side, Const) and isinstance(side.value, str) and other.type in (Type.IP, Type.MAC)):
+        return side
+    try:
+        address = pack_ip(side.value) if other.type is Type.IP else parse_mac(side.value)
+        return Const(other.type, address, side.param)
+    except ValueError:
+        raise ValueError(side.value) from None
+
+
+def typed(expr: Expr, kind: Type) -> Expr:
+    """Gives NULL the type of the other operand. Returns any other operand unchanged."""
+    return Const(kind, None) if isinstance(expr, Const) and expr.value is None else expr
+
+
+def number_of(condition: Expr) -> Expr:
+    """Converts a condition to a number: 1 if true, 0 if false, NULL if NULL."""
+    one, zero, null = (Const(Type.INT, value) for value in (1, 0, None))
+    return Case(Type.INT, ((condition, one), (Unary(Type.BOOL, "NOT", condition), zero)), null)
+
+
+def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
+    """Builds `operand IN [values]`: an OR of equalities for a short list, a set of constants for a long list.
+
+    A NULL in the list stays an equality, which is never true and turns false into NULL. A parameter also stays an
+    equality, since no plan shows its value.
+
+    Args:
+        operand: the left side of IN.
+        equals: the equality of the operand with every value.
+    """
+    if len(equals) <= SHORT:
+        return joined("OR", equals)
+    kinds: dict[Type, dict[int | float | bool | str | bytes, None]] = {}
+    others = []
+    for equal in equals:
+        assert isinstance(equal, Binary)
+        value = equal.right
+        if equal.left == operand and isinstance(value, Const) and value.value is not None and not value.param:
+            kind = Type.FLOAT if Type.FLOAT in (operand.type, value.type) else value.type
+            kinds.setdefault(kind, {})[float(value.value) if kind is Type.FLOAT else value.value] = None
+        else:
+            others.append(equal)
+    parts: list[Expr] = [OneOf(Type.BOOL, operand, kind, tuple(values)) for kind, values in kinds.items()]
+    parts += others
+    return joined("OR", parts)
+
+
+def negate(condition: Expr, negated: bool) -> Expr:
+    """Returns the condition, or its negation if `negated`."""
+    return Unary(Type.BOOL, "NOT", condition) if negated else condition
+
+
+# Name resolution and types of expressions: turns syntax trees of expressions into bound expressions. Between the
+# syntax tree and the logical plan. `binder` and `clauses` bind expressions with a Scope.
 
 LITERALS = {"int": Type.INT, "float": Type.FLOAT, "string": Type.STRING, "bool": Type.BOOL, "null": Type.STRING}
 
@@ -79,7 +412,7 @@ class Scope:
         if isinstance(node, syntax.Name):
             return self._name(node)
         if isinstance(node, syntax.UnaryOp):
-            return self._fitting(node, node.op, operators.unary(node.op, operand := self.bind(node.operand)), operand)
+            return self._fitting(node, node.op, unary(node.op, operand := self.bind(node.operand)), operand)
         if isinstance(node, syntax.BinaryOp):
             return self._operation(node, node.op, *self._operands(node))
         if isinstance(node, syntax.Call):
@@ -113,10 +446,10 @@ class Scope:
             node: syntax tree of the expression.
             clause: name of the clause, for messages.
         """
-        bound = operators.typed(self.bind(node), Type.BOOL)
+        bound = typed(self.bind(node), Type.BOOL)
         if bound.type is not Type.BOOL:
             message = f"{clause} needs a condition, this is of type {bound.type}"
-            raise self.text.error(place_of(node), message, hints.of_condition(node, bound))
+            raise self.text.error(place_of(node), message, of_condition(node, bound))
         return bound
 
     def _operands(self, node: syntax.BinaryOp) -> list[Expr]:
@@ -205,7 +538,7 @@ class Scope:
             message = f"unknown column {node.name}; {what}"
             hint = f"name the file of {assumed[0]} too if it is a query, give --schema FILE if it is a PROTOCOL"
             return self.text.error(node.place, message, hint)
-        hint = hints.of_name(node.name) or nearest(node.name, candidates)
+        hint = of_name(node.name) or nearest(node.name, candidates)
         return self.text.error(node.place, f"unknown column {node.name}", hint)
 
     def _ungrouped(self, node: syntax.Name, rows: Scope) -> QueryError:
@@ -231,19 +564,19 @@ class Scope:
 
     def _operation(self, node: syntax.Expression, op: str, left: Expr, right: Expr) -> Expr:
         try:
-            return self._fitting(node, op, operators.binary(op, left, right), left, right)
+            return self._fitting(node, op, binary(op, left, right), left, right)
         except ValueError as error:
             kind, other = (left.type, "left") if left.type in (Type.IP, Type.MAC) else (right.type, "right")
             operand = getattr(node, other, None) or getattr(node, "operand", None)
             shown = print_expression(operand) if operand is not None else "it"
-            hint = hints.of_address(str(error), kind, shown)
+            hint = of_address(str(error), kind, shown)
             raise self.text.error(place_of(node), f"{str(error)!r} is no address", hint) from None
 
     def _fitting(self, node: syntax.Expression, op: str, bound: Expr | None, *operands: Expr) -> Expr:
         if bound is None:
             types = " and ".join(operand.type for operand in operands)
             plural = "types" if len(operands) > 1 else "type"
-            hint = hints.of_types(op, node, operands, [unit_in(operand, self.units) for operand in operands])
+            hint = of_types(op, node, operands, [unit_in(operand, self.units) for operand in operands])
             raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}", hint)
         if op in COMPARISON and isinstance(node, syntax.BinaryOp):
             self._note_null(node)
@@ -265,21 +598,21 @@ class Scope:
         if isinstance(node, syntax.IsNull):
             return negate(Unary(Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
         if isinstance(node, syntax.InList):
-            if len(node.values) > operators.LONGEST:
+            if len(node.values) > LONGEST:
                 hint = "keep the values in a watch list and join it (docs/language/joins.md)"
-                said = f"IN takes at most {operators.LONGEST:,} values, not {len(node.values):,}"
+                said = f"IN takes at most {LONGEST:,} values, not {len(node.values):,}"
                 raise self.text.error(place_of(node), said, hint)
             operand, *values = self._together(node.operand, *node.values)
             pairs = zip(node.values, values, strict=True)
             equals = [self._operation(written, "=", operand, value) for written, value in pairs]
-            return negate(operators.any_of(operand, equals), node.negated)
+            return negate(any_of(operand, equals), node.negated)
         if isinstance(node, syntax.Between):
             operand, low, high = self._together(node.operand, node.low, node.high)
             above, below = self._operation(node, ">=", operand, low), self._operation(node, "<=", operand, high)
             return negate(Binary(Type.BOOL, "AND", above, below), node.negated)
         if isinstance(node, syntax.Like):
             arguments = self.all(node.operand, node.pattern)
-            if hint := hints.of_like(arguments[0], node.operand):
+            if hint := of_like(arguments[0], node.operand):
                 raise self.text.error(place_of(node), f"LIKE compares strings, not {arguments[0].type}", hint)
             return negate(self._function("like", node, arguments, self._functions("like")), node.negated)
         if isinstance(node, syntax.Case):
@@ -361,7 +694,7 @@ class Scope:
             kind = "a superaggregate" if node.over else "an aggregate"
             raise self.text.error(node.place, f"{node.name} is not {kind}", nearest(node.name, NATIVE))
         if not overloads:
-            hint = hints.of_function(node.name, set(self.names.context.catalog.names()))
+            hint = of_function(node.name, set(self.names.context.catalog.names()))
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
         return self._function(node.name, node, self.all(*node.arguments), overloads)
 
@@ -396,11 +729,7 @@ class Scope:
             raise self.text.error(place_of(node), f"{name} is no predicate", f"write {name}(...)")
         bound = Call(function.returns, function, tuple(fitted), spot(node))
         # The manual calls some predicates as functions that return 1 or 0.
-        return (
-            operators.number_of(bound)
-            if function.predicate and isinstance(node, syntax.Call) and not brackets
-            else bound
-        )
+        return number_of(bound) if function.predicate and isinstance(node, syntax.Call) and not brackets else bound
 
     def _check_constant(self, node: syntax.Expression, function: Function, position: int, argument: Expr) -> None:
         if not isinstance(argument, Const | Param):
@@ -418,3 +747,65 @@ class Scope:
 def _placed(expr: Expr, node: syntax.Name) -> Expr:
     """Sets the place of a name on the columns that the name reads."""
     return rewrite(expr, lambda part: replace(part, place=spot(node)) if isinstance(part, Column) else part)
+
+
+# Binds aggregate calls: selects the aggregate of the catalog, its arguments and its type. Called by `grouping`.
+
+
+def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], rows: Scope) -> Aggregate:
+    """Binds an aggregate call.
+
+    Args:
+        call: the call as written.
+        overloads: the aggregates of this name, at least one.
+        rows: the scope of the arguments.
+
+    Returns:
+        The aggregate with an empty name; the caller names its column.
+
+    Raises:
+        QueryError: no aggregate of this name takes the arguments.
+    """
+    name = overloads[0].name
+    native = NATIVE.get(name)
+    counts = native is not None and native.fold is None
+    if call.star and not counts:
+        raise rows.text.error(call.place, f"{call.name}(*) means nothing", "write count(*): only count counts rows")
+    if call.brackets:
+        raise rows.text.error(call.place, f"{call.name} is an aggregate, written {call.name}(...)")
+    if call.star or (counts and not call.arguments):
+        return Aggregate("", name, None, Type.INT, place=spot(call))
+    arguments = [rows.bind(argument) for argument in call.arguments]
+    if call.distinct:
+        distinct = native.distinct if native is not None else ""
+        if not distinct:
+            raise rows.text.error(
+                call.place, f"{name}(DISTINCT ...) is not known", "write count(DISTINCT x): only values are counted so"
+            )
+        overloads = rows.names.context.catalog.aggregates_named(distinct)
+    return _chosen(call, overloads, arguments, rows)
+
+
+def _chosen(call: syntax.Call, overloads: Sequence[AggregateFunction], arguments: list[Expr], rows: Scope) -> Aggregate:
+    native = NATIVE.get(overloads[0].name)
+    sums = native is not None and native.sums
+    if sums and len(arguments) == 1 and arguments[0].type is Type.BOOL:
+        arguments = [number_of(arguments[0])]
+    chosen = choose(overloads, arguments)
+    if chosen is None:
+        accepted = " or ".join(dict.fromkeys(f"({', '.join(overload.parameters)})" for overload in overloads))
+        types = ", ".join(argument.type for argument in arguments)
+        raise rows.text.error(call.place, f"{call.name} takes {accepted}, not ({types})")
+    function, fitted = chosen
+    assert isinstance(function, AggregateFunction)
+    require_limits(function, fitted, call.arguments, rows.text)
+    for position in sorted({*range(function.taken, len(fitted)), *function.constant}):
+        if not isinstance(fitted[position], Const | Param):
+            raise rows.text.error(call.place, f"argument {position + 1} of {call.name} must be a constant")
+    if function.native is None:
+        argument = fitted[0] if fitted else None
+        return Aggregate("", function.name, argument, function.returns, tuple(fitted[1:]), function, spot(call))
+    (argument,) = fitted
+    if argument.type is Type.FLOAT and function.native.sums:
+        argument = Unary(Type.FLOAT, SUMMED, argument)
+    return Aggregate("", function.name, argument, function.returns, place=spot(call))

@@ -1,0 +1,834 @@
+"""Binds joins: the windows in which rows of two streams match, the conditions of each side, and joins with a file
+(FILTER_JOIN, WATCHLIST_JOIN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from lowwater.catalog.expr import (
+    Binary,
+    Column,
+    Const,
+    Expr,
+    Param,
+    Type,
+    Unary,
+    columns_of,
+    conjunction,
+    conjuncts,
+    rewrite,
+    show,
+    walk,
+)
+from lowwater.errors import QueryError
+from lowwater.gsql import nodes as syntax
+from lowwater.gsql.printer import print_source
+from lowwater.plan.bind.durations import brief, has_duration, unit_in, unit_of
+from lowwater.plan.bind.expressions import Scope, negate
+from lowwater.plan.bind.grouping import bind_group
+from lowwater.plan.bind.names import Names, type_of
+from lowwater.plan.bind.sources import BoundSource, bind_attribute, binder, expand_stars, length, name_items, timeless
+from lowwater.plan.operators import (
+    ANY_LINK,
+    Aggregation,
+    Field,
+    FilterJoin,
+    Item,
+    Join,
+    JoinKind,
+    Node,
+    Source,
+    WatchJoin,
+    Window,
+    temporals,
+)
+from lowwater.plan.temporal import Step, Temporal, infer
+from lowwater.plan.text import Text, attempt_all, place_of, spot
+
+# Finds the match window of a join: an equality or a band of one temporal expression of each side (SEMANTICS P4).
+# Called by `joins`, which splits the condition into conjuncts.
+
+_FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FAR = 1000
+"""Ratio of the units of an equality's sides from which the query gets a note: it is probably a mistake."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input of a join.
+
+    Attributes:
+        source: the bound source.
+        before: column name -> expression over the rows of the source.
+        after: column name -> column of the join, named `range_variable.column`.
+        times: column of the join -> progress, for temporal columns.
+    """
+
+    source: BoundSource
+    before: Mapping[str, Expr]
+    after: Mapping[str, Expr]
+    times: Mapping[str, Temporal]
+
+
+def match_window(
+    across: list[Expr], left: Side, right: Side, statement: syntax.Select, text: Text
+) -> tuple[Window, list[Expr]]:
+    """Finds the match window among the conjuncts of a join condition.
+
+    Args:
+        across: conjuncts that name columns of both sides.
+        left: left input of the join.
+        right: right input of the join.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+
+    Returns:
+        The match window, and the conjuncts that the window does not cover.
+    """
+    pairs = [_pair(part, left, right) for part in across]
+    for i, pair in enumerate(pairs):
+        if pair and pair.op == "=":
+            rest = [part for j, part in enumerate(across) if j != i]
+            return Window(pair.left, pair.right, pair.left_time, pair.right_time, 0, 0, equality=True), rest
+    bands: dict[tuple[Expr, Expr], list[int]] = {}
+    for i, pair in enumerate(pairs):
+        if pair:
+            key = pair.stripped()
+            bands.setdefault((key.left, key.right), []).append(i)
+    for used in bands.values():
+        bounds = [pairs[i].bound() for i in used]  # type: ignore[union-attr]
+        lows = [value for side, value in bounds if side == "low"]
+        highs = [value for side, value in bounds if side == "high"]
+        if lows and highs:
+            pair = pairs[used[0]].stripped()  # type: ignore[union-attr]
+            if not _same_scale(pair):
+                units = _units(pair.left, pair.right, pair.left_time, pair.right_time)
+                hint = f"write {units[1]}/{units[2]} in the place of {units[1]}" if units else ""
+                raise text.unsupported(place_of(statement.where), "a band over attributes of different scale", hint)
+            window = Window(pair.left, pair.right, pair.left_time, pair.right_time, -max(lows), min(highs))
+            return window, [part for j, part in enumerate(across) if j not in used]
+    temporal = [part for part, pair in zip(across, pairs, strict=True) if pair]
+    params = [node for part in temporal for node in walk(part) if isinstance(node, Param)]
+    if params:
+        message = f"the match window of the join needs the value of ${params[0].name}"
+        place = syntax.Place(*params[0].place)
+        raise text.error(place, message, f"give --param {params[0].name}=VALUE")
+    if bands:
+        message = "the band of the join is open on one side, so it would never close"
+        names = (_clock_name(left), _clock_name(right))
+        hint = f"bound it from both sides: {names[0]} - 5 <= {names[1]} AND {names[1]} <= {names[0]} + 5"
+        raise text.error(place_of(statement.where), message, hint)
+    raise _no_window(left, right, statement, text)
+
+
+def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> Exception:
+    place = place_of(statement.where) if statement.where else statement.place
+    names = [_clock_name(side) for side in (left, right)]
+    hint = f"add a temporal equality such as {names[0]} = {names[1]}"
+    if without := next((side for side, name in zip((left, right), names, strict=True) if not name), None):
+        hint = f"{without.source.alias} has no temporal column: {timeless(without.source.node)}"
+    return text.error(place, "no predicate relates a temporal column of each side, so the join would never close", hint)
+
+
+def _clock_name(side: Side) -> str:
+    time = f"{side.source.alias}.time"
+    return time if time in side.times else min(side.times, key=len, default="")
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A comparison `left op right` of two temporal expressions, one of each side."""
+
+    op: str
+    left: Expr
+    right: Expr
+    left_time: Temporal
+    right_time: Temporal
+
+    def bound(self) -> tuple[str, int]:
+        """Returns the bound on right - left, both without added constants, as ("low" or "high", value)."""
+        shift = _constant(self.left) - _constant(self.right)
+        if self.op in ("<", "<="):
+            return "low", shift + (1 if self.op == "<" else 0)
+        return "high", shift - (1 if self.op == ">" else 0)
+
+    def stripped(self) -> _Pair:
+        """Returns the pair without added constants."""
+        left, right = _without_constant(self.left), _without_constant(self.right)
+        left_time = self.left_time.then(Step("add", -_constant(self.left)))
+        right_time = self.right_time.then(Step("add", -_constant(self.right)))
+        return _Pair(self.op, left, right, left_time, right_time)
+
+
+def _pair(part: Expr, left: Side, right: Side) -> _Pair | None:
+    if not (isinstance(part, Binary) and part.op in _FLIPPED):
+        return None
+    times = {**left.times, **right.times}
+    op, a, b = part.op, part.left, part.right
+    if alias_of(a) == right.source.alias and alias_of(b) == left.source.alias:
+        op, a, b = _FLIPPED[op], b, a
+    if alias_of(a) != left.source.alias or alias_of(b) != right.source.alias:
+        return None
+    a_time, b_time = infer(a, times), infer(b, times)
+    if a_time is None or b_time is None or not a_time.alike(b_time):
+        return None
+    return _Pair(op, a, b, a_time, b_time)
+
+
+def alias_of(expr: Expr) -> str | None:
+    """Returns the range variable of the only side that an expression reads; None if it reads no side or both."""
+    aliases = {name.split(".", 1)[0] for name in columns_of(expr)}
+    return aliases.pop() if len(aliases) == 1 else None
+
+
+def _constant(expr: Expr) -> int:
+    """Returns the sum of the constants that the outermost additions add."""
+    if isinstance(expr, Binary) and expr.op in ("+", "-"):
+        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
+            return _constant(expr.left) + (expr.right.value if expr.op == "+" else -expr.right.value)
+        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
+            return _constant(expr.right) + expr.left.value
+    return 0
+
+
+def _without_constant(expr: Expr) -> Expr:
+    if isinstance(expr, Binary) and expr.op in ("+", "-"):
+        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
+            return _without_constant(expr.left)
+        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
+            return _without_constant(expr.right)
+    return expr
+
+
+def _same_scale(pair: _Pair) -> bool:
+    def scale(time: Temporal) -> set[tuple[Step, ...]]:
+        return {_divided(steps[:-1] if steps and steps[-1].op == "add" else steps) for steps in time.components}
+
+    return scale(pair.left_time) == scale(pair.right_time)
+
+
+def _divided(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Merges consecutive divisions of a progress: x / a / b equals x / (a * b), both truncated."""
+    merged: list[Step] = []
+    for step in steps:
+        constant = not step.param and merged and not merged[-1].param
+        if constant and step.op == merged[-1].op == "div":
+            merged[-1] = Step("div", merged[-1].by * step.by)
+        else:
+            merged.append(step)
+    return tuple(merged)
+
+
+def apart(part: Expr, left: Side, right: Side) -> Expr:
+    """Rewrites a bound on a difference of temporal expressions, `b - a <= 3`, as `b <= a + 3`. Keeps any other part."""
+    if not (isinstance(part, Binary) and part.op in _FLIPPED):
+        return part
+    op, difference, by = part.op, part.left, part.right
+    if isinstance(difference, Const):
+        op, difference, by = _FLIPPED[op], by, difference
+    if not (isinstance(difference, Binary) and difference.op == "-" and _whole(by)):
+        return part
+    moved = Binary(Type.BOOL, op, difference.left, Binary(Type.INT, "+", difference.right, by))
+    return moved if _pair(moved, left, right) else part
+
+
+def _whole(expr: Expr) -> bool:
+    """Whether an expression is an integer constant or an integer parameter."""
+    return isinstance(expr, Const | Param) and expr.type is Type.INT
+
+
+def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) -> None:
+    """Notes a match window that is empty or very short, or whose sides count in very different units.
+
+    Args:
+        window: the match window of the join.
+        place: the place of its condition.
+        names: the names of the statement; the note goes to its `notes`.
+        plain: whether the query writes the bounds without units.
+    """
+    spot = (place.line, place.column)
+    if window.below + window.above < 0:
+        names.notes[spot] = "the band of the join is empty, so no rows can meet: its lower end is above its upper end"
+    unit = None if window.left_time.origin else unit_of(window.left_time)
+    reach = max(abs(window.below), abs(window.above))
+    if plain and window.below + window.above >= 0 and (note := brief(reach, unit, show(window.left))):
+        names.notes[spot] = f"the band of the join hardly reaches: {note}"
+    units = _units(window.left, window.right, window.left_time, window.right_time)
+    if window.equality and units and units[2] >= FAR:
+        coarse, fine, factor = units
+        names.notes[spot] = (
+            f"{coarse} and {fine} count in units that differ by a factor of {factor:,}, so rows with equal values lie"
+            f" far apart: write {coarse} = {fine}/{factor}"
+        )
+
+
+def _units(left: Expr, right: Expr, left_time: Temporal, right_time: Temporal) -> tuple[str, str, int] | None:
+    """Compares the units of the two sides of a match window.
+
+    Returns:
+        The side with the larger unit, the other side, and the ratio of the units; None if equal or unknown.
+    """
+    units = (unit_of(left_time), unit_of(right_time))
+    if units[0] is None or units[1] is None or units[0] == units[1] or left_time.origin:
+        return None
+    coarse, fine = (left, right) if units[0] > units[1] else (right, left)
+    return show(coarse), show(fine), round(max(units[0], units[1]) / min(units[0], units[1]))
+
+
+# Binds joins: splits the condition into filters of one side, the match window and conditions of matching. Called by
+# `binder`. A conjunct on one side filters that input before the join; the others decide matching (V1). The match
+# window is the first equality of temporal expressions, else a band of two inequalities on one such pair (P4).
+
+
+@dataclass(frozen=True)
+class _Match:
+    """The condition of a join: when a row of the left side matches a row of the right side.
+
+    Attributes:
+        kind: inner join or outer join.
+        sides: the left side, then the right side.
+        filters: range variable -> conjuncts on that side only.
+        across: conjuncts on both sides, or on no column.
+        window: the match window.
+        equalities: pairs of (left, right) expressions that must be equal.
+        residual: the rest of the condition; None if nothing is left.
+    """
+
+    kind: JoinKind
+    sides: tuple[Side, Side]
+    filters: Mapping[str, list[Expr]]
+    across: list[Expr]
+    window: Window
+    equalities: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+
+    def join(self, query: str, items: Sequence[Item]) -> Join:
+        """Builds the join that selects the items. Its inputs keep only the columns that it reads."""
+        read = [*(item.expr for item in items), *self.across]
+        left, right = (_stream(query, side, self.filters[side.source.alias], read) for side in self.sides)
+        fields = tuple(Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items)
+        return Join(
+            query,
+            fields,
+            self.kind,
+            left,
+            right,
+            self.sides[0].source.alias,
+            self.sides[1].source.alias,
+            self.window,
+            self.equalities,
+            self.residual,
+            tuple(items),
+        )
+
+
+def bind_join(
+    query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names, grouped: bool
+) -> Join | Aggregation:
+    """Binds a join of two sources, and the aggregation over it if the statement has one.
+
+    Args:
+        query: name of the query.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+        sources: the left source, then the right source.
+        names: names of the statement other than columns.
+        grouped: whether the statement aggregates the rows of the join.
+
+    Returns:
+        The logical plan of the join, or of the aggregation over it.
+
+    Raises:
+        QueryError: no temporal predicate relates the sides, or both have one range variable.
+    """
+    match, scope = _match(statement, text, sources, names)
+    if grouped:
+        return _aggregated(query, statement, match, scope)
+    written = expand_stars(statement.items, sources, text)
+    bound = attempt_all([binder(scope, item) for item in written])
+    return match.join(query, name_items(written, bound, text))
+
+
+def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scope) -> Aggregation:
+    """Binds the aggregation over a join. The join selects only the columns that the aggregation reads."""
+    named: dict[str, Item] = {}
+    scopes: dict[str, dict[str, Expr]] = {}
+    for side in match.sides:
+        alias = side.source.alias
+        scopes[alias] = {}
+        for name, expr in side.after.items():
+            assert isinstance(expr, Column)
+            base_name = expr.name.replace(".", "_")
+            item = named.setdefault(expr.name, Item(_free(base_name, {i.name for i in named.values()}), expr))
+            scopes[alias][name] = Column(item.expr.type, item.name)
+    whole = match.join(query, list(named.values()))
+    units = {item.name: scope.units[column] for column, item in named.items() if column in scope.units}
+    rows = replace(scope, sources=scopes, units=units)
+    source = BoundSource("", whole, {field.name: Column(field.type, field.name) for field in whole.fields})
+    group = bind_group(query, replace(statement, where=None), rows, source)
+    exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in (a.argument, *a.more))]
+    below = group.input
+    while below is not whole and below.inputs():
+        exprs += [item.expr for item in getattr(below, "items", ())]
+        exprs += [getattr(below, "attribute", None), getattr(below, "predicate", None)]
+        below = below.inputs()[0]
+    used = set(columns_of(*exprs))
+    narrowed = match.join(query, [item for item in named.values() if item.name in used])
+    aggregation = _replaced(group, whole, narrowed)
+    assert isinstance(aggregation, Aggregation)
+    return aggregation
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _replaced(node: Node, old: Node, new: Node) -> Node:
+    """Replaces one node of a plan by another. A node that passes rows on takes the fields of its new input."""
+    if node is old:
+        return new
+    below = node.inputs()[0]
+    replaced = _replaced(below, old, new)
+    if isinstance(node, Aggregation) or hasattr(node, "items"):
+        return replace(node, input=replaced)  # type: ignore[call-arg]
+    added = node.fields[len(below.fields) :]
+    return replace(node, input=replaced, fields=(*replaced.fields, *added))  # type: ignore[call-arg]
+
+
+def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names) -> tuple[_Match, Scope]:
+    left, right = (_side(source) for source in sources)
+    if left.source.alias == right.source.alias:
+        named = zip(statement.sources, "AB", strict=True)
+        first, second = (print_source(replace(ref, alias=name)) for ref, name in named)
+        hint = f"write: FROM {first}, {second}"
+        raise text.error(statement.place, f"both sides are called {left.source.alias}", hint)
+    sides = {left.source.alias: left.after, right.source.alias: right.after}
+    units = {column: unit for side in (left, right) for column, unit in _side_units(side).items()}
+    scope = Scope(text, sides, where="a join", names=names, units=units)
+    parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    parts = [apart(part, left, right) for part in parts]
+    parts += _windowed(left, right, text, names)
+    filters: dict[str, list[Expr]] = {left.source.alias: [], right.source.alias: []}
+    across: list[Expr] = []
+    for part in parts:
+        aliases = {name.split(".", 1)[0] for name in columns_of(part)}
+        (filters[aliases.pop()] if len(aliases) == 1 else across).append(part)
+    window, rest = match_window(across, left, right, statement, text)
+    equalities, residual = _equalities(rest, left.source.alias)
+    kind = JoinKind(statement.join)
+    _note_missing(kind, filters, across, (left, right), names)
+    extents = [side.source.window.range for side in (left, right) if side.source.window]
+    plain = not has_duration(statement.where) and not any(extent and extent.unit for extent in extents)
+    note_window(window, place_of(statement.where) if statement.where else statement.place, names, plain)
+    return _Match(kind, (left, right), filters, across, window, tuple(equalities), residual), scope
+
+
+def _note_missing(
+    kind: JoinKind, filters: Mapping[str, list[Expr]], across: Sequence[Expr], sides: tuple[Side, Side], names: Names
+) -> None:
+    """Notes an IS NULL on the optional side of an outer join.
+
+    Such a predicate filters that side before the join. The user probably means unmatched rows.
+    """
+    optional = [side for side, can_miss in zip(sides, (kind.keeps_right, kind.keeps_left), strict=True) if can_miss]
+    tied = {
+        expr
+        for part in across
+        if isinstance(part, Binary) and part.op == "="
+        for expr in (part.left, part.right)
+        if isinstance(part.left, Column) and isinstance(part.right, Column)
+    }
+    for side in optional:
+        for part in filters[side.source.alias]:
+            if not (isinstance(part, Unary) and part.op == "IS NULL" and isinstance(part.operand, Column)):
+                continue
+            name = part.operand.name
+            free = f" (not {name}, which an equality ties to the other side)" if part.operand in tied else ""
+            names.notes[part.operand.place] = (
+                f"{name} IS NULL filters {side.source.alias} before the join: for unmatched rows name the"
+                f" join and select WHERE a column of {side.source.alias} IS NULL from it{free}"
+            )
+
+
+def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
+    """Turns the windows of both sides into a band (002, section 4.2).
+
+    A row stays in the window of its side for the RANGE, and matches every row in the window of the other side. So x of
+    the left side matches y of the right side if x - RANGE_right <= y <= x + RANGE_left, ends included (SEMANTICS P4).
+    """
+    windows = (left.source.window, right.source.window)
+    if windows == (None, None):
+        return []
+    if None in windows:
+        missing = right if windows[0] else left
+        place = (windows[0] or windows[1]).place  # type: ignore[union-attr]
+        raise text.error(place, f"{missing.source.alias} has no window", "give both sources of the join one")
+    attributes, reaches = [], []
+    for side, window in zip((left, right), windows, strict=True):
+        assert window is not None
+        if window.range is None or window.slide is not None or window.partition or window.counted:
+            hint = "write [RANGE 2 min, WA ts]"
+            raise text.error(window.place, "a window of a join has a RANGE and no SLIDE: it slides by itself", hint)
+        scope = Scope(text, {side.source.alias: side.before}, where="a window", names=names)
+        attribute, time = bind_attribute(window, side.source, scope)
+        reaches.append(length(window.range, attribute, time, side.source, text))
+        attributes.append(_after(window, side))
+    x, y = attributes
+    low = Binary(Type.INT, "-", x, Const(Type.INT, reaches[1]))
+    high = Binary(Type.INT, "+", x, Const(Type.INT, reaches[0]))
+    return [Binary(Type.BOOL, "<=", low, y), Binary(Type.BOOL, "<=", y, high)]
+
+
+def _after(window: syntax.Window, side: Side) -> Expr:
+    name = window.attribute.name if window.attribute else "time"
+    if name in side.after:
+        return side.after[name]
+    return next(side.after[f.name] for f in side.source.node.fields if f.temporal and f.name in side.after)
+
+
+def _side(source: BoundSource) -> Side:
+    columns = dict(source.columns)
+    if isinstance(source.node, Source):
+        # Aliases of a packet column read the column itself, so a projected side holds each column once.
+        named = {name: Column(expr.type, source.canonical(name)) for name, expr in columns.items()}
+    else:
+        named = {name: Column(expr.type, name) for name, expr in columns.items()}
+    after = {n: Column(c.type, f"{source.alias}.{c.name}") for n, c in named.items()}
+    fields = {f.name: f.temporal for f in source.node.fields if f.temporal}
+    times = {f"{source.alias}.{name}": t for name, e in columns.items() if (t := infer(e, fields))}
+    return Side(source, columns, after, times)
+
+
+def _side_units(side: Side) -> dict[str, Fraction]:
+    units = side.source.time_units()
+    column_units = {side.after[name]: unit_in(expr, units) for name, expr in side.source.columns.items()}
+    return {columns_of(column)[0]: unit for column, unit in column_units.items() if unit is not None}
+
+
+def _stream(query: str, side: Side, filters: list[Expr], read: Sequence[Expr]) -> Node:
+    """Builds an input of the join with its filters. A packet source keeps only the columns that the join reads."""
+    prefix = f"{side.source.alias}."
+    used = [name.removeprefix(prefix) for name in columns_of(*read) if name.startswith(prefix)]
+    predicate = conjunction([_before(part, side) for part in filters])
+    return side.source.stream(query, predicate, used)
+
+
+def _before(part: Expr, side: Side) -> Expr:
+    prefix = f"{side.source.alias}."
+
+    def change(node: Expr) -> Expr:
+        return side.before[node.name.removeprefix(prefix)] if isinstance(node, Column) else node
+
+    return rewrite(part, change)
+
+
+def _equalities(parts: list[Expr], left_alias: str) -> tuple[list[tuple[Expr, Expr]], Expr | None]:
+    equalities: list[tuple[Expr, Expr]] = []
+    residual: list[Expr] = []
+    for part in parts:
+        sides: tuple[str | None, str | None] = (None, None)
+        if isinstance(part, Binary) and part.op == "=":
+            sides = alias_of(part.left), alias_of(part.right)
+        if isinstance(part, Binary) and None not in sides and part.left.type is part.right.type:
+            swap = sides[0] != left_alias
+            equalities.append((part.right, part.left) if swap else (part.left, part.right))
+            # NULL equals NULL between columns only (V1), so a computed operand must not be NULL.
+            if not (isinstance(part.left, Column) and isinstance(part.right, Column)):
+                computed = part.right if isinstance(part.left, Column) else part.left
+                residual.append(negate(Unary(Type.BOOL, "IS NULL", computed), True))
+        else:
+            residual.append(part)
+    return equalities, conjunction(residual)
+
+
+# Binds lookup joins: FILTER_JOIN and WATCHLIST_JOIN. Called by `binder`. Both joins run at the low level of
+# Gigascope. The right side is a set of keys, and no row waits for a match (SEMANTICS O6; shared rules of GSQL,
+# section 2).
+
+
+@dataclass(frozen=True)
+class Watch:
+    """A declared watch list.
+
+    Attributes:
+        name: name of the watch list.
+        file: path of the CSV file with its rows, an input of the run (S1).
+        refresh: interval in seconds at which the original system read the file again.
+        columns: columns in the order of the file.
+        keys: names of the key columns.
+    """
+
+    name: str
+    file: str
+    refresh: int
+    columns: tuple[Field, ...]
+    keys: tuple[str, ...]
+
+
+def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: Sequence[Path]) -> Watch:
+    """Reads the declaration of a watch list.
+
+    Args:
+        name: name of the watch list.
+        statement: the parsed declaration.
+        text: the file that holds the statement, for messages.
+        folders: folders that may hold the file of the watch list, besides the folder of the query file.
+
+    Raises:
+        QueryError: no key, an unknown type, or no `filename` or `refresh_interval` in DEFINE.
+    """
+    defines = dict(statement.defines)
+    place = statement.place
+    if not defines.get("filename"):
+        raise text.error(place, f"watch list {name} names no file", "write DEFINE { filename 'watch.csv'; } before it")
+    text.require_inside(defines["filename"], place, folders)
+    refresh = defines.get("refresh_interval", "")
+    if not refresh.isdigit() or int(refresh) <= 0:
+        hint = "write DEFINE { refresh_interval '60'; } before it, in seconds"
+        raise text.error(place, f"the refresh_interval of {name} is no number above 0", hint)
+    fields, keys = [], []
+    for column in statement.columns:
+        kind = type_of(column.type)
+        if kind is None:
+            raise text.error(column.place, f"{column.name} has the type {column.type}, which is none of ours")
+        fields.append(Field(column.name, kind))
+        if any(word.lower() == "key" for word, _ in column.attributes):
+            keys.append(column.name)
+    names = [field.name for field in fields]
+    for column in statement.columns:
+        if names.count(column.name) > 1:
+            raise text.error(column.place, f"watch list {name} has two columns called {column.name}")
+    if not keys:
+        raise text.error(
+            place, f"watch list {name} has no key", "write (key) behind a column of it, such as IP address (key);"
+        )
+    return Watch(name, defines["filename"], int(refresh), tuple(fields), tuple(keys))
+
+
+def _scoped(source: BoundSource) -> dict[str, Expr]:
+    return {name: Column(expr.type, f"{source.alias}.{name}") for name, expr in source.columns.items()}
+
+
+def _lookups_units(*sources: BoundSource) -> dict[str, Fraction]:
+    units = {
+        f"{source.alias}.{name}": unit_in(expr, source.time_units())
+        for source in sources
+        for name, expr in source.columns.items()
+    }
+    return {column: unit for column, unit in units.items() if unit is not None}
+
+
+def _equality(part: Expr) -> tuple[str, str] | None:
+    """Returns the range variables of the two sides of an equality; None for any other predicate."""
+    if not (isinstance(part, Binary) and part.op == "="):
+        return None
+    sides = [{name.split(".", 1)[0] for name in columns_of(side)} for side in (part.left, part.right)]
+    return (min(sides[0]), min(sides[1])) if len(sides[0]) == len(sides[1]) == 1 else None
+
+
+def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text) -> Source:
+    if not isinstance(source.node, Source):
+        hint = f"name a protocol: {kind} runs where the packets are"
+        raise text.error(statement.place, f"{kind} reads links, and {source.alias} is a query", hint)
+    return source.node
+
+
+def bind_filter_join(
+    query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names
+) -> FilterJoin:
+    """Binds FILTER_JOIN(t, range).
+
+    Args:
+        query: name of the query.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+        sources: the source to filter, then the source that holds the keys.
+        names: names of the statement other than columns.
+
+    Raises:
+        QueryError: a source is a query, the links differ, no equality, or a column of the right side in SELECT.
+    """
+    left, right = sources
+    nodes = [_direct(source, "FILTER_JOIN", statement, text) for source in sources]
+    if nodes[0].links != nodes[1].links:
+        raise text.error(statement.place, "FILTER_JOIN has both sources on the same links")
+    if left.alias == right.alias:
+        raise text.error(statement.place, f"both sides are called {left.alias}", "write: FROM TCP R, TCP S")
+    scope = Scope(
+        text, {s.alias: _scoped(s) for s in sources}, where="FILTER_JOIN", names=names, units=_lookups_units(*sources)
+    )
+    assert statement.filter_range is not None
+    column, extent = statement.filter_range
+    if column.qualifier not in ("", left.alias):
+        raise text.error(column.place, f"the attribute of FILTER_JOIN is one of {left.alias}, which it filters")
+    times = [source.columns.get(column.name) for source in sources]
+    if any(e is None or infer(e, temporals(n.fields)) is None for e, n in zip(times, nodes, strict=True)):
+        raise text.error(column.place, f"{column.name} of FILTER_JOIN must be a temporal column of both sides")
+    unit = scope.units.get(f"{left.alias}.{column.name}")
+    reach = scope.constant(extent, "the range of FILTER_JOIN", (column, unit))
+    if not isinstance(reach, int) or reach <= 0:
+        raise text.error(place_of(extent), "the range of FILTER_JOIN is a whole number above 0")
+    if not has_duration(extent) and (note := brief(reach, unit, f"{left.alias}.{column.name}")):
+        names.notes[spot(extent)] = f"the range of FILTER_JOIN hardly reaches: {note}"
+    parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    keys, filters = _keys(parts, left, right, text.error(place_of(statement.where), *_BY_KEY))
+    if not keys:
+        hint = f"add one to WHERE, such as {left.alias}.srcIP = {right.alias}.srcIP"
+        raise text.error(statement.place, "FILTER_JOIN needs an equality between both sides", hint)
+    if nodes[0].links == (ANY_LINK,) or len(nodes[0].links) > 1:
+        # A row matches only keys of its own link (O6).
+        keys.append((Column(Type.STRING, f"{left.alias}.interface"), Column(Type.STRING, f"{right.alias}.interface")))
+    written = expand_stars(statement.items, [left], text)
+    left_scope = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
+    bound = attempt_all([binder(left_scope, item) for item in written])
+    items = name_items(written, bound, text)
+    streams = [
+        _lookups_stream(query, s, filters[s.alias], [*(e for k in keys for e in k), *bound], column) for s in sources
+    ]
+    progress = _progress(left.alias, streams[0].fields, column.name, reach)
+    fields = tuple(Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
+    algorithm = "hash" if names.defines.get("algorithm") == "hash" else "bloom"
+    return FilterJoin(
+        query,
+        fields,
+        streams[0],
+        streams[1],
+        left.alias,
+        right.alias,
+        tuple(keys),
+        Column(Type.INT, f"{left.alias}.{column.name}"),
+        Column(Type.INT, f"{right.alias}.{column.name}"),
+        reach,
+        tuple(items),
+        algorithm,
+        spot(statement),
+    )
+
+
+_BY_KEY = ("FILTER_JOIN relates its sides by equalities only", "write a join for other conditions")
+
+
+def _progress(alias: str, fields: Sequence[Field], name: str, reach: int) -> dict[str, Temporal]:
+    """Returns the progress of the left columns after FILTER_JOIN (P4).
+
+    A row waits until its unit of t ends; if t decreases, it waits for the whole range. So only columns no finer than t
+    progress.
+    """
+    base = next(f.temporal for f in fields if f.name == name)
+    assert base is not None
+    (chain,), progress = base.components, {}
+    for f in fields:
+        if f.temporal and f.temporal.origin == base.origin and f.temporal.components[0][: len(chain)] == chain:
+            waiting = base.then(Step("add", 0 if base.increasing else reach))
+            progress[f"{alias}.{f.name}"] = waiting.then(*f.temporal.components[0][len(chain) :])
+    return progress
+
+
+def _keys(
+    parts: Sequence[Expr], left: BoundSource, right: BoundSource, otherwise: QueryError
+) -> tuple[list[tuple[Expr, Expr]], dict[str, list[Expr]]]:
+    keys: list[tuple[Expr, Expr]] = []
+    filters: dict[str, list[Expr]] = {left.alias: [], right.alias: []}
+    for part in parts:
+        sides = _equality(part)
+        aliases = {name.split(".", 1)[0] for name in columns_of(part)}
+        if sides and set(sides) == {left.alias, right.alias} and isinstance(part, Binary):
+            keys.append((part.left, part.right) if sides[0] == left.alias else (part.right, part.left))
+        elif len(aliases) < 2:
+            filters[min(aliases, default=left.alias)].append(part)
+        else:
+            # A lookup by key decides equalities only.
+            raise otherwise
+    return keys, filters
+
+
+def _lookups_stream(
+    query: str, source: BoundSource, filters: Sequence[Expr], read: Sequence[Expr], column: syntax.Name
+) -> Node:
+    prefix = f"{source.alias}."
+    names = {name.removeprefix(prefix): None for name in columns_of(*read) if name.startswith(prefix)}
+    names[column.name] = None
+    return source.stream(query, conjunction([_lookups_before(part, source) for part in filters]), list(names))
+
+
+def _lookups_before(part: Expr, source: BoundSource) -> Expr:
+    def change(node: Expr) -> Expr:
+        if isinstance(node, Column) and node.name.startswith(f"{source.alias}."):
+            return source.columns[node.name.removeprefix(f"{source.alias}.")]
+        return node
+
+    return rewrite(part, change)
+
+
+def bind_watch_join(
+    query: str, statement: syntax.Select, text: Text, source: BoundSource, watch: Watch, alias: str, names: Names
+) -> WatchJoin:
+    """Binds WATCHLIST_JOIN FROM protocol p, list w.
+
+    Args:
+        query: name of the query.
+        statement: the parsed statement.
+        text: the file that holds the statement, for messages.
+        source: the left source, packets of a protocol.
+        watch: the watch list.
+        alias: range variable of the watch list.
+        names: names of the statement other than columns.
+
+    Raises:
+        QueryError: the left source is a query, or a key of the watch list has no equality.
+    """
+    _direct(source, "WATCHLIST_JOIN", statement, text)
+    columns = {f.name: Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
+    scopes: dict[str, Mapping[str, Expr]] = {source.alias: _scoped(source), alias: columns}
+    scope = Scope(text, scopes, where="WATCHLIST_JOIN", names=names, units=_lookups_units(source))
+    parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    keys: dict[str, Expr] = {}
+    filters: list[Expr] = []
+    residual: list[Expr] = []
+    for part in parts:
+        sides = _equality(part)
+        if sides and set(sides) == {source.alias, alias} and isinstance(part, Binary):
+            mine, theirs = (part.left, part.right) if sides[0] == source.alias else (part.right, part.left)
+            name = theirs.name.removeprefix(f"{alias}.") if isinstance(theirs, Column) else ""
+            if name in watch.keys and name not in keys:
+                keys[name] = mine
+                continue
+        left_only = {name.split(".", 1)[0] for name in columns_of(part)} <= {source.alias}
+        (filters if left_only else residual).append(part)
+    missing = [name for name in watch.keys if name not in keys]
+    if missing:
+        hint = f"add one to WHERE, such as {source.alias}.srcIP = {alias}.{missing[0]}"
+        raise text.error(statement.place, f"no equality with the key {missing[0]} of watch list {watch.name}", hint)
+    shown = BoundSource(alias, source.node, columns)
+    written = expand_stars(statement.items, [source, shown], text)
+    bound = attempt_all([binder(scope, item) for item in written])
+    items = name_items(written, bound, text)
+    names_read = columns_of(*bound, *keys.values(), *residual)
+    prefix = f"{source.alias}."
+    used = list(dict.fromkeys(name.removeprefix(prefix) for name in names_read if name.startswith(prefix)))
+    stream = source.stream(query, conjunction([_lookups_before(part, source) for part in filters]), used)
+    progress = {f"{source.alias}.{f.name}": f.temporal for f in stream.fields if f.temporal}
+    fields = tuple(Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
+    columns_out = tuple(Field(f"{alias}.{f.name}", f.type) for f in watch.columns)
+    key_pairs = tuple((keys[name], f"{alias}.{name}") for name in watch.keys)
+    return WatchJoin(
+        query,
+        fields,
+        stream,
+        source.alias,
+        watch.name,
+        alias,
+        watch.file,
+        watch.refresh,
+        columns_out,
+        key_pairs,
+        conjunction(residual),
+        tuple(items),
+        spot(statement),
+    )

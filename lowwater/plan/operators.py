@@ -1,0 +1,1640 @@
+"""Operators of a plan: the parts of all, every fact that an operator states about itself, each operator, and walks
+over plans, which are graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import gcd
+from typing import ClassVar, Self
+
+from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, columns_of, rewrite, with_children
+from lowwater.catalog.functions import AggregateFunction, Native, StateFunction
+from lowwater.catalog.native import NATIVE
+from lowwater.catalog.records import RecordLayout
+from lowwater.errors import LawError
+from lowwater.plan.temporal import Step, Temporal, grid, infer
+
+# Columns and named expressions, the parts of every operator.
+
+Place = tuple[int, int]
+"""Line and column of the text, for the message of an engine that cannot run an operator."""
+
+ROWS = "rows"
+"""Origin of temporal attributes that count rows instead of time."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a stream.
+
+    Attributes:
+        name: the name of the column.
+        type: the type of its values.
+        temporal: its progress; None for a column without progress.
+        declared: the type in GSQL, if the query asks for the semantics of the old compilers; else empty.
+    """
+
+    name: str
+    type: Type
+    temporal: Temporal | None = None
+    declared: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A named expression: a select item or a group-by variable."""
+
+    name: str
+    expr: Expr
+
+
+def exprs_of(items: Iterable[Item]) -> tuple[Expr, ...]:
+    """Returns the expressions of items."""
+    return tuple([item.expr for item in items])
+
+
+def written(*exprs: Expr | None) -> tuple[Expr, ...]:
+    """Returns the expressions that are not None."""
+    return tuple([expr for expr in exprs if expr is not None])
+
+
+def temporal_names(fields: Sequence[Field]) -> tuple[str, ...]:
+    """Returns the names of the temporal columns."""
+    return tuple([field.name for field in fields if field.temporal])
+
+
+def temporals(fields: Sequence[Field]) -> dict[str, Temporal]:
+    """Column name -> temporal property, for the columns that make progress."""
+    return {field.name: field.temporal for field in fields if field.temporal}
+
+
+def make_fields(items: Sequence[Item], columns: Mapping[str, Temporal]) -> tuple[Field, ...]:
+    """The output fields of items over input columns, by the temporal properties of these columns."""
+    return tuple([Field(item.name, item.expr.type, infer(item.expr, dict(columns))) for item in items])
+
+
+def clocks(fields: Sequence[Field]) -> list[Temporal]:
+    """Returns the temporal properties of the columns that are functions of the packet clock."""
+    return [field.temporal for field in fields if field.temporal and not field.temporal.origin]
+
+
+def off_clock(fields: Sequence[Field]) -> str:
+    """Returns the origin of the temporal columns if none is a function of the packet clock; else an empty text."""
+    return one_origin([field.temporal.origin for field in fields if field.temporal])
+
+
+def one_origin(origins: Sequence[str]) -> str:
+    """Returns the first origin if no attribute has the packet clock, an empty origin; else an empty text."""
+    return origins[0] if origins and all(origins) else ""
+
+
+@dataclass
+class UniqueNames:
+    """Names of columns that differ in any case: a name that is taken gets 1, 2, ... appended.
+
+    Attributes:
+        taken: names in use, in lower case.
+    """
+
+    taken: set[str] = field(default_factory=set)
+    # Of a name that thousands of columns ask for, each number is tried once.
+    _tried: dict[str, int] = field(default_factory=dict)
+
+    def unique(self, name: str) -> str:
+        """Returns the name, or the first one with a number that is free, and takes it."""
+        free, count = name, self._tried.get(name, 0)
+        while free.lower() in self.taken:
+            count += 1
+            free = f"{name}{count}"
+        self._tried[name] = count
+        self.taken.add(free.lower())
+        return free
+
+
+# Base of operators: every fact that an operator states about itself. The planner, EXPLAIN and the scheduler of
+# intervals walk plans and ask the operators. Only the engines and the printer of GSQL distinguish kinds of operators,
+# with one table per caller. Spark's Python workers load this module, so it imports nothing from the planner.
+
+Key = tuple[str, ...] | None
+"""Unique key: columns whose values differ between any two rows, in the order of the fields; None if unknown."""
+
+Final = Callable[[int], int]
+"""`_last` (ns) of an input row -> the instant (ns) at which the row is final: `_last` of its output row."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts of a kind of operator, the same in every query.
+
+    Attributes:
+        label: name of the operator in EXPLAIN.
+        passes: whether packets pass through unchanged and in their places (SEMANTICS O1).
+        waits: whether rows or groups wait in the operator for a promise.
+        outlives: why state lives beyond a slice of time and passes from interval to interval (I4); empty without such
+            state.
+        promise: from which promise the operator makes its punctuation.
+    """
+
+    label: str
+    passes: bool
+    waits: bool
+    outlives: str
+    promise: str
+
+
+@dataclass(frozen=True)
+class Physical:
+    """Physical operator: how the high level runs an operator, as EXPLAIN shows it.
+
+    Attributes:
+        operator: name of the physical operator, which EXPLAIN shows after `by`.
+        reason: why the planner chose it.
+        in_python: whether Python code takes the rows of a slice one by one.
+    """
+
+    operator: str
+    reason: str
+    in_python: bool = False
+
+
+@dataclass(frozen=True)
+class Punctuation:
+    """The promises of one operator.
+
+    Attributes:
+        columns: the promised output columns, in order; empty if only the clock of the operator makes progress.
+        joint: whether one punctuation row promises all columns; else every column has punctuation rows of its own.
+        groupwise: columns with separate promises for their values; empty if a promise is for all rows.
+        reason: why the operator promises these columns.
+    """
+
+    columns: tuple[str, ...]
+    joint: bool
+    groupwise: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How an operator multiplies rows.
+
+    Attributes:
+        times: the number of output rows per input row.
+        what: name of the copies, in the plural.
+        less: how to write the query so that it makes fewer copies.
+        place: line and column in the text of the query.
+    """
+
+    times: int
+    what: str
+    less: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class Node:
+    """Base of operators; a concrete subclass states its facts as `facts=Facts(...)`, an abstract one `abstract=True`.
+
+    The facts decide which methods a subclass must define. Every operator defines `inputs`, `exprs`, `over` and
+    `physical`. An operator with waiting rows also defines `reads_from`, `ends`, `final`, `origins` and `grain`.
+
+    Attributes:
+        facts: the facts of the kind of operator.
+        query: name of the query that the operator belongs to.
+        fields: output columns, in order.
+    """
+
+    facts: ClassVar[Facts]
+
+    query: str
+    fields: tuple[Field, ...]
+
+    def __init_subclass__(cls, facts: Facts | None = None, abstract: bool = False) -> None:
+        if abstract:
+            return
+        if facts is None:
+            raise TypeError(f"{cls.__name__}: an operator states facts=Facts(...)")
+        needed = (*_STATED, *(_STATED_BY_WAITING if facts.waits else ()))
+        missing = [name for name in needed if getattr(cls, name) is getattr(Node, name)]
+        if missing:
+            raise TypeError(f"{cls.__name__}: an operator with these facts states {', '.join(missing)}")
+        cls.facts = facts
+
+    def inputs(self) -> tuple[Node, ...]:
+        """Returns the operators whose rows the operator reads."""
+        raise NotImplementedError
+
+    def over(self, *inputs: Node) -> Self:
+        """Returns the operator over other inputs with the same columns."""
+        raise NotImplementedError
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the expressions that the operator evaluates, without the expressions of its inputs."""
+        raise NotImplementedError
+
+    def physical(self) -> Physical:
+        """Returns how the high level runs the operator, in a query that is not evaluated by arrival."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """Name of the operator in EXPLAIN."""
+        return self.facts.label
+
+    @property
+    def order_dependent(self) -> bool:
+        """Whether the rows of the operator depend on the order of its input (SEMANTICS O1)."""
+        return bool(self.facts.outlives)
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether the operator only passes rows of one input on, any number of times, with columns added at the end."""
+        return self.facts.passes and not self.facts.waits and not self.facts.outlives and len(self.inputs()) == 1
+
+    # Operators whose rows wait for a promise define the methods below.
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        """Returns the first timestamp (ns) of every input that rows with `_last` >= `start` (ns) need (I2)."""
+        return tuple([start for _ in self.inputs()])
+
+    def ends(self, latest: int) -> list[int]:
+        """Returns the largest `_last` (ns) of rows, pairs excluded, if no packet is after `latest` (ns) (I3)."""
+        return []
+
+    def final(self, port: int) -> Final | None:
+        """Returns when a row of an input is final; None if it does not wait, or waits for no instant of the clock."""
+        return None
+
+    def origins(self) -> tuple[str, ...]:
+        """Returns the origins of the operator's progress; the clock is the empty string."""
+        return ()
+
+    @property
+    def origin(self) -> str:
+        """The attribute of the operator's progress, if it is no function of the clock; else empty."""
+        return one_origin(self.origins())
+
+    def grain(self) -> int:
+        """Returns the distance (ns) between useful promises; 0 if the reader decides (002, section 6)."""
+        return 0
+
+    # The methods below have defaults that suit most operators.
+
+    def span(self, first: int, latest: int) -> tuple[int, int] | None:
+        """Returns the least and the largest `_last` (ns) of rows that packets from `first` to `latest` (ns) make.
+
+        Both bounds are inclusive. None if the packets do not bound `_last`.
+        """
+        return first, max([first, *self.ends(latest)])
+
+    def punctuation(self, reader: Node | None) -> Punctuation:
+        """Returns the promises for a reader.
+
+        Args:
+            reader: the operator that reads the rows; None for the output of the query.
+        """
+        columns = temporal_names(self.fields)
+        if not columns:
+            return Punctuation((), False, (), "no output column is temporal: only its clock makes progress")
+        return Punctuation(columns, len(columns) > 1, self.groupwise(), self.facts.promise)
+
+    def groupwise(self) -> tuple[str, ...]:
+        """Returns the output columns with separate promises for their values (SEMANTICS T8)."""
+        return ()
+
+    def looks_at(self, below: Node) -> set[str]:
+        """Returns the columns of an input whose progress the operator can use."""
+        return {field.name for field in below.fields}
+
+    def key(self, below: Sequence[Key]) -> Key:
+        """Returns the columns of a unique key of the operator's rows; None if the plan implies no key.
+
+        Args:
+            below: the keys of the inputs.
+        """
+        return None
+
+    def copies(self) -> Copies | None:
+        """Returns how the operator multiplies rows; None if it outputs at most one row per input row, or aggregates."""
+        return None
+
+    def state(self) -> str:
+        """Returns why intervals of the query run in order (SEMANTICS I4); empty if they can run in any order."""
+        off_clock = self.origin not in ("", ROWS)
+        return self.facts.outlives or (f"{self.origin} is no function of the clock" if off_clock else "")
+
+
+_STATED = ("inputs", "over", "exprs", "physical")
+_STATED_BY_WAITING = ("reads_from", "ends", "final", "origins", "grain")
+
+
+@dataclass(frozen=True)
+class Leaf(Node, abstract=True):
+    """Base of operators without inputs."""
+
+    def inputs(self) -> tuple[Node, ...]:
+        """Returns no inputs."""
+        return ()
+
+    def over(self, *inputs: Node) -> Self:
+        """Returns the operator itself."""
+        return self
+
+
+@dataclass(frozen=True)
+class OneInput(Node, abstract=True):
+    """Base of operators with one input.
+
+    Attributes:
+        input: the operator whose rows this operator reads.
+    """
+
+    input: Node
+
+    def inputs(self) -> tuple[Node, ...]:
+        """Returns the input."""
+        return (self.input,)
+
+    def over(self, *inputs: Node) -> Self:
+        """Returns the operator over another input with the same columns."""
+        (below,) = inputs
+        return replace(self, input=below)
+
+
+# Derives which output columns carry a unique key of the input.
+
+
+def key_through(
+    key: Sequence[Collection[str]], items: Sequence[Item], fields: Sequence[Field]
+) -> tuple[str, ...] | None:
+    """Returns the output columns that carry a key, in order; None if the items do not determine a column of the key.
+
+    Args:
+        key: for every column of the key, the columns that are equal to it, itself included.
+        items: select items over the rows with the key.
+        fields: the output columns of the items.
+    """
+    chosen: set[str] = set()
+    for equal in key:
+        images = [item.name for item, field in zip(items, fields, strict=True) if _image_of(item.expr, field) in equal]
+        if not images:
+            return None
+        chosen.add(images[0])
+    return tuple(field.name for field in fields if field.name in chosen)
+
+
+def _image_of(expr: Expr, field: Field) -> str | None:
+    """Returns the column that the value of an expression determines; None if two column values may give one value.
+
+    Overflow is NULL (V2), so sums and products count only where the result is temporal. Then every real instant has its
+    own value in 64 bits.
+    """
+    if isinstance(expr, Column):
+        return expr.name
+    if isinstance(expr, Unary) and (expr.op, expr.type) in (("~", Type.INT), ("NOT", Type.BOOL)):
+        return _image_of(expr.operand, field)
+    if field.temporal is not None and affine(expr):
+        return columns_of(expr)[0]
+    return None
+
+
+def affine(expr: Expr) -> bool:
+    """Returns whether an expression is an integer column, negated, shifted or scaled by constants other than 0."""
+    if isinstance(expr, Column):
+        return expr.type is Type.INT
+    if isinstance(expr, Unary):
+        return expr.op == "-" and affine(expr.operand)
+    if not isinstance(expr, Binary) or expr.op not in ("+", "-", "*"):
+        return False
+    sides = (expr.left, expr.right)
+    constants = [side.value for side in sides if isinstance(side, Const)]
+    return len(constants) == 1 and (expr.op != "*" or constants[0] != 0) and any(affine(side) for side in sides)
+
+
+# Operators that pass rows on one by one: sources, maps, unions, buckets of time. The lowest operators of a plan.
+
+# Packet source, the leaf of a logical plan.
+
+ANY_LINK = "*"
+"""Every link: EXPLAIN uses it when it does not know the links."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Uniform sampling of packets (SEMANTICS O5): every engine and every division of a run selects the same packets.
+
+    Attributes:
+        rate: the share of selected packets, above 0 and at most 1.
+        seed: seed of the selection.
+    """
+
+    rate: float
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="", promise="clock - skew")):
+    """Packets of one protocol on some links, merged in canonical order (O1); `fields` are the stored columns read.
+
+    Attributes:
+        alias: range variable of the source in its query.
+        links: names of the links, sorted.
+        protocol: name of the protocol.
+        member: condition of the protocol's packets; None for all packets.
+        kind: the kind of the records: `pcap`, `csv` or `other`.
+        group: column whose values have skews of their own on these links (SEMANTICS T8); empty for no column.
+        sample: the sampling of packets; None for all packets.
+        layout: how records that are no packets are read; None for packets.
+        place: line and column in the text of the query.
+    """
+
+    alias: str
+    links: tuple[str, ...]
+    protocol: str
+    member: Expr | None
+    kind: str = "pcap"
+    group: str = ""
+    sample: Sample | None = None
+    layout: RecordLayout | None = None
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns no expressions: the reader of the source evaluates `member`."""
+        return ()
+
+    def physical(self) -> Physical:
+        """Returns a read of packets, which only the reference engine does."""
+        return Physical("packets", "read by the reference engine")
+
+
+# Selection and projection.
+
+CARRIED_THROUGH = "a promise of the input, passed on"
+
+
+@dataclass(frozen=True)
+class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)):
+    """Selection and projection: keeps the rows whose predicate is true and computes the items; `_last` stays.
+
+    Attributes:
+        predicate: condition over the input row; None for all rows.
+        items: the output columns over the input row.
+    """
+
+    predicate: Expr | None
+    items: tuple[Item, ...]
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the predicate and the items."""
+        return written(self.predicate, *exprs_of(self.items))
+
+    def physical(self) -> Physical:
+        """Returns a stateless projection."""
+        return Physical("projection", "stateless, rows and promises pass through")
+
+    def groupwise(self) -> tuple[str, ...]:
+        """Returns the output columns that carry groupwise columns of the input."""
+        below = self.input.groupwise()
+        return tuple([i.name for i in self.items if isinstance(i.expr, Column) and i.expr.name in below])
+
+    def looks_at(self, below: Node) -> set[str]:
+        """Returns the columns of the items."""
+        return set(columns_of(*exprs_of(self.items)))
+
+    def key(self, below: Sequence[Key]) -> Key:
+        """Returns the key of the input where the items carry it."""
+        (key,) = below
+        return None if key is None else key_through([{name} for name in key], self.items, self.fields)
+
+
+# Expansion of rows into grouping sets.
+
+
+@dataclass(frozen=True)
+class Expand(OneInput, facts=Facts("grouping sets", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)):
+    """Outputs one row per grouping set: CUBE, ROLLUP and GROUPING_SETS.
+
+    Attributes:
+        keys: the columns that the sets choose from; a row has NULL in every column that its set omits.
+        sets: the columns of every set.
+        name: output column with the number of the set; the other output columns are the input's.
+        place: line and column in the text of the query.
+    """
+
+    keys: tuple[str, ...]
+    sets: tuple[tuple[str, ...], ...]
+    name: str
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns no expressions."""
+        return ()
+
+    def physical(self) -> Physical:
+        """Returns a stateless expansion of rows."""
+        return Physical("expansion", "stateless, one output row per grouping set")
+
+    def copies(self) -> Copies:
+        """Returns one row per grouping set."""
+        return Copies(len(self.sets), "groupings", "write GROUPING_SETS of those you need", self.place)
+
+
+# Merge of streams.
+
+
+@dataclass(frozen=True)
+class Union(
+    Node, facts=Facts("merge", passes=True, waits=False, outlives="", promise="the smallest promise of the inputs")
+):
+    """Merge of inputs with equal types, by position (P3).
+
+    Attributes:
+        branches: the inputs.
+    """
+
+    branches: tuple[Node, ...]
+
+    def inputs(self) -> tuple[Node, ...]:
+        """Returns the branches."""
+        return self.branches
+
+    def over(self, *inputs: Node) -> Self:
+        """Returns the merge of other branches with the same columns."""
+        return replace(self, branches=inputs)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns no expressions."""
+        return ()
+
+    def physical(self) -> Physical:
+        """Returns a union: rows pass through."""
+        return Physical("union", "its promise is the smallest promise of the inputs")
+
+
+# Window assigners: sliding windows of time, and windows of rows.
+
+OPEN_WINDOW = "the first window that is still open"
+
+
+@dataclass(frozen=True)
+class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives="", promise=OPEN_WINDOW)):
+    """Window assigner: outputs one row per window that a row belongs to (WID; 002, Figure A-2).
+
+    Window w holds the values v of the attribute with w*slide <= v < w*slide + range.
+
+    Attributes:
+        attribute: expression over the input row; for a window of rows the number of the row.
+        range: length of a window, in units of the attribute.
+        slide: distance between the starts of two windows, in units of the attribute.
+        name: output column with the number of the window; the other output columns are the input's.
+        rows: whether the attribute counts rows.
+        partition: expressions over the input row; every partition counts its rows separately.
+        counted: condition over the input row; only rows for which it is true are counted and are in windows. None for
+            a window of rows counts every record of the links, unless there is a partition.
+        place: line and column in the text of the query.
+    """
+
+    attribute: Expr
+    range: int
+    slide: int
+    name: str
+    rows: bool = False
+    partition: tuple[Item, ...] = ()
+    counted: Expr | None = None
+    place: Place = field(default=(0, 0), compare=False)
+
+    @property
+    def every_record(self) -> bool:
+        """Whether the windows count every record of the links, also those that the source does not take."""
+        return self.rows and not self.partition and self.counted is None
+
+    @property
+    def pane(self) -> int:
+        """The length of a pane, in units of the attribute; every window consists of whole panes (002, section 4.1)."""
+        return gcd(self.range, self.slide)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the attribute, the expressions of the partition and the condition of what is counted."""
+        return written(self.attribute, *exprs_of(self.partition), self.counted)
+
+    def physical(self) -> Physical:
+        """Returns a stateless expansion of rows."""
+        return Physical("expansion", "stateless, one output row per window")
+
+    def origins(self) -> tuple[str, ...]:
+        """Returns the count of rows; of other windows the reader makes the progress."""
+        return (ROWS,) if self.rows else ()
+
+    def state(self) -> str:
+        """Returns the reason of a window of rows: it counts rows from the first one on."""
+        return "row numbers count from the first interval of the chain" if self.rows else ""
+
+    def punctuation(self, reader: Node | None) -> Punctuation:
+        """Returns a promise of the window number: its reader groups by this column and only carries the others."""
+        if not temporal_names(self.fields):
+            return super().punctuation(reader)
+        return Punctuation((self.name,), False, self.groupwise(), self.facts.promise)
+
+    def groupwise(self) -> tuple[str, ...]:
+        """Returns the partition of a window of rows; else the groupwise columns of the input."""
+        return tuple([item.name for item in self.partition]) if self.rows else self.input.groupwise()
+
+    def looks_at(self, below: Node) -> set[str]:
+        """Returns the columns of the attribute."""
+        return set(columns_of(self.attribute))
+
+    def copies(self) -> Copies:
+        """Returns one row per overlapping window."""
+        times = -(-self.range // self.slide)
+        return Copies(times, "overlapping windows", "use a longer SLIDE or a shorter RANGE", self.place)
+
+
+# Leaf of a plan part that reads the rows of another part.
+
+
+@dataclass(frozen=True)
+class Cut(Leaf, facts=Facts("part", passes=False, waits=False, outlives="", promise="the promise of the part")):
+    """Leaf of the high level: the rows of another part of the same query.
+
+    Attributes:
+        name: name of the part that writes the rows.
+    """
+
+    name: str
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns no expressions."""
+        return ()
+
+    def physical(self) -> Physical:
+        """Returns a read of the files that the part below wrote."""
+        return Physical("files", "rows and promises of another part")
+
+
+# Aggregation by epochs, and the base class of all aggregations.
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate of an aggregation.
+
+    Attributes:
+        name: the column by which HAVING and the select items read the aggregate.
+        function: the function of the catalog. Every function but count ignores NULL. Without another value, a built-in
+            function other than count returns NULL.
+        argument: expression over the input row; None for count.
+        type: the type of the result.
+        more: further arguments.
+        udaf: the catalog's entry of an aggregate that is not native; else None.
+        place: line and column in the text of the query.
+    """
+
+    name: str
+    function: str
+    argument: Expr | None
+    type: Type
+    more: tuple[Expr, ...] = ()
+    udaf: AggregateFunction | None = None
+    place: Place = field(default=(0, 0), compare=False)
+
+    @property
+    def native(self) -> Native | None:
+        """The native computation; None for an aggregate by user functions, or without Python code."""
+        return None if self.udaf is not None else NATIVE.get(self.function)
+
+    @property
+    def taken(self) -> tuple[Expr, ...]:
+        """The arguments that every row supplies; the other arguments are constants."""
+        arguments = written(self.argument, *self.more)
+        return arguments[: self.udaf.taken] if self.udaf is not None else arguments
+
+    def over(self, change: Callable[[Expr], Expr]) -> Aggregate:
+        """Returns the aggregate with every argument changed."""
+        argument = None if self.argument is None else change(self.argument)
+        return replace(self, argument=argument, more=tuple(change(expr) for expr in self.more))
+
+
+@dataclass(frozen=True)
+class Aggregation(OneInput, abstract=True):
+    """Base of all aggregations: WHERE, GROUP BY, HAVING and select items.
+
+    Attributes:
+        predicate: condition over the input row, before grouping; None for all rows.
+        keys: group-by variables over the input row; at least one is temporal. NULL equals NULL.
+        key_fields: the columns of the keys, in the same order.
+        aggregates: the aggregates over the input row.
+        having: condition over the names of keys and aggregates; None for all groups.
+        items: the output columns in order, over the names of keys and aggregates.
+    """
+
+    predicate: Expr | None
+    keys: tuple[Item, ...]
+    key_fields: tuple[Field, ...]
+    aggregates: tuple[Aggregate, ...]
+    having: Expr | None
+    items: tuple[Item, ...]
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the expressions of all clauses."""
+        arguments = [expr for aggregate in self.aggregates for expr in (aggregate.argument, *aggregate.more)]
+        return written(self.predicate, self.having, *exprs_of(self.keys), *exprs_of(self.items), *arguments)
+
+    @property
+    def order_dependent(self) -> bool:
+        """Whether an aggregate, or state beyond an epoch, depends on the order of rows."""
+        return super().order_dependent or any(a.udaf is not None and a.udaf.ordered for a in self.aggregates)
+
+    @property
+    def in_python(self) -> str:
+        """The first aggregate that only Python can compute; empty if every engine can compute all."""
+        return next((a.function for a in self.aggregates if a.udaf is not None and a.udaf.make is not None), "")
+
+    def ends(self, latest: int) -> list[int]:
+        """Returns the end (ns) of the epoch of `latest`."""
+        times = clocks(self.key_fields)
+        return [min(time.last(time.latest(latest)) for time in times)] if times else []
+
+    def span(self, first: int, latest: int) -> tuple[int, int] | None:
+        """Returns the end of the first epoch and the end of the last epoch (ns)."""
+        times = clocks(self.key_fields)
+        if not times:
+            return None
+        begin = max(first, min(time.last(time.promise(first)) for time in times))
+        return begin, max(begin, *self.ends(latest))
+
+    def final(self, port: int) -> Final | None:
+        """Returns the end of a row's epoch, at which the row is final."""
+        times = clocks(self.key_fields)
+        return (lambda last: min(time.last(time.promise(last)) for time in times)) if times else None
+
+    def origins(self) -> tuple[str, ...]:
+        """Returns the origins of the temporal keys."""
+        return tuple([key.temporal.origin for key in self.key_fields if key.temporal])
+
+    def grain(self) -> int:
+        """Returns the length of an epoch (ns): a group comes out at most once per epoch."""
+        return grid([key.temporal for key in self.key_fields if key.temporal])
+
+    def looks_at(self, below: Node) -> set[str]:
+        """Returns the columns of the keys."""
+        return set(columns_of(*exprs_of(self.keys)))
+
+
+@dataclass(frozen=True)
+class Group(
+    Aggregation,
+    facts=Facts(
+        "aggregation",
+        passes=False,
+        waits=True,
+        outlives="",
+        promise="the smaller of the promise of the input and the oldest open epoch",
+    ),
+):
+    """Aggregation by epochs: every group belongs to one epoch, and the end of the epoch closes the group.
+
+    A group can change until `min(last(key))` over its temporal keys. This instant is the `_last` of its row.
+    """
+
+    def physical(self) -> Physical:
+        """Returns an aggregation by slices of time; slices in order if the epoch does not follow the clock."""
+        if function := self.in_python:
+            reason = f"{function} is a Python function, which takes the rows of a group one by one"
+            return Physical("aggregation in slices", reason, in_python=True)
+        if origin := off_clock(self.key_fields):
+            return Physical("slices in order", f"epochs follow {origin}, not the packet clock")
+        return Physical("hash aggregation in slices", "a group closes at the end of its epoch, and no state remains")
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        """Returns the first instant (ns) of the oldest group that can still change."""
+        return (epoch_start(self.key_fields, start),)
+
+    def groupwise(self) -> tuple[str, ...]:
+        """Returns the output columns that carry the groupwise columns of the input."""
+        below = self.input.groupwise()
+        key_exprs = {key.name: key.expr for key in self.keys}
+        names = []
+        for item in self.items:
+            source = key_exprs.get(item.expr.name, item.expr) if isinstance(item.expr, Column) else item.expr
+            if isinstance(source, Column) and source.name in below:
+                names.append(item.name)
+        return tuple(names)
+
+    def key(self, below: Sequence[Key]) -> Key:
+        """Returns the group-by variables, where the items carry all of them."""
+        return key_through([{key.name} for key in self.keys], self.items, self.fields)
+
+
+def epoch_start(keys: Sequence[Field], start: int) -> int:
+    """Returns the first instant (ns) of the oldest group that can still change at `start` (ns)."""
+    times = clocks(keys)
+    return max(0, max(time.first(time.promise(start)) for time in times)) if times else 0
+
+
+def group_last(fields: Sequence[Field], values: Sequence[int | None]) -> int:
+    """Returns `_last` (ns) of a group: the least `last(value)` over its temporal keys."""
+    pairs = ((f.temporal, v) for f, v in zip(fields, values, strict=True))
+    return min(time.last(v) for time, v in pairs if time and not time.origin and v is not None)
+
+
+# Running aggregation, which keeps groups until CLOSING_WHEN holds.
+
+EPOCH_WORKED_ON = "the epoch that is worked on: all before it are out"
+
+
+@dataclass(frozen=True)
+class Running(
+    Aggregation,
+    facts=Facts(
+        "running aggregation",
+        passes=False,
+        waits=True,
+        outlives="CLOSING_WHEN carries groups from epoch to epoch",
+        promise=EPOCH_WORKED_ON,
+    ),
+):
+    """Running aggregation: a group lives from epoch to epoch until CLOSING_WHEN holds (SEMANTICS O4, 004).
+
+    Attributes:
+        closing: condition over the names of keys and aggregates.
+        place: line and column in the text of the query.
+    """
+
+    closing: Expr
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the expressions of all clauses."""
+        return written(*super().exprs(), self.closing)
+
+    def physical(self) -> Physical:
+        """Returns slices in order: groups outlive their epoch."""
+        return Physical(
+            "slices in order", "groups outlive their epoch, so each slice starts with the groups of the slice before"
+        )
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        """Returns 0: the state begins with the chain of intervals."""
+        return (0,)
+
+
+# Sampling operator with supergroups and cleaning.
+
+
+@dataclass(frozen=True)
+class Sampling(
+    Aggregation,
+    facts=Facts(
+        "sampling",
+        passes=False,
+        waits=True,
+        outlives="the sampling operator carries its state into the next epoch",
+        promise=EPOCH_WORKED_ON,
+    ),
+):
+    """Sampling operator: WHERE admits rows, CLEANING_WHEN starts a cleaning and CLEANING_BY keeps groups.
+
+    Attributes:
+        supergroup: names of the keys that share states and superaggregates.
+        supers: aggregates over the rows of a supergroup.
+        cleaning_when: condition over keys, superaggregates and stateful functions; None without cleaning.
+        cleaning_by: condition over keys, aggregates, superaggregates and stateful functions; None without cleaning.
+        states: the stateful functions that the query calls.
+        place: line and column in the text of the query.
+    """
+
+    supergroup: tuple[str, ...]
+    supers: tuple[Aggregate, ...]
+    cleaning_when: Expr | None
+    cleaning_by: Expr | None
+    states: tuple[StateFunction, ...]
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the expressions of all clauses."""
+        arguments = [expr for aggregate in self.supers for expr in (aggregate.argument, *aggregate.more)]
+        return written(*super().exprs(), *arguments, self.cleaning_when, self.cleaning_by)
+
+    def physical(self) -> Physical:
+        """Returns slices in order: states outlive their epoch."""
+        return Physical("slices in order", "states read rows in canonical order and continue in the next epoch")
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        """Returns 0: the state begins with the chain of intervals."""
+        return (0,)
+
+
+# Low-level query nodes (LFTAs), and the leaf of a high plan that reads an LFTA.
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Partial aggregate of an LFTA: a native aggregate, or the SUBAGGR of a user's aggregate.
+
+    A count with an argument counts the rows with a value other than NULL (the divisor of avg).
+
+    Attributes:
+        name: the output column.
+        function: the function of the catalog.
+        argument: expression over stored packet columns; None for count.
+        type: the type of the result.
+        udaf: the catalog's entry of a user's SUBAGGR; None for a native aggregate.
+        place: line and column in the text of the query.
+    """
+
+    name: str
+    function: str
+    argument: Expr | None
+    type: Type
+    udaf: AggregateFunction | None = None
+    place: Place = field(default=(0, 0), compare=False)
+
+    @property
+    def native(self) -> Native | None:
+        """The native computation of the low level; None for a user's SUBAGGR, or without Python code."""
+        return None if self.udaf is not None else NATIVE.get(self.function)
+
+
+MOST_COLUMNS = 60
+"""Largest number of group-by variables, and of partial aggregates: every one takes one bit of the NULL bitmap."""
+
+
+@dataclass(frozen=True)
+class Lfta:
+    """Low-level query node: one pass over the packets of every link, with rows and heartbeats as output.
+
+    Attributes:
+        name: the query, or `query.alias` if a query has several sources.
+        links: the names of the links; one instance runs per link.
+        protocol: name of the protocol.
+        member: condition of the protocol's packets; None for all packets.
+        predicate: condition over stored packet columns; None for all packets.
+        keys: output columns over stored packet columns: the group-by variables, else the select items.
+        partials: partial aggregates; empty for a selection.
+        aggregates: whether the LFTA groups rows.
+        slots: size of the group table, a power of two.
+        fields: output columns: the keys, then the partial aggregates.
+        kind: the kind of the records: `pcap`, `csv` or `other`.
+        group: column whose values have skews of their own (SEMANTICS T8); empty for no column.
+        sample: the sampling of packets; None for all packets.
+        layout: how records that are no packets are read; None for packets.
+        place: line and column of the source in the text of the query.
+        arrival: whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress.
+            Such an LFTA is a selection.
+        numbered: whether every record of the link becomes a row, because the query counts records. The row of a record
+            that the LFTA does not take is NULL.
+        whole: whether every record of the link becomes a row with its columns, late ones too, because an attribute that
+            is no function of the clock makes progress with every record (SEMANTICS T8). The high level then tells
+            which records are late. Such an LFTA has no predicate.
+        placed: whether the last column is the number of the record. An order-dependent reader of several LFTAs of one
+            link needs this number.
+    """
+
+    name: str
+    links: tuple[str, ...]
+    protocol: str
+    member: Expr | None
+    predicate: Expr | None
+    keys: tuple[Item, ...]
+    partials: tuple[Partial, ...]
+    aggregates: bool
+    slots: int
+    fields: tuple[Field, ...]
+    kind: str = "pcap"
+    group: str = ""
+    sample: Sample | None = None
+    layout: RecordLayout | None = None
+    place: Place = field(default=(0, 0), compare=False)
+    arrival: bool = False
+    numbered: bool = False
+    whole: bool = False
+    placed: bool = False
+
+    @property
+    def stored(self) -> tuple[Field, ...]:
+        """The columns without the number of the record, which becomes the place of the row."""
+        return self.fields[:-1] if self.placed else self.fields
+
+    def promises(self, instant: int) -> tuple[int | None, ...]:
+        """Returns the promised value of every field at `instant` (ns) (P2); None for a field that is no function of
+        the clock."""
+        return tuple(f.temporal.promise(instant) if f.temporal and not f.temporal.origin else None for f in self.fields)
+
+    @property
+    def punctuation(self) -> Punctuation:
+        """The promises of the LFTA (SEMANTICS P2)."""
+        columns = tuple(f.name for f in self.fields if f.temporal and not f.temporal.origin)
+        if self.arrival:
+            return Punctuation((), False, (), "read by arrival: only its clock makes progress, by that of the link")
+        if not columns:
+            what = "a function of the clock" if off_clock(self.fields) else "temporal"
+            return Punctuation((), False, (), f"no column is {what}: only its clock makes progress")
+        if self.aggregates:
+            reason = "the smaller of clock - skew and the oldest epoch in the group table"
+        else:
+            reason = "clock - skew, whether or not records pass the predicate"
+        groups = tuple(key.name for key in self.keys if self.group and key.expr == Column(key.expr.type, self.group))
+        return Punctuation(columns, len(columns) > 1, groups, reason)
+
+
+@dataclass(frozen=True)
+class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives="", promise="the promise of the LFTA")):
+    """Leaf of the high level: the rows of an LFTA, merged over its links.
+
+    For an aggregation `_last` is `min(last(key))` over the row's temporal keys. For a selection it is the timestamp of
+    the packet, or its arrival. The fields are the LFTA's. A query that counts rows has the number of the row behind
+    them (`bind.clauses.sources.ROW`).
+
+    Attributes:
+        lfta: the low-level query node.
+    """
+
+    lfta: Lfta
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the expressions of the LFTA."""
+        lfta = self.lfta
+        return written(lfta.predicate, *exprs_of(lfta.keys), *(partial.argument for partial in lfta.partials))
+
+    def physical(self) -> Physical:
+        """Returns a read of the files of one link, or a merge of the files of several links."""
+        if len(self.lfta.links) > 1 or ANY_LINK in self.lfta.links:
+            return Physical("merge of files", "its promise is the smallest promise of the links")
+        return Physical("files", "rows and promises of one link")
+
+    def first_read(self, start: int) -> int:
+        """Returns the first timestamp (ns) that the LFTA reads for rows with `_last` >= `start` (ns)."""
+        return epoch_start(self.lfta.fields[: len(self.lfta.keys)], start) if self.lfta.aggregates else start
+
+    def punctuation(self, reader: Node | None) -> Punctuation:
+        """Returns the promises of the LFTA."""
+        return self.lfta.punctuation
+
+    def groupwise(self) -> tuple[str, ...]:
+        """Returns the groupwise columns of the LFTA."""
+        return self.lfta.punctuation.groupwise
+
+
+# Windowed joins of two streams.
+
+
+class JoinKind(StrEnum):
+    """Kinds of joins, by GSQL's keyword before FROM."""
+
+    INNER = "INNER_JOIN"
+    LEFT = "LEFT_OUTER_JOIN"
+    RIGHT = "RIGHT_OUTER_JOIN"
+    OUTER = "OUTER_JOIN"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Whether unmatched left rows come out."""
+        return self in (JoinKind.LEFT, JoinKind.OUTER)
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether unmatched right rows come out."""
+        return self in (JoinKind.RIGHT, JoinKind.OUTER)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Match window of a join: two rows meet if `left - below <= right <= left + above`.
+
+    Attributes:
+        left: temporal expression over the left row.
+        right: temporal expression over the right row.
+        left_time: temporal property of `left`.
+        right_time: temporal property of `right`, with the same direction.
+        below: how far `right` may be below `left`, in units of the expressions.
+        above: how far `right` may be above `left`, in units of the expressions.
+        equality: whether the query writes `left = right`. Then `below` and `above` are 0, and both columns have one
+            value (V1). A band of width 0 matches the same pairs, but its columns keep separate values.
+    """
+
+    left: Expr
+    right: Expr
+    left_time: Temporal
+    right_time: Temporal
+    below: int
+    above: int
+    equality: bool = False
+
+    def present(self, kind: JoinKind) -> tuple[bool, bool]:
+        """Returns whether every joined row has a value of `left`, and of `right`; a side with a value is temporal."""
+        tied = [self.equality and isinstance(side, Column) for side in (self.left, self.right)]
+        return tied[0] or not kind.keeps_right, tied[1] or not kind.keeps_left
+
+    def time_of(self, expr: Expr, kind: JoinKind) -> Temporal | None:
+        """Returns the progress of an expression over joined rows, from the progress of both sides of the window (P4).
+
+        A side that is no bare column is NULL in the unmatched rows of the other side, so it makes no progress there.
+        """
+        sign = 1 if self.left_time.increasing else -1
+        ahead, behind = (self.above, self.below) if sign > 0 else (self.below, self.above)
+        times: dict[str, Temporal] = {}
+        sides: dict[Expr, Expr] = {}
+        left, right = self.present(kind)
+        if left:
+            times["<left>"] = self.left_time.joined(self.right_time.then(Step("add", -sign * ahead)))
+            sides[self.left] = Column(self.left.type, "<left>")
+        if right:
+            times["<right>"] = self.right_time.joined(self.left_time.then(Step("add", -sign * behind)))
+            sides[self.right] = Column(self.right.type, "<right>")
+        return infer(_replaced(expr, sides), times)
+
+    def last_left(self, value: int) -> int:
+        """Returns the end (ns) of a left row's match window: a matching right row may come until then."""
+        return max(self.left_time.last(value), self.right_time.last(value + self._reach(self.above)))
+
+    def last_right(self, value: int) -> int:
+        """Returns the end (ns) of a right row's match window: a matching left row may come until then."""
+        return max(self.right_time.last(value), self.left_time.last(value + self._reach(self.below, right=True)))
+
+    def _reach(self, bound: int, right: bool = False) -> int:
+        # A decreasing attribute progresses downward, so the far end of the window is the other bound.
+        if self.left_time.increasing:
+            return bound
+        return -self.above if right else -self.below
+
+    def needed(self, start: int, kind: JoinKind) -> tuple[int, int]:
+        """Returns the first timestamp (ns) of both sides that rows with `_last` >= `start` (ns) need."""
+        if self.left_time.origin:
+            return 0, 0
+        if self.equality:
+            value = self.left_time.joined(self.right_time).promise(start)
+            return max(0, self.left_time.first(value)), max(0, self.right_time.first(value))
+        left, right = self._earliest(start, kind)
+        return max(0, self.left_time.first(left)), max(0, self.right_time.first(right))
+
+    def _earliest(self, start: int, kind: JoinKind) -> tuple[int, int]:
+        """Returns the earliest value of both sides that a row with `_last` >= `start` depends on."""
+        # A decreasing attribute mirrors the window: negate the values and exchange the bounds.
+        sign = 1 if self.left_time.increasing else -1
+        below, above = (self.below, self.above) if sign > 0 else (self.above, self.below)
+        left_promise = sign * self.left_time.promise(start)
+        right_promise = sign * self.right_time.promise(start)
+        left = min(left_promise, right_promise - above)
+        right = min(right_promise, left_promise - below)
+        # An unmatched row depends on every row that could have matched it.
+        needed_left = min(left, right - above) if kind.keeps_right else left
+        needed_right = min(right, left - below) if kind.keeps_left else right
+        return sign * needed_left, sign * needed_right
+
+
+@dataclass(frozen=True)
+class Join(
+    Node,
+    facts=Facts(
+        "join", passes=False, waits=True, outlives="", promise="the clocks of both sides, as the reader uses them"
+    ),
+):
+    """Windowed join of two streams (P4, V1). Expressions name an input column `<alias>.<column>`.
+
+    A pair meets if the window and every equality hold (NULL equals NULL) and the residual is true. Its `_last` is the
+    larger `_last` of the two rows. The `_last` of an unmatched row is `window.last_left` or `window.last_right` of its
+    value. Maps below the join already apply the predicates on one side alone.
+
+    Attributes:
+        kind: which unmatched rows come out.
+        left: the left input.
+        right: the right input.
+        left_alias: prefix of the left columns.
+        right_alias: prefix of the right columns.
+        window: the match window.
+        equalities: pairs (over the left row, over the right row), without the equality of the window.
+        residual: condition over both rows; unmatched rows need not satisfy it.
+        items: the output columns over both rows. In an unmatched row, a column in an equality takes the value of the
+            other side. Every other column of the missing side is NULL.
+    """
+
+    kind: JoinKind
+    left: Node
+    right: Node
+    left_alias: str
+    right_alias: str
+    window: Window
+    equalities: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+    items: tuple[Item, ...]
+
+    def inputs(self) -> tuple[Node, ...]:
+        """Returns both sides."""
+        return (self.left, self.right)
+
+    def over(self, *inputs: Node) -> Self:
+        """Returns the join over two other inputs with the same columns."""
+        left, right = inputs
+        return replace(self, left=left, right=right)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the expressions of the window, equalities, residual and items."""
+        ties = [expr for pair in self.equalities for expr in pair]
+        return written(self.window.left, self.window.right, *ties, self.residual, *exprs_of(self.items))
+
+    @property
+    def label(self) -> str:
+        """GSQL's keyword of the join."""
+        return self.kind.value
+
+    @property
+    def by_time_alone(self) -> bool:
+        """Whether rows meet within a band, and by no equality."""
+        return not self.window.equality and not self.equalities
+
+    def physical(self) -> Physical:
+        """Returns a hash join or band join by slices of time."""
+        what = "hash join" if self.window.equality else "band join"
+        return Physical(f"{what} in slices", "a promise closes the match windows of a slice, and no state remains")
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        """Returns the first timestamp (ns) of both sides that could match."""
+        return self.window.needed(start, self.kind)
+
+    def ends(self, latest: int) -> list[int]:
+        """Returns the ends (ns) of unmatched rows; a pair ends with the later one of its rows."""
+        window, ends = self.window, []
+        if window.left_time.origin:
+            return []
+        if self.kind.keeps_left:
+            ends.append(window.last_left(window.left_time.latest(latest)))
+        if self.kind.keeps_right:
+            ends.append(window.last_right(window.right_time.latest(latest)))
+        return ends
+
+    def final(self, port: int) -> Final | None:
+        """Returns the end of a row's match window, at which the row is final."""
+        window = self.window
+        if window.left_time.origin:
+            return None
+        if port == 0:
+            return lambda last: max(last, window.last_left(window.left_time.latest(last)))
+        return lambda last: max(last, window.last_right(window.right_time.latest(last)))
+
+    def origins(self) -> tuple[str, ...]:
+        """Returns the origin of the window."""
+        return (self.window.left_time.origin,)
+
+    def grain(self) -> int:
+        """Returns the grain (ns) of the window's two expressions."""
+        return grid([self.window.left_time, self.window.right_time])
+
+    def looks_at(self, below: Node) -> set[str]:
+        """Returns the columns of the window on the side of `below`."""
+        sides = [(self.left, self.left_alias, self.window.left), (self.right, self.right_alias, self.window.right)]
+        return {
+            name.removeprefix(f"{alias}.") for side, alias, expr in sides if side is below for name in columns_of(expr)
+        }
+
+    def punctuation(self, reader: Node | None) -> Punctuation:
+        """Returns the promise of one or both attributes, as the reader uses them (002, sections 5.3, 7.2)."""
+        columns = temporal_names(self.fields)
+        if not columns:
+            return super().punctuation(reader)
+        used = reader.looks_at(self) if reader is not None else set(columns)
+        chosen = tuple(name for name in columns if name in used) or columns[:1]
+        joint, reason = self._chosen(chosen, used, reader)
+        return Punctuation(chosen, joint, (), reason)
+
+    def _chosen(self, chosen: Sequence[str], used: set[str], reader: Node | None) -> tuple[bool, str]:
+        """Returns whether one punctuation promises all chosen columns together, and why the columns are chosen."""
+        if len(chosen) > 1 and isinstance(reader, Aggregation):
+            return True, f"{reader.query} groups by both clocks, so a promise on both closes its groups earlier"
+        if len(chosen) > 1 and reader is None:
+            return True, "no later row is below both of them"
+        if len(chosen) > 1:
+            return False, "the clock of each side by its own promise: the reader takes either"
+        if reader is None:
+            return False, "the only clock among the columns of the query"
+        if not used.intersection(chosen):
+            return False, f"{reader.query} uses none of its clocks"
+        return False, f"the clock that {reader.query} uses"
+
+    def key(self, below: Sequence[Key]) -> Key:
+        """Returns the key of one side, with the columns of the other side's key that it does not determine."""
+        left, right = below
+        if left is None or right is None:
+            return None
+        left_key = tuple(f"{self.left_alias}.{name}" for name in left)
+        right_key = tuple(f"{self.right_alias}.{name}" for name in right)
+        ties = [(_Side.of(a, temporal=False), _Side.of(b, temporal=False)) for a, b in self.equalities]
+        if self.window.equality:
+            ties.append((_Side.of(self.window.left, temporal=True), _Side.of(self.window.right, temporal=True)))
+        swapped = [(b, a) for a, b in ties]
+        candidates = [
+            (*left_key, *_undetermined(right_key, left_key, ties, self.kind.keeps_right)),
+            (*right_key, *_undetermined(left_key, right_key, swapped, self.kind.keeps_left)),
+        ]
+        equal = _equal_columns(self.kind, ties)
+        carried = [
+            key_through([equal.get(name, {name}) for name in key], self.items, self.fields)
+            for key in candidates
+            if self.kind is not JoinKind.OUTER or _sides_differ(self, key, ties)
+        ]
+        return min((key for key in carried if key is not None), key=len, default=None)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A side of an equality that every pair of a join satisfies.
+
+    Attributes:
+        bare: the column, if the side is a bare column. It takes the other side's value in an unmatched row (V1).
+        told: the column that the value of the side determines; None for no column.
+    """
+
+    bare: str | None
+    told: str | None
+
+    @staticmethod
+    def of(expr: Expr, temporal: bool) -> _Side:
+        if isinstance(expr, Column):
+            return _Side(expr.name, expr.name)
+        return _Side(None, columns_of(expr)[0] if temporal and affine(expr) else None)
+
+
+_Tie = tuple[_Side, _Side]
+
+
+def _undetermined(other: Sequence[str], base: Sequence[str], ties: Sequence[_Tie], keeps_other: bool) -> list[str]:
+    """Returns the columns of one side's key that the key of the base side does not determine.
+
+    In a pair, every equality of the join determines one column by another. In an unmatched row of the other side, a
+    bare base column takes the value of its equality (V1). With only one equality, it determines the other column too.
+
+    Args:
+        other: key of the other side.
+        base: key of the base side.
+        ties: the equalities, with the base side first.
+        keeps_other: whether unmatched rows of the other side come out.
+    """
+    bare = [side.bare for side, _ in ties]
+    needed = []
+    for name in other:
+        determining = [side.bare for side, other_side in ties if other_side.told == name]
+        if not any(not keeps_other or (column in base and bare.count(column) == 1) for column in determining):
+            needed.append(name)
+    return needed
+
+
+def _sides_differ(node: Join, key: Collection[str], ties: Sequence[_Tie]) -> bool:
+    """Returns whether an unmatched left row and an unmatched right row never have the same key.
+
+    With equal keys, the two rows would satisfy every equality of the key. Without another condition they would have
+    met. The keys also differ if the key has a clock of one side: the rows of the other side have NULL in this column.
+    """
+    bare = [side.bare for tie in ties for side in tie]
+    if node.residual is None and node.window.equality:
+        covered = [tie for tie in ties if any(side.bare in key and bare.count(side.bare) == 1 for side in tie)]
+        if len(covered) == len(ties):
+            return True
+    clocks = [
+        f"{alias}.{field.name}"
+        for alias, side in ((node.left_alias, node.left), (node.right_alias, node.right))
+        for field in side.fields
+        if field.temporal is not None
+    ]
+    return any(name in key and name not in bare for name in clocks)
+
+
+def _equal_columns(kind: JoinKind, ties: Sequence[_Tie]) -> dict[str, set[str]]:
+    """Returns column -> the columns with the same value in every joined row, itself and unmatched rows included."""
+    bare = [side.bare for tie in ties for side in tie]
+    equal: dict[str, set[str]] = {}
+    for left, right in ties:
+        # Only one equality of a column supplies a missing value (V1), so the other equalities need not hold.
+        always = kind is JoinKind.INNER or bare.count(left.bare) == bare.count(right.bare) == 1
+        if left.bare and right.bare and always:
+            merged = equal.get(left.bare, {left.bare}) | equal.get(right.bare, {right.bare})
+            equal.update(dict.fromkeys(merged, merged))
+    return equal
+
+
+def _replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+    """Returns the expression with some of its subexpressions replaced."""
+    if expr in parts:
+        return parts[expr]
+    return with_children(expr, [_replaced(child, parts) for child in expr.children()])
+
+
+# Semi join: rows of a source that a matching row of another source precedes.
+
+
+@dataclass(frozen=True)
+class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outlives="", promise=CARRIED_THROUGH)):
+    """Semi join: keeps a left row if a right row with equal keys precedes it by at most `range` (O6).
+
+    Both sides are packets of one link. `_last` of a left row is the last instant at which its match may still come.
+    That is the end of the left row's unit of t; for a decreasing t it is the end of the unit t - range.
+
+    Attributes:
+        left: the rows to filter.
+        right: the rows to search for a match, on the same links.
+        left_alias: prefix of the left columns.
+        right_alias: prefix of the right columns.
+        keys: pairs of equal expressions (over the left row, over the right row).
+        left_time: the attribute t of FILTER_JOIN(t, range) over the left row.
+        right_time: the attribute t over the right row.
+        range: the largest distance of two matching rows, in units of the attribute.
+        items: the output columns over the left row.
+        algorithm: the algorithm that DEFINE asks for, shown by EXPLAIN; it does not change the rows.
+        place: line and column in the text of the query.
+    """
+
+    left: Node
+    right: Node
+    left_alias: str
+    right_alias: str
+    keys: tuple[tuple[Expr, Expr], ...]
+    left_time: Expr
+    right_time: Expr
+    range: int
+    items: tuple[Item, ...]
+    algorithm: str
+    place: Place = field(default=(0, 0), compare=False)
+
+    def inputs(self) -> tuple[Node, ...]:
+        """Returns the left and the right input."""
+        return (self.left, self.right)
+
+    def over(self, *inputs: Node) -> Self:
+        """Returns the join over two other inputs with the same columns."""
+        left, right = inputs
+        return replace(self, left=left, right=right)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the times, keys and items."""
+        ties = [expr for pair in self.keys for expr in pair]
+        return written(self.left_time, self.right_time, *ties, *exprs_of(self.items))
+
+    def physical(self) -> Physical:
+        """Returns a semi join by slices of time."""
+        return Physical("semi join in slices", "rows of a slice wait until a promise passes their window")
+
+    @property
+    def time(self) -> Temporal:
+        """The temporal property of the attribute t of FILTER_JOIN(t, range)."""
+        times = {f"{self.right_alias}.{field.name}": field.temporal for field in self.right.fields if field.temporal}
+        time = infer(self.right_time, times)
+        assert time is not None
+        return time
+
+    def reads_from(self, start: int) -> tuple[int, ...]:
+        """Returns the first instants (ns) of the left rows final at `start` and of their possible matches."""
+        time = self.time
+        if time.origin:
+            return 0, 0
+        value = time.promise(start)
+        left = value if time.increasing else value + self.range
+        right = value - self.range if time.increasing else value + self.range
+        return max(0, time.first(left)), max(0, time.first(right))
+
+    def ends(self, latest: int) -> list[int]:
+        """Returns the last instant (ns) at which a match of the last left row may still come."""
+        final = self.final(0)
+        return [final(latest)] if final else []
+
+    def final(self, port: int) -> Final | None:
+        """Returns when a left row is final: at the end of the wait for its match."""
+        time = self.time
+        if port or time.origin:
+            return None
+        reach = 0 if time.increasing else self.range
+        return lambda last: max(last, time.last(time.latest(last) - reach))
+
+    def origins(self) -> tuple[str, ...]:
+        """Returns the origin of t where t is a column; else the clock."""
+        if not isinstance(self.right_time, Column):
+            return ("",)
+        name = self.right_time.name.removeprefix(f"{self.right_alias}.")
+        return (off_clock([field for field in self.right.fields if field.name == name]),)
+
+    def grain(self) -> int:
+        """Returns 0: the reader decides."""
+        return 0
+
+
+# Lookup join of a stream with a watch list.
+
+
+@dataclass(frozen=True)
+class WatchJoin(
+    OneInput, facts=Facts("WATCHLIST_JOIN", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)
+):
+    """Lookup join: pairs a row with the row of a watch list that has its key. The run records the list's hash (S1).
+
+    Attributes:
+        alias: range variable of the stream.
+        watchlist: name of the list.
+        watch_alias: range variable of the list.
+        file: path of the list.
+        refresh: period of the old engine's reloads, in seconds.
+        columns: the columns of the list, as `alias.name`.
+        keys: pairs (expression over the input row, column of the list).
+        residual: condition over both rows; None for no condition.
+        items: the output columns over both rows.
+        place: line and column in the text of the query.
+    """
+
+    alias: str
+    watchlist: str
+    watch_alias: str
+    file: str
+    refresh: int
+    columns: tuple[Field, ...]
+    keys: tuple[tuple[Expr, str], ...]
+    residual: Expr | None
+    items: tuple[Item, ...]
+    place: Place = field(default=(0, 0), compare=False)
+
+    def exprs(self) -> tuple[Expr, ...]:
+        """Returns the keys, the residual and the items."""
+        return written(*(expr for expr, _ in self.keys), self.residual, *exprs_of(self.items))
+
+    def physical(self) -> Physical:
+        """Returns a lookup in a table in memory."""
+        return Physical("lookup", "each task holds the list in memory, so no row waits")
+
+
+# Traverses and rebuilds plans, which are graphs because queries share the plans that they read. Beside
+# `plan.operators`. Spark's Python workers load this module for every query, so it imports the operators only.
+
+
+def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """Returns the operator over other inputs with the same columns; the operator itself if no input differs."""
+    if all(new is old for new, old in zip(inputs, node.inputs(), strict=True)):
+        return node
+    return node.over(*inputs)
+
+
+def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
+    """Yields every operator of some plans once, inputs first.
+
+    Args:
+        roots: the plans.
+        done: identities of operators that are skipped, with everything below them.
+    """
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen and id(node) not in done:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack += [(below, False) for below in reversed(node.inputs())]
+
+
+LARGEST = 4_000
+"""Nodes that rules may make of smaller expressions, by putting definitions in place of columns. A chain of queries that
+each read a column twice doubles it with every step, so beyond it two operators stay two."""
+
+
+def outgrows(after: Iterable[Expr], before: Iterable[Expr]) -> bool:
+    """Whether expressions are larger than those of which a rule made them, and than LARGEST."""
+    nodes = sum(expr.size for expr in after)
+    return nodes > LARGEST and nodes > sum(expr.size for expr in before)
+
+
+def substitute(expr: Expr, items: Sequence[Item]) -> Expr:
+    """Replaces the columns of an expression by the expressions of a projection's items."""
+    definitions = {item.name: item.expr for item in items}
+    return rewrite(expr, lambda e: definitions.get(e.name, e) if isinstance(e, Column) else e)
+
+
+def leaves(node: Node) -> list[LftaInput | Cut]:
+    """Returns the LFTAs and fragments that a plan reads, without repetition."""
+    return [part for part in walk(node) if isinstance(part, LftaInput | Cut)]
+
+
+def with_leaves(root: Node, others: Mapping[str, Node]) -> Node:
+    """Returns a plan with other nodes in place of some leaves, by the names of the leaves."""
+    made: dict[int, Node] = {}
+    for node in walk(root):
+        if isinstance(node, LftaInput | Cut):
+            made[id(node)] = others.get(leaf_name(node), node)
+        else:
+            made[id(node)] = with_inputs(node, [made[id(below)] for below in node.inputs()])
+    return made[id(root)]
+
+
+def leaf_name(node: LftaInput | Cut) -> str:
+    """Returns the name of the LFTA or fragment that a leaf reads."""
+    return node.lfta.name if isinstance(node, LftaInput) else node.name
+
+
+def lftas_of(*nodes: Node) -> list[Lfta]:
+    """Returns the LFTAs below high plans, without repetition, in order of first use.
+
+    Raises:
+        LawError: two LFTAs have the same name.
+    """
+    lftas: dict[str, Lfta] = {}
+    for node in walk(*nodes):
+        if isinstance(node, LftaInput) and lftas.setdefault(node.lfta.name, node.lfta) != node.lfta:
+            raise LawError(f"two LFTAs are called {node.lfta.name}")
+    return list(lftas.values())

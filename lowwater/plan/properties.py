@@ -1,0 +1,655 @@
+"""What holds of a plan: its cost and the prefilter, state, read ranges, unique keys, schemas, the columns that are
+read or were counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from math import gcd
+
+import pyarrow as pa
+
+from lowwater.catalog.expr import (
+    COMPARISON,
+    Binary,
+    Call,
+    Case,
+    Column,
+    Const,
+    Expr,
+    OneOf,
+    Param,
+    StateCall,
+    Type,
+    columns_of,
+    conjunction,
+    conjuncts,
+)
+from lowwater.catalog.expr import (
+    walk as walk_expr,
+)
+from lowwater.catalog.functions import Cost
+from lowwater.catalog.packets import SAMPLING_RATE
+from lowwater.catalog.streams import CONTROL, STREAM_TYPES, TABLE_TYPES
+from lowwater.plan.operators import (
+    ANY_LINK,
+    Aggregation,
+    Copies,
+    Cut,
+    Field,
+    FilterJoin,
+    Item,
+    Key,
+    Lfta,
+    LftaInput,
+    Map,
+    Node,
+    OneInput,
+    Source,
+    Union,
+    lftas_of,
+    walk,
+)
+from lowwater.plan.temporal import END_OF_TIME, Temporal, grid
+
+# What an operator remembers: its state, the ranges that it reads, the granularity of its epochs.
+
+# Finds the state that a query carries from interval to interval (SEMANTICS I4), and whether it goes by arrival.
+# EXPLAIN shows it, and the scheduler of intervals reads it: the intervals of a query without state can run in any
+# order.
+
+ROW = "_row"
+"""Column with the number of a record on its links (SEMANTICS I4)."""
+
+TIMESTAMP = "_timestamp"
+"""Last column of an LFTA by arrival: the timestamp of the record; NULL for a record that the LFTA does not take."""
+
+
+def by_arrival(plan: Node) -> bool:
+    """Whether an operator of a plan makes progress with records only; then intervals go by arrival (I4)."""
+    return any(node.origin for node in walk(plan))
+
+
+def carried_state(plan: Node) -> list[str]:
+    """Returns the reasons why the intervals of a query must run in order; empty if they can run in any order."""
+    reasons = (f"{node.query}: {reason}" for node in walk(plan) if (reason := node.state()))
+    return list(dict.fromkeys(reasons))
+
+
+def hands_over(plan: Node) -> bool:
+    """Whether a query hands its state to the next interval, so that no interval reads further back than it must.
+
+    It does if the query is evaluated by arrival, since such a query is evaluated in one place. It also does if no
+    operator with state stands above CLOSING_WHEN or the sampling operator. An operator with state above them may need
+    rows of earlier epochs, so such a plan is evaluated from the start of its chain for every interval.
+    """
+    return by_arrival(plan) or (any(node.facts.outlives for node in walk(plan)) and _handed(plan))
+
+
+def _handed(node: Node) -> bool:
+    if node.facts.passes:
+        return all(_handed(below) for below in node.inputs())
+    return not any(below.facts.outlives for root in node.inputs() for below in walk(root))
+
+
+# Read ranges: how far back a source must be read for a result (SEMANTICS I2). The answer is a function of every
+# source, not one number. It maps an instant to the timestamp from which the source must be read, so that all rows
+# with `_last` at or after the instant are right. An epoch that is aligned with the interval adds nothing. Equalities
+# with scaled sides use the preimage of both sides. Chains of operators compose.
+
+
+def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:
+    """Returns from which timestamp (ns) each source must be read.
+
+    Args:
+        node: a logical plan (keys are `query.alias`) or a high plan (keys are names of LFTAs and of fragments, whose
+            rows are needed from that `_last` on).
+        start: all rows with `_last` at or after it (ns) must be right.
+        handed: whether the states of the operators at `start` are handed over (`plan.properties.state.hands_over`).
+    """
+    starts: dict[str, int] = {}
+    _descend(node, max(start, 0), starts, handed)
+    if by_arrival(node):
+        # Where only records make progress, all earlier records matter, or none if their state is handed over.
+        return dict.fromkeys(starts, max(start, 0) if handed else 0)
+    return starts
+
+
+def _descend(root: Node, first: int, starts: dict[str, int], handed: bool) -> None:
+    # Plans share queries: an operator is visited again only for an earlier start.
+    starts_by_node: dict[int, int] = {}
+    stack = [(root, first)]
+    while stack:
+        node, start = stack.pop()
+        if starts_by_node.get(id(node), start + 1) <= start:
+            continue
+        starts_by_node[id(node)] = start
+        if isinstance(node, Source | LftaInput | Cut):
+            name, needed = _leaf(node, start)
+            starts[name] = min(needed, starts.get(name, needed))
+            continue
+        needs = (start,) if handed and node.facts.outlives else node.reads_from(start)
+        stack += reversed(list(zip(node.inputs(), needs, strict=True)))
+
+
+def _leaf(node: Source | LftaInput | Cut, start: int) -> tuple[str, int]:
+    """Returns the name of a leaf's source, and from which timestamp (ns) it is read."""
+    if isinstance(node, Source):
+        return f"{node.query}.{node.alias}", start
+    return (node.lfta.name, node.first_read(start)) if isinstance(node, LftaInput) else (node.name, start)
+
+
+def horizon(node: Node, latest: int) -> int:
+    """Returns the largest `_last` of a row if no packet is after `latest` (ns); there intervals may stop (I3)."""
+    ends = [end for below in walk(node) for end in below.ends(latest)]
+    return min(max([latest, *ends]), END_OF_TIME - 1)
+
+
+def reached(node: Node, first: int, latest: int) -> list[tuple[int, int]] | None:
+    """Returns the spans of `_last` that rows from packets between `first` and `latest` (ns, both included) can have.
+
+    An interval outside of these spans has no row and no record to count, unless it has packets of its own. None if
+    packets do not decide it: an operator that counts rows or hands a state over may make rows, or states, in idle time
+    (I4).
+    """
+    if by_arrival(node) or any(below.facts.outlives for below in walk(node)):
+        return None
+    spans = [below.span(first, latest) for below in walk(node) if below.facts.waits]
+    bounded = [span for span in spans if span is not None]
+    return [(first, latest), *bounded] if len(bounded) == len(spans) else None
+
+
+# The granularity of punctuation that the readers of each LFTA can use: the describe operator. EXPLAIN shows it, and
+# heartbeats use it as their period. Punctuation that no reader can use is not emitted (002, section 6 and appendix).
+
+Need = tuple[int, str]
+"""A granularity, ns, and the reader that needs it."""
+
+
+def needed_granularity(*plans: Node) -> dict[str, tuple[int, str]]:
+    """Returns, for each LFTA, the granularity (ns) that its readers can use, and the first reader that needs it.
+
+    Args:
+        plans: high plans of output queries, which may share operators.
+    """
+    needs: dict[int, Need] = {}
+    for plan in plans:
+        output = grid([field.temporal for field in plan.fields if field.temporal])
+        _add_need(needs, plan, (output, f"the output of {plan.query}"))
+    by_lfta: dict[str, Need] = {}
+    # Readers come before their inputs, so all readers of an operator have stated their needs before its turn.
+    for node in reversed(list(walk(*plans))):
+        need = needs[id(node)]
+        if isinstance(node, LftaInput):
+            # Readers use every promise of an LFTA by arrival: it says nothing of the columns that they look at.
+            need = (1, need[1]) if node.lfta.arrival else need
+            by_lfta[node.lfta.name] = _finer(by_lfta.get(node.lfta.name), need)
+            continue
+        # A group comes out once an epoch, whatever its reader needs.
+        if grain := node.grain():
+            need = (grain, f"the {_kind(node)} of {node.query}")
+        for below in node.inputs():
+            _add_need(needs, below, need)
+    return by_lfta
+
+
+def _add_need(needs: dict[int, Need], node: Node, need: Need) -> None:
+    needs[id(node)] = _finer(needs.get(id(node)), need)
+
+
+def _finer(first: Need | None, second: Need) -> Need:
+    """Returns the granularity that serves two readers, with the first reader that needs it."""
+    if first is None:
+        return second
+    both = gcd(first[0], second[0])
+    return first if both == first[0] else (both, second[1])
+
+
+def _kind(node: Node) -> str:
+    return "aggregation" if isinstance(node, Aggregation) else "join"
+
+
+# Counts the rows that a plan makes of one row: overlapping windows, and groupings such as CUBE. Beside
+# `plan.properties`, which is about expressions. The text alone shows this number, so a query with an absurd cost
+# is refused before anything is read.
+
+
+def copies(plan: Node) -> Iterator[tuple[Node, Copies, int]]:
+    """Yields the operators that multiply rows, with their factor and the product with the operators right below.
+
+    Aggregations, joins and other operators that make rows of their own start again at 1.
+    """
+    for node in walk(plan):
+        if (factor := node.copies()) is not None:
+            yield node, factor, _product(node)
+
+
+def _product(node: Node) -> int:
+    times = 1
+    while isinstance(node, OneInput) and node.facts.passes:
+        factor = node.copies()
+        times *= factor.times if factor else 1
+        node = node.input
+    return times
+
+
+# Finds the LFTAs whose rows need their place in the stream: the canonical order of packets (SEMANTICS O1). The high
+# level adds the place to these rows, and the low level leaves them in their order.
+
+
+def placed_leaves(node: Node, ordered: bool = False) -> set[str]:
+    """Returns the LFTAs below an operator whose rows need their place; `ordered` if a reader takes them in order."""
+    found: set[str] = set()
+    seen: set[tuple[int, bool]] = set()
+    waiting = [(node, ordered)]
+    while waiting:  # queries share inputs, so each is visited once
+        part, ordered = waiting.pop()
+        if (id(part), ordered) in seen:
+            continue
+        seen.add((id(part), ordered))
+        if isinstance(part, LftaInput):
+            if part.lfta.arrival or (ordered and not part.lfta.aggregates):
+                found.add(part.lfta.name)
+            continue
+        below_ordered = (ordered and part.facts.passes) or isinstance(part, FilterJoin) or part.order_dependent
+        waiting += [(below, below_ordered and below.query == part.query) for below in part.inputs()]
+    return found
+
+
+# Derives the unique key of a query from its plan: output columns whose values no two rows share. The audit checks the
+# rows of a run against it. A key is given only if it follows from the operators: groups differ in their GROUP BY
+# variables, joined rows in the keys of both inputs.
+
+
+@dataclass(frozen=True)
+class StatedKeys:
+    """The columns that DEFINE declares as the unique key of a query.
+
+    Attributes:
+        whole: columns of `keys`, which replace the key that the plan shows; empty for none.
+        extra: columns of `extra_keys`, which are added to the key.
+    """
+
+    whole: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+
+    def with_derived(self, derived: Key, names: Sequence[str]) -> Key:
+        """Combines the declared columns with the key that the plan shows.
+
+        Args:
+            derived: the key that the plan shows; None for none.
+            names: the columns of the query, in their order.
+        """
+        base = self.whole or derived
+        if base is None and not self.extra:
+            return None
+        chosen = {*(base or ()), *self.extra}
+        return tuple(name for name in names if name in chosen)
+
+
+def unique_key(node: Node, keys: dict[int, Key] | None = None) -> Key:
+    """Returns the columns of a unique key of a node's rows, in the order of its fields; NULL equals NULL.
+
+    Args:
+        node: a logical plan.
+        keys: identity of an operator -> its key, filled by earlier calls where plans share queries. The operators must
+            stay alive.
+
+    Returns:
+        The names of output columns, as few as the plan shows; None if no key follows from the plan.
+    """
+    keys = {} if keys is None else keys
+    for part in walk(node, done=keys):
+        keys[id(part)] = part.key([keys[id(below)] for below in part.inputs()])
+    return keys[id(node)]
+
+
+# Which columns of LFTAs a plan reads, where the low level hands on more than that. Beside the planner;
+# `replay.checks` and the states of intervals ask it what a link has to keep.
+
+
+def lftas_as_read(highs: Sequence[Node]) -> list[Lfta]:
+    """Returns the LFTAs of high plans without the columns that they only hand on and that nothing above them reads.
+
+    A union of two protocols by arrival, for example, hands on all columns of both.
+    """
+    wanted: dict[int, set[str]] = defaultdict(set)
+    for high in highs:
+        wanted[id(high)] |= {field.name for field in high.fields}
+    read: dict[str, set[str]] = defaultdict(set)
+    for node in reversed(list(walk(*highs))):  # readers before what they read
+        names = wanted[id(node)]
+        if isinstance(node, LftaInput):
+            read[node.lfta.name] |= names
+        elif isinstance(node, Union):
+            for branch in node.branches:
+                places = zip(node.fields, branch.fields, strict=True)
+                wanted[id(branch)] |= {own.name for field, own in places if field.name in names}
+        else:
+            exprs = list(node.exprs())
+            if isinstance(node, Map):
+                exprs = [item.expr for item in node.items if item.name in names]
+                exprs += [node.predicate] if node.predicate is not None else []
+                names = set()
+            below = names | {name.rpartition(".")[2] for name in columns_of(*exprs)}
+            for child in node.inputs():
+                wanted[id(child)] |= below
+    return [
+        replace(lfta, keys=tuple(k for k in lfta.keys if k.name in read[lfta.name] or not isinstance(k.expr, Column)))
+        for lfta in lftas_of(*highs)
+    ]
+
+
+# Columns of instants beside temporal columns: `tb` in minutes is published with `tb_start`, a timestamp. Derived from
+# the fields of a query wherever its published form is known: by the sink of streams, publication, and `run
+# --instants`.
+
+INSTANT = pa.timestamp("us", tz="UTC")
+"""Type of these columns; no column of a query has it."""
+
+
+@dataclass(frozen=True)
+class InstantColumn:
+    """A column with the instants at which the epochs or windows of a temporal column begin.
+
+    Attributes:
+        name: name of the column.
+        of: name of the temporal column.
+        begins: its values as a function of the packet clock.
+    """
+
+    name: str
+    of: str
+    begins: Temporal
+
+
+def instant_columns(fields: Sequence[Field]) -> tuple[InstantColumn, ...]:
+    """Returns the instants of the temporal columns that are functions of the packet clock.
+
+    A column of the query has the name before an instant, in any case of letters: readers such as Spark see no case.
+
+    Example:
+        >>> from lowwater.plan.temporal import CLOCK, Step
+        >>> minute = Field("tb", Type.INT, CLOCK.then(Step("div", 60_000_000_000)))
+        >>> [column.name for column in instant_columns([minute, Field("n", Type.INT)])]
+        ['tb_start']
+    """
+    taken = {field.name.lower() for field in fields}
+    found = []
+    for field in fields:
+        begins = field.temporal.begins if field.temporal and not field.temporal.origin else None
+        name = f"{field.name}_time" if field.name.lower().endswith("_start") else f"{field.name}_start"
+        if begins is not None and field.type is Type.INT and name.lower() not in taken:
+            taken.add(name.lower())
+            found.append(InstantColumn(name, field.name, begins))
+    return tuple(found)
+
+
+def instant_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Returns the columns of instants of a query."""
+    return pa.schema([pa.field(column.name, INSTANT) for column in instant_columns(fields)])
+
+
+def is_instant(kind: pa.DataType) -> bool:
+    """Whether a published column of a type has instants, and is no column of its query."""
+    return bool(pa.types.is_timestamp(kind))
+
+
+# Arrow schemas of a plan node's fields, in the forms of `catalog.streams`. Every stage that writes or reads rows of a
+# stream uses them.
+
+
+def value_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Returns the fields as columns of a stream, without the control columns."""
+    return pa.schema([pa.field(field.name, STREAM_TYPES[field.type]) for field in fields])
+
+
+def stream_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Returns the columns of a stream between stages: the fields, then CONTROL (SEMANTICS P5)."""
+    return pa.schema([*value_schema(fields), *CONTROL])
+
+
+def result_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Returns the columns of a query's stream: the fields in published types, their instants, then CONTROL."""
+    return pa.schema([*visible_schema(fields), *CONTROL])
+
+
+def visible_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Returns the columns that readers of a published table see: the fields in published types, then their instants."""
+    return pa.schema([*published_schema(fields), *instant_schema(fields)])
+
+
+def published_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Returns the fields in published types, with addresses as texts."""
+    return pa.schema([pa.field(field.name, TABLE_TYPES[field.type]) for field in fields])
+
+
+# How the columns of a query came to be: counted, computed, or a field of a record as it was. The review pages propose
+# what to plot by it.
+
+
+class Measure(IntEnum):
+    """What a column is, what is best to sum first."""
+
+    COUNT = 0
+    AGGREGATE = 1
+    COMPUTED = 2
+    FIELD = 3
+    """A field of a record, such as a port or a length, or a value by which rows are grouped."""
+
+
+def measures(node: Node) -> dict[str, Measure]:
+    """Returns what each output column of a logical plan is, through joins, merges and queries that others read.
+
+    Args:
+        node: a logical plan.
+    """
+    found: dict[int, dict[str, Measure]] = {}
+    for part in walk(node, done=found):
+        below = [found[id(each)] for each in part.inputs()]
+        found[id(part)] = _of(part, below)
+    return found[id(node)]
+
+
+def _of(node: Node, below: list[dict[str, Measure]]) -> dict[str, Measure]:
+    names = {name: measure for each in below for name, measure in each.items()}
+    if isinstance(node, Aggregation):
+        names = dict.fromkeys((key.name for key in node.keys), Measure.FIELD)
+        for each in node.aggregates:
+            names[each.name] = Measure.COUNT if each.function in ("count", "sum") else Measure.AGGREGATE
+    for side, alias in enumerate(("left_alias", "right_alias")):
+        if prefix := getattr(node, alias, ""):
+            names |= {f"{prefix}.{name}": measure for name, measure in below[side].items()}
+    items: tuple[Item, ...] | None = getattr(node, "items", None)
+    if items is not None:
+        return {item.name: _measure(item.expr, names) for item in items}
+    if isinstance(node, Union):
+        return dict(zip((field.name for field in node.fields), below[0].values(), strict=True))
+    return {field.name: names.get(field.name, Measure.FIELD) for field in node.fields}
+
+
+def _measure(expr: Expr, names: dict[str, Measure]) -> Measure:
+    if isinstance(expr, Column):
+        return names.get(expr.name, Measure.FIELD)
+    used = [names.get(name, Measure.FIELD) for name in columns_of(expr)]
+    if not used:
+        return Measure.FIELD
+    return Measure.AGGREGATE if min(used) < Measure.COMPUTED else Measure.COMPUTED
+
+
+# The cost model: the cost of an expression, and whether the low level may evaluate it. The rules that split a plan
+# and the prefilter read it. An expression is LFTA-safe if all its functions are LFTA-legal and cheaper than the
+# threshold (004, Splitting Selection and Aggregation Queries). The default threshold keeps functions of cost HIGH at
+# the high level.
+
+PREFILTER_LIMIT = 10
+"""A conjunct that costs less may go into the prefilter (shared rules of GSQL, section 6)."""
+
+WIDE_COST = 10
+"""Cost of comparing two strings or addresses; comparing two numbers costs 1."""
+
+
+def cost(expr: Expr) -> int:
+    """Returns the number of operations of one evaluation.
+
+    Example:
+        >>> from lowwater.catalog.expr import Const
+        >>> cost(Binary(Type.BOOL, "=", Column(Type.INT, "protocol"), Const(Type.INT, 6)))
+        1
+    """
+    total = 0
+    for node in walk_expr(expr):
+        if isinstance(node, Call):
+            total += node.function.cost
+        elif isinstance(node, Binary):
+            wide = node.op in COMPARISON and node.left.type in (Type.STRING, Type.IP)
+            total += WIDE_COST if wide and not _compares_link(node) else 1
+        elif isinstance(node, OneOf):
+            total += WIDE_COST
+        elif isinstance(node, Case | StateCall) or type(node).__name__ == "Unary":
+            total += 1
+    return total
+
+
+def _compares_link(node: Binary) -> bool:
+    # The link is the same for all packets of a pass.
+    return any(isinstance(side, Column) and side.name == "interface" for side in (node.left, node.right))
+
+
+def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
+    """Returns why the low level may not evaluate an expression; empty if it may.
+
+    Args:
+        expr: the expression.
+        threshold: the cost from which a function stays at the high level.
+    """
+    for node in walk_expr(expr):
+        if isinstance(node, StateCall):
+            return f"{node.function.name} has a state, which needs rows in canonical order in one process"
+        if isinstance(node, Call):
+            if SAMPLING_RATE in columns_of(node):
+                return f"{node.function.name} reads {SAMPLING_RATE}, so the high level computes it"
+            if not node.function.lfta:
+                return f"{node.function.name} is not LFTA-legal"
+            if node.function.cost >= threshold:
+                cheap = Cost(threshold).name if threshold in list(Cost) else str(threshold)
+                cost = Cost(node.function.cost).name
+                return f"{node.function.name} costs {cost}, the low level runs only functions below {cheap}"
+    return ""
+
+
+def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
+    """Whether the low level may evaluate an expression.
+
+    Args:
+        expr: the expression.
+        threshold: the cost from which a function stays at the high level.
+    """
+    return not unsafe(expr, threshold)
+
+
+def unkeepable(expr: Expr) -> str:
+    """Returns why the low level's group table cannot keep a minimum or maximum; empty if it can.
+
+    Args:
+        expr: the argument of the minimum or maximum.
+    """
+    if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
+        return "the group table stores strings as numbers, which have another order"
+    return ""
+
+
+def cheap(expr: Expr) -> bool:
+    """Whether a conjunct may go into the prefilter: it is cheap, and the same in every run."""
+    moving = any(isinstance(node, Param) or (isinstance(node, Const) and node.param) for node in walk_expr(expr))
+    return cost(expr) < PREFILTER_LIMIT and safe(expr) and not moving
+
+
+# Chooses the prefilter of each link: cheap conjuncts that the kernel evaluates once a packet for all LFTAs. After the
+# rewriter, over all LFTAs of a query set. Each conjunct is a bit. A packet goes on to an LFTA only if it has all bits
+# of the LFTA's signature. The conjuncts of the signature leave the predicate of the LFTA (004, Prefilters). The
+# kernel reads temporal values before the prefilter drops a packet, so a dropped packet never delays a promise (000,
+# section 4.2).
+
+MAX_BITS = 64
+
+
+@dataclass(frozen=True)
+class PrefilterSignature:
+    """The prefilter bits of one LFTA.
+
+    Attributes:
+        lfta: the name of the LFTA.
+        bits: positions of its conjuncts in the prefilter.
+        rest: the rest of its predicate; None for nothing.
+    """
+
+    lfta: str
+    bits: tuple[int, ...]
+    rest: Expr | None
+
+    @property
+    def mask(self) -> int:
+        """The bits as a number."""
+        return sum(1 << bit for bit in self.bits)
+
+
+@dataclass(frozen=True)
+class Prefilter:
+    """The prefilter of links that the same LFTAs read.
+
+    Attributes:
+        links: the names of the links.
+        bits: a conjunct per bit, over stored columns: those of several LFTAs first, then the cheap ones.
+        shared: the number of LFTAs that use each bit.
+        signatures: the signature of each LFTA that reads the links.
+    """
+
+    links: tuple[str, ...]
+    bits: tuple[Expr, ...]
+    shared: tuple[int, ...]
+    signatures: tuple[PrefilterSignature, ...]
+
+
+def choose_prefilters(lftas: Sequence[Lfta]) -> tuple[Prefilter, ...]:
+    """Returns the prefilters of all links; links with the same LFTAs share one."""
+    readers: dict[str, tuple[int, ...]] = {}
+    for link in sorted({link for lfta in lftas for link in lfta.links}):
+        readers[link] = tuple(at for at, lfta in enumerate(lftas) if link in lfta.links or ANY_LINK in lfta.links)
+    prefilters = []
+    for group in dict.fromkeys(readers.values()):
+        links = tuple(link for link, reading in readers.items() if reading == group)
+        prefilters.append(_prefilter(links, [lftas[at] for at in group]))
+    return tuple(prefilters)
+
+
+def _prefilter(links: tuple[str, ...], lftas: Sequence[Lfta]) -> Prefilter:
+    users: dict[Expr, int] = {}
+    for lfta in lftas:
+        candidates = [part for part in _conjuncts_of(lfta) if cheap(part) and _of_packet(columns_of(part))]
+        for part in dict.fromkeys(candidates):
+            users[part] = users.get(part, 0) + 1
+    order = {part: at for at, part in enumerate(users)}
+    bits = sorted(users, key=lambda part: (-users[part], cost(part), order[part]))[:MAX_BITS]
+    at = {part: bit for bit, part in enumerate(bits)}
+    signatures = tuple(
+        PrefilterSignature(
+            lfta.name,
+            tuple(sorted({at[part] for part in _conjuncts_of(lfta) if part in at})),
+            conjunction([part for part in _conjuncts_of(lfta) if part not in at]),
+        )
+        for lfta in lftas
+    )
+    return Prefilter(links, tuple(bits), tuple(users[part] for part in bits), signatures)
+
+
+def _of_packet(columns: list[str]) -> bool:
+    """Whether a conjunct depends on the packet alone, so that it is the same for all LFTAs and links."""
+    return columns not in ([], ["interface"]) and SAMPLING_RATE not in columns
+
+
+def _conjuncts_of(lfta: Lfta) -> list[Expr]:
+    return conjuncts(lfta.member) + conjuncts(lfta.predicate)

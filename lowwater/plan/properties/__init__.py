@@ -1,1 +1,0 @@
-"""Facts about plans: order, keys, progress, state, cost, read ranges, schemas."""
