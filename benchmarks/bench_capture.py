@@ -26,11 +26,11 @@ from lowwater.capture.formats.classic import ROWS, STAMP
 from lowwater.capture.formats.division import index
 from lowwater.capture.generate import generate
 from lowwater.capture.headers.batches import WHOLE, Memory, Shape, decode_batch, shape_of
-from lowwater.capture.headers.columns import NARROW, WIDE, Columns
+from lowwater.capture.headers.fields import NARROW, WIDE, Columns
 from lowwater.capture.headers.packet import decode
 from lowwater.capture.reader import CHUNK_BYTES, read
 from lowwater.capture.records.sanity import Judge
-from lowwater.catalog.packets import stored
+from lowwater.catalog.schemas import stored
 
 START = 1_600_002_000_000_000_000 // 3_600_000_000_000 * 3_600_000_000_000
 MAX_JUMP = 61_000_000_000

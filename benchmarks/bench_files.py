@@ -16,7 +16,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lowwater.capture.formats.write import pcap_header, pcap_record
+from lowwater.capture.formats.capture_file import pcap_header, pcap_record
 from lowwater.instants import SECOND, parse_instant
 
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.peers.session import session
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.plan.context import Links

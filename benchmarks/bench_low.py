@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
-from lowwater.catalog.packets import TYPES
 from lowwater.catalog.protocols import PROTOCOLS
+from lowwater.catalog.schemas import TYPES
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.operators import Field, Item, Lfta, Partial
 from lowwater.plan.temporal import CLOCK, END_OF_TIME, infer

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import ROW
 
 C = "expect_column_"
 SUITE = [

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import PUNCTUATION, ROW, STREAM_TYPES
+from lowwater.catalog.schemas import PUNCTUATION, ROW, STREAM_TYPES
 from lowwater.high.closing import closed_parts
 from lowwater.high.part import evaluate_part
 from lowwater.high.process import InProcess

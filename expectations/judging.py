@@ -29,7 +29,7 @@ from great_expectations.expectations.expectation import Expectation, _mostly_suc
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from great_expectations.validator.validator import Validator
 
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import ROW
 
 from . import law, providers
 from .audits import Fault, read_suite

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from experiments.frame import ROOT, Curve, Experiment, Measurement, Panel, Size, Verdict, main
 from experiments.model import SECOND, Stream
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.schemas import RECORD
 from lowwater.low import Bounds, LowSettings, Policy, needed_columns, run_link
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta

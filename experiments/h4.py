@@ -11,7 +11,7 @@ import pyarrow as pa
 from experiments.frame import ROOT, Curve, Experiment, Measurement, Panel, Size, Verdict, main
 from experiments.levels import stored
 from experiments.model import SECOND, START, Stream
-from lowwater.catalog.streams import PUNCTUATION
+from lowwater.catalog.schemas import PUNCTUATION
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from experiments.frame import Measurement, Verdict
 from experiments.model import SECOND, Stream
-from lowwater.catalog.packets import RECORD
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import RECORD, ROW
 from lowwater.high.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.query_runs import HighSettings
 from lowwater.high.streams import Replay, StoredStream, StreamFiles

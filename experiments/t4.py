@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from experiments.frame import ROOT, Experiment, Measurement, Panel, Size, Verdict, main
 from experiments.model import SECOND, Stream, planned
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.schemas import RECORD
 from lowwater.catalog.user_functions import load_functions
 from lowwater.gsql.declarations import parse_declarations
 from lowwater.plan.context import Context, Links

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
-from lowwater.catalog.packets import READABLE, TYPES
 from lowwater.catalog.protocols import PROTOCOLS
+from lowwater.catalog.schemas import READABLE, TYPES
 from lowwater.low import Bounds, LinkResult, LowSettings, merge_results, needed_columns, run_link
 from lowwater.plan.operators import Field, Item, Lfta, Partial
 from lowwater.plan.temporal import CLOCK, infer

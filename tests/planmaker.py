@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
-from lowwater.catalog.packets import TYPES
 from lowwater.catalog.protocols import PROTOCOLS
+from lowwater.catalog.schemas import TYPES
 from lowwater.plan.operators import Aggregate, Field, Group, Item, Join, JoinKind, Map, Node, Source, Union, Window
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 

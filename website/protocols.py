@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lowwater.catalog.expr import show
-from lowwater.catalog.logs import READY
-from lowwater.catalog.protocols import ALIASES, PROTOCOLS, Protocol
+from lowwater.catalog.protocols import ALIASES, PROTOCOLS, READY, Protocol
 from website.tables import code, table
 
 HEAD = """What `FROM link.PROTOCOL` reads. Protocols of packets have the same columns; they differ in packets and in

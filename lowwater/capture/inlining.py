@@ -33,14 +33,12 @@ _INLINED = (
     "formats/erf",
     "formats/header",
     "formats/pcapng",
-    "headers/columns",
     "headers/fields",
     "headers/links",
-    "headers/network",
     "headers/packet",
     "headers/tunnels",
     "inlining",
-    "records/identity",
+    "records/stream",
 )
 
 
@@ -48,7 +46,7 @@ def inlined() -> list[Traversable]:
     """Lists the modules whose functions and constants become part of kernels."""
     package = resources.files("lowwater.capture")
     files = [package / f"{name}.py" for name in _INLINED]
-    return [*files, resources.files("lowwater.catalog") / "packets.py"]
+    return [*files, resources.files("lowwater.catalog") / "schemas.py"]
 
 
 @cache

@@ -1,14 +1,16 @@
-"""Collects facts of a capture: packets, times, rates, order, gaps, protocols, damage, and the use of every byte.
-
-It reads one file once, in bounded memory and without a lake. `lowwater inspect` shows the facts; `lowwater init` needs
-the times alone.
+"""Facts of a capture: packets, times, rates, order, gaps, protocols, lateness; doubts about its times; and its
+identity.
 """
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +21,108 @@ from numpy.typing import NDArray
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.content.retention import NOTHING, RESOLUTIONS, ContentOptions
 from lowwater.capture.formats import classic
-from lowwater.capture.reader import CaptureReader, read
-from lowwater.capture.records.batches import select_records
+from lowwater.capture.formats.capture_file import FILE_HEADER
+from lowwater.capture.formats.sources import DecompressedSource, compression_of, open_source
+from lowwater.capture.reader import CaptureReader, digest, read
 from lowwater.capture.records.copies import CopyCounter, CopySpool, Hashed
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
-from lowwater.capture.records.lateness import Gaps, Lateness
-from lowwater.catalog.packets import PACKET_HASH
-from lowwater.instants import SECOND
+from lowwater.capture.records.stream import select_records
+from lowwater.catalog.schemas import PACKET_HASH
+from lowwater.catalog.time import is_late
+from lowwater.instants import HOUR, SECOND, format_instant
+
+# Lateness of the records of a capture and its longest silences, in bounded memory. `inspect` adds the timestamps and
+# arrivals of every batch.
+
+QUANTILE_ERROR = 0.01
+"""Largest relative error of a quantile of `Lateness`, beside half a nanosecond. Maximum and counts are exact."""
+
+GAPS = 5
+"""Number of silences that are reported, the longest ones."""
+
+_GROWTH = (1 + QUANTILE_ERROR) / (1 - QUANTILE_ERROR)
+_BUCKETS = ceil(63 * np.log(2) / np.log(_GROWTH)) + 2
+
+
+class Lateness:
+    """Histogram of lateness (arrival - timestamp, ns). Its bucket bounds grow by a constant factor (DDSketch).
+
+    Attributes:
+        records: number of records.
+        late: number of records out of order: with a lateness above 0.
+        largest: largest lateness, ns; a skew of this length admits all records.
+        refused: number of records later than the skew.
+
+    Args:
+        skew: skew of the link, ns.
+    """
+
+    def __init__(self, skew: int) -> None:
+        self.records = self.late = self.largest = self.refused = 0
+        self._skew = skew
+        self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
+
+    def add(self, arrivals: NDArray[np.int64], timestamps: NDArray[np.int64]) -> None:
+        """Counts records by their lateness; at least one record, ns."""
+        lateness = arrivals - timestamps
+        self.records += len(lateness)
+        largest = int(lateness.max())
+        if not largest:
+            return
+        self.largest = max(self.largest, largest)
+        self.refused += int(np.count_nonzero(is_late(arrivals, timestamps, self._skew)))
+        late = lateness[lateness > 0]
+        self.late += len(late)
+        buckets = np.ceil(np.log(late) / np.log(_GROWTH)).astype(np.int64)
+        self._counts += np.bincount(buckets, minlength=_BUCKETS)
+
+    def quantile(self, share: float) -> int | None:
+        """Returns the smallest lateness (ns) that this share of the records does not exceed; None without records."""
+        if not self.records:
+            return None
+        rank = ceil(share * self.records) - (self.records - self.late)
+        if rank <= 0:
+            return 0
+        bucket = int(np.searchsorted(np.cumsum(self._counts), rank))
+        # (bound / growth, bound] lies within the relative error of this value.
+        middle = 2 * _GROWTH**bucket / (1 + _GROWTH)
+        return min(round(middle), self.largest)
+
+
+class Gaps:
+    """The longest silences between arrivals.
+
+    Args:
+        most: number of silences to report.
+    """
+
+    def __init__(self, most: int = GAPS) -> None:
+        self._most = most
+        self._heap: list[tuple[int, int]] = []  # (length, -start): of equal lengths the earlier one is larger
+        self._clock: int | None = None
+
+    def add(self, arrivals: NDArray[np.int64]) -> None:
+        """Adds the next arrivals (ns, never decreasing); at least one."""
+        instants = arrivals if self._clock is None else np.concatenate([[self._clock], arrivals])
+        self._clock = int(arrivals[-1])
+        lengths = np.diff(instants)
+        least = self._heap[0][0] if len(self._heap) == self._most else 0
+        longer = np.flatnonzero(lengths > least)
+        # A stable sort keeps the earlier one first among equal lengths.
+        chosen = longer[np.argsort(-lengths[longer], kind="stable")[: self._most]]
+        for at in chosen.tolist():
+            heapq.heappush(self._heap, (int(lengths[at]), -int(instants[at])))
+            if len(self._heap) > self._most:
+                heapq.heappop(self._heap)
+
+    def longest(self) -> tuple[tuple[int, int], ...]:
+        """Returns (start, length) of the longest silences, ns, the longest first."""
+        return tuple((-start, length) for length, start in sorted(self._heap, reverse=True))
+
+
+# Collects facts of a capture: packets, times, rates, order, gaps, protocols, damage, and the use of every byte. It
+# reads one file once, in bounded memory and without a lake. `lowwater inspect` shows the facts; `lowwater init` needs
+# the times alone.
 
 STDIN = Path("-")
 """Path that stands for standard input."""
@@ -269,3 +366,124 @@ def _counts(batch: pa.RecordBatch, name: str) -> dict[int, int]:
         return {}
     value_counts = pc.value_counts(batch.column(name).drop_null())
     return dict(zip(value_counts.field(0).to_pylist(), value_counts.field(1).to_pylist(), strict=True))
+
+
+# Doubts about the times of a capture: sub-seconds in another unit than the file says, and clocks that jump by years.
+# `inspect`, `init`, `ingest`, `run` and the audit say them. Nothing is corrected unless the setting `resolution` says
+# so.
+
+YEAR = 365 * 24 * HOUR
+_DAY = 24 * HOUR
+_LEAST = 100
+"""Fewest records whose sub-seconds, all below a thousandth, are no chance."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A doubt about the times of a capture.
+
+    Attributes:
+        words: what is seen.
+        resolution: value of the setting `resolution` that reads the file otherwise; empty if none does.
+        impossible: whether the file cannot be right as it is.
+    """
+
+    words: str
+    resolution: str = ""
+    impossible: bool = False
+
+
+def subsecond_words(count: int, records: int) -> str:
+    """Says how many sub-seconds of a file, or of an interval, exceed a second; empty for none.
+
+    Example:
+        >>> subsecond_words(3, 1000)
+        '3 of 1,000 sub-seconds exceed a second'
+        >>> subsecond_words(998, 1000)
+        '998 of 1,000 sub-seconds exceed a second: these look like nanoseconds (resolution = "nanoseconds" of the link)'
+    """
+    if not count:
+        return ""
+    words = f"{count:,} of {records:,} sub-seconds exceed a second"
+    return f"{words}: {_look_like('nanoseconds')}" if 2 * count >= records else words
+
+
+def doubts(facts: CaptureFacts) -> list[Doubt]:
+    """Lists the doubts about a capture, the impossible first."""
+    found: list[Doubt] = []
+    records = sum(interface.packets + sum(interface.malformed.values()) for interface in facts.interfaces)
+    parts = sum(interface.malformed["sub-second"] for interface in facts.interfaces)
+    if parts:
+        likely = 2 * parts >= records
+        found.append(Doubt(subsecond_words(parts, records), "nanoseconds" if likely else "", likely))
+    beyond = sum(interface.malformed["time-range"] for interface in facts.interfaces)
+    if facts.resolution == "us" and facts.summary.format == "pcapng" and 2 * beyond >= records > 0:
+        words = f"{beyond:,} of {records:,} times are out of range: {_look_like('nanoseconds')}"
+        found.append(Doubt(words, "nanoseconds", True))
+    if facts.resolution == "ns":
+        found += _finer(facts)
+    for interface in facts.interfaces:
+        for start, length in sorted(interface.gaps.longest()):
+            if length >= YEAR:
+                years = f"{length / YEAR:.1f}".removesuffix(".0")
+                bounds = f"from {format_instant(start)} to {format_instant(start + length)}"
+                found.append(Doubt(f"its clock jumps by {years} years, {bounds}: was it not set before?"))
+    return found
+
+
+def _finer(facts: CaptureFacts) -> list[Doubt]:
+    """Lists doubts about a file that says nanoseconds and may have microseconds."""
+    packets = facts.summary.packets
+    bounds = [part.summary for part in facts.interfaces if part.summary and part.summary.smallest is not None]
+    if facts.summary.format == "pcap":
+        part = max((interface.largest_part or 0 for interface in facts.interfaces), default=0)
+        if packets >= _LEAST and 0 < part < SECOND // 1000:
+            words = f"all {packets:,} sub-seconds are below a millisecond: {_look_like('microseconds')}"
+            return [Doubt(words, "microseconds")]
+    elif facts.summary.format == "pcapng" and bounds:
+        first, last = min(bound.smallest or 0 for bound in bounds), max(bound.largest or 0 for bound in bounds)
+        if first >= _DAY * 10 and last < _DAY * 50:  # 1997 to 2106, in microseconds that are taken for nanoseconds
+            words = f"its times begin at {format_instant(first)}, in microseconds at {format_instant(first * 1000)}"
+            return [Doubt(f"{words}: {_look_like('microseconds')}", "microseconds")]
+    return []
+
+
+def _look_like(unit: str) -> str:
+    return f'these look like {unit} (resolution = "{unit}" of the link)'
+
+
+# The identity of a file (SEMANTICS T5), for whoever does not ingest it. `records.stream` computes that of packets
+# while they are read.
+
+_PIECE = 1 << 20
+
+
+def identity_of(path: Path) -> str:
+    """Returns the identity of a capture, which is read to its end.
+
+    Raises:
+        CaptureError: if it is no capture, or cannot be read.
+    """
+    reader = read(path, 0, sha256="", identified=True)
+    for span in reader.spans():
+        reader.count(span)
+    assert reader.summary is not None
+    return reader.summary.identity
+
+
+def digests_of_records(path: Path) -> tuple[str, str]:
+    """Returns the sha256 of a file of other records, and its identity: the sha256 of its content, decompressed.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        compressed = compression_of(file.read(FILE_HEADER))
+    if not compressed:
+        sha256 = digest(path)
+        return sha256, sha256
+    content, buffer = hashlib.sha256(), bytearray(_PIECE)
+    with closing(DecompressedSource(open_source(path)[1], hashed=True)) as source:
+        while count := source.readinto(memoryview(buffer)):
+            content.update(memoryview(buffer)[:count])
+        return source.sha256(), source.sha256() if source.damage else content.hexdigest()

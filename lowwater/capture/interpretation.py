@@ -1,12 +1,10 @@
-"""Runs kernels as plain Python while records are few, so that the first capture of a machine waits for no compiler.
-
-Between the kernels of the reader and `inlining`. numba takes ten seconds for the kernel of a link layer; plain Python
-takes some 10 microseconds a record (docs/adr/0044). Both run the same functions: `interpreted` replaces each
-compiled function that a kernel calls by the function it was compiled from.
-"""
+"""Runs kernels as plain Python while records are few, and compiles them meanwhile in another process."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -17,16 +15,61 @@ from typing import Any, cast
 import numpy as np
 from numba import config
 
-from lowwater.capture import behind
 from lowwater.capture.headers.fields import PYTHON
 from lowwater.capture.inlining import kernel, kernel_name
 from lowwater.machine_code import has_machine_code
 from lowwater.terminal import say
 
+# Compiles the kernels of the reader in another process, while this one interprets them. Below `interpretation`. A
+# process that has more than a few records asks here first; the machine code that the other one leaves on disk is
+# loaded once it is done (docs/adr/0044).
+
+MODULE = "lowwater.replay.kernels"
+"""What compiles them, by reading a small capture of a kind of link."""
+
+_LOCK = Lock()
+_children: dict[int, subprocess.Popen[bytes] | None] = {}
+
+
+def at_work(link: int, task: str) -> bool:
+    """Whether another process compiles the kernels of a link type; the first question in this process begins it.
+
+    It goes on when this process has ended, so that the next one need not begin again.
+
+    Args:
+        link: number of the link type.
+        task: what the kernel does, for the message: `read headers of ethernet`.
+    """
+    with _LOCK:
+        if link not in _children:
+            _children[link] = _begin(link, task)
+        child = _children[link]
+    return child is not None and child.poll() is None
+
+
+def _begin(link: int, task: str) -> subprocess.Popen[bytes] | None:
+    if len(os.sched_getaffinity(0)) < 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) < 2:
+        return None  # it would only take turns with this process
+    nothing = subprocess.DEVNULL
+    try:  # in a session of its own: Ctrl-C is for this process
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", MODULE, str(link)],
+            stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True,
+        )  # fmt: skip
+    except OSError:
+        return None
+    say(f"compiling code to {task} beside this, once on this machine; until then it is done several times slower", True)
+    return child
+
+
+# Runs kernels as plain Python while records are few, so that the first capture of a machine waits for no compiler.
+# Between the kernels of the reader and `inlining`. numba takes ten seconds for the kernel of a link layer; plain
+# Python takes some 10 microseconds a record (docs/adr/0044). Both run the same functions: `interpreted` replaces each
+# compiled function that a kernel calls by the function it was compiled from.
+
 FEW = 50_000
 """Records that a process interprets with one kernel before it compiles it: about half a second."""
 
-_LOCK = Lock()
 _few = FEW
 
 
@@ -118,7 +161,7 @@ class Kernel:
             return self.machine
         if self._first.few(records):
             return self.python
-        if _few and not self.compiled and behind.at_work(self._link, self._task):
+        if _few and not self.compiled and at_work(self._link, self._task):
             return self.python
         with _LOCK:
             return self.machine

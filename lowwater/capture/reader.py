@@ -25,14 +25,19 @@ from lowwater.capture.formats.header import UNREADABLE, open_capture, open_with_
 from lowwater.capture.formats.pcapng import PcapngScanner
 from lowwater.capture.formats.snoop import SnoopScanner
 from lowwater.capture.formats.sources import FileWindow, digest
-from lowwater.capture.headers.columns import BATCH
+from lowwater.capture.headers.fields import BATCH
 from lowwater.capture.headers.links import NAMES as LINK_NAMES
 from lowwater.capture.headers.tunnels import NAMES as TUNNEL_NAMES
-from lowwater.capture.records.batches import RecordSpan, decode_span, select_records, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
-from lowwater.capture.records.identity import Identity
 from lowwater.capture.records.malformed import MalformedRows
-from lowwater.capture.records.stream import RecordStream
+from lowwater.capture.records.stream import (
+    Identity,
+    RecordSpan,
+    RecordStream,
+    decode_span,
+    select_records,
+    split_by_interface,
+)
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
 

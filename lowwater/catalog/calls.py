@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.catalog.builtin.base import in_range
+from lowwater.catalog.builtin.numbers import in_range
 from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
-from lowwater.catalog.streams import STREAM_TYPES
-from lowwater.catalog.types import Type
+from lowwater.catalog.schemas import STREAM_TYPES
+from lowwater.catalog.values import Type
 from lowwater.errors import ConfigError, LowwaterError, ValueOverflowError
 
 Index = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 
 # Turns argument columns into partial aggregates; several families of native aggregates use these functions.
 

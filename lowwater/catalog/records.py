@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 
 SECONDS, ISO, INSTANT = "seconds", "iso", "instant"
 """Forms of a time beside integers: decimal seconds, ISO 8601, and either of them as a log has it."""

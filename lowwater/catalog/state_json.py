@@ -14,8 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from lowwater.catalog.builtin.aggregates import Counts
-from lowwater.catalog.builtin.running import Steps, Sums, Texts
+from lowwater.catalog.builtin.aggregates import Counts, Steps, Sums, Texts
 from lowwater.catalog.builtin.supergroups import BasicSampling, LossyCounting, SmartSampling
 from lowwater.errors import LowwaterError
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.packets import ADDRESSES, READABLE, TYPES, stored
 from lowwater.catalog.records import RecordField, RecordLayout
+from lowwater.catalog.schemas import ADDRESSES, READABLE, TYPES, stored
 from lowwater.catalog.values import pack_ip, parse_mac, words_from_ip
 from lowwater.errors import ConfigError
 

@@ -1,12 +1,30 @@
-"""Values of IP and Ethernet addresses, and their texts.
-
-An IP value is one byte of the version (4 or 6), then the 4 or 16 bytes of the address. The order of bytes is the order
-of addresses in every engine, IPv4 first. An IPv4-mapped IPv6 address never equals an IPv4 address.
-"""
+"""The types of values, and values of IP and Ethernet addresses with their texts."""
 
 from __future__ import annotations
 
 import ipaddress
+from enum import StrEnum
+
+# The types of values. Below expressions and functions, which both use them.
+
+
+class Type(StrEnum):
+    """The type of a value.
+
+    Integers are signed with 64 bits (V2). IP is an IPv4 or IPv6 address; IPv4 sorts before IPv6.
+    """
+
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    IP = "ip"
+    MAC = "mac"
+    STRING = "string"
+
+
+# Values of IP and Ethernet addresses, and their texts. An IP value is one byte of the version (4 or 6), then the 4 or
+# 16 bytes of the address. The order of bytes is the order of addresses in every engine, IPv4 first. An IPv4-mapped
+# IPv6 address never equals an IPv4 address.
 
 
 def pack_ip(text: str) -> bytes:

@@ -1,6 +1,6 @@
 """Reads watch lists: text files with comma-separated rows of declared columns.
 
-Beside `builtin.files`, which reads the other files of queries. WATCHLIST_JOIN reads a watch list, and its digest is an
+Beside `builtin.strings`, which reads other files. WATCHLIST_JOIN reads a watch list, and its digest is an
 input of the run (SEMANTICS S1). A path is relative to the working folder.
 """
 
@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from lowwater.catalog.builtin.base import in_range
-from lowwater.catalog.builtin.files import MAX_BYTES
-from lowwater.catalog.types import Type
-from lowwater.catalog.values import pack_ip, parse_mac
+from lowwater.catalog.builtin.numbers import in_range
+from lowwater.catalog.builtin.strings import MAX_BYTES
+from lowwater.catalog.values import Type, pack_ip, parse_mac
 from lowwater.errors import ConfigError
 
 WatchlistRow = tuple[Any, ...]

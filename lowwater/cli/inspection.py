@@ -15,16 +15,23 @@ from typing import Any
 from rich.table import Table
 
 from lowwater.capture.content.packet_hashes import CONTENT
-from lowwater.capture.doubts import doubts
 from lowwater.capture.headers.tunnels import NAMES
-from lowwater.capture.inspect import QUANTILES, STDIN, CaptureFacts, InterfaceFacts, inspect
+from lowwater.capture.inspect import (
+    GAPS,
+    QUANTILE_ERROR,
+    QUANTILES,
+    STDIN,
+    CaptureFacts,
+    InterfaceFacts,
+    doubts,
+    inspect,
+)
 from lowwater.capture.reader import digest
 from lowwater.capture.records.copies import CopySpool
-from lowwater.capture.records.lateness import GAPS, QUANTILE_ERROR
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.capture.tables.reader import inspect_records
-from lowwater.capture.tables.sniffing.tables import sniff
-from lowwater.catalog.logs import CLOCK
+from lowwater.capture.tables.sniffing import sniff
+from lowwater.catalog.protocols import CLOCK
 from lowwater.errors import CaptureError, LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.files.protocols import LogProposal, RecordProposal, propose_log, propose_protocol

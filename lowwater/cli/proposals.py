@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
-from lowwater.capture.doubts import doubts
+from lowwater.capture.inspect import doubts
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.config import FILE_NAME, Config, load_config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors

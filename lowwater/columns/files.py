@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lowwater.capture.addresses import published
 from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Expr, columns_of
-from lowwater.catalog.streams import LAST, ROW
+from lowwater.catalog.schemas import LAST, ROW
 from lowwater.columns.blocks import normal
 from lowwater.columns.values import Frame, first
 from lowwater.instants import HOUR

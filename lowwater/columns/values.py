@@ -26,7 +26,7 @@ from lowwater.catalog.expr import (
     Type,
     Unary,
 )
-from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.plan.operators import Field, Window
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Component, Temporal
 from lowwater.stream.values import operation

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Column, Const, Type, columns_of
+from lowwater.catalog.schemas import LAST, TICK
 from lowwater.catalog.state_json import load_state, write_state
-from lowwater.catalog.streams import LAST, TICK
 from lowwater.catalog.time import is_late
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import Frame, concat_frames

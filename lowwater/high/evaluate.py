@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Expr
-from lowwater.catalog.streams import LAST, TICK
+from lowwater.catalog.schemas import LAST, TICK
 from lowwater.columns import blocks as spill
 from lowwater.columns.blocks import Spill, in_blocks, repeated
 from lowwater.columns.files import PLACE

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Column, Expr, columns_of
 from lowwater.catalog.functions import Columns, Fold, PartialColumn
+from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.catalog.state_json import load_state, write_state
-from lowwater.catalog.streams import LAST, STREAM_TYPES
 from lowwater.columns import blocks as row_blocks
 from lowwater.columns.blocks import BLOCK, Numbers, codes, divided, normal, repeated
 from lowwater.columns.files import LINK_BITS, PLACE

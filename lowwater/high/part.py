@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
-from lowwater.catalog.streams import CONTROL, LAST, ROW, TICK
+from lowwater.catalog.schemas import CONTROL, LAST, ROW, TICK
 from lowwater.columns.blocks import in_blocks
 from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
 from lowwater.columns.values import Frame

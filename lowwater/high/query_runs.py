@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
-from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query

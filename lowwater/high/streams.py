@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import CONTROL, LAST, PUNCTUATION, ROW, TICK
+from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW, TICK
 from lowwater.columns.files import Chunk, Index, file_schema
 from lowwater.errors import LowwaterError
 from lowwater.high.timeline import ROW_COUNT_UNIT, Instants, Promise, Timeline, grid

@@ -14,7 +14,7 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.packets import IDENTITY, READABLE
+from lowwater.catalog.schemas import IDENTITY, READABLE
 from lowwater.config import FILE_NAME
 from lowwater.errors import LakeError
 from lowwater.gsql.words import unit_name

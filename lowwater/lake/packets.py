@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lowwater.capture.records.copies import Hashed, copies
-from lowwater.catalog.packets import HEAD, PACKET_HASH, READABLE, RECORD, stored_field
 from lowwater.catalog.records import arrival_unit
+from lowwater.catalog.schemas import HEAD, PACKET_HASH, READABLE, RECORD, stored_field
 from lowwater.catalog.time import Skews, is_late
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, stored
+from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, stored
 from lowwater.catalog.time import Skews
 from lowwater.errors import LawError
 from lowwater.low.account import Counters, Violations

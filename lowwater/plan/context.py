@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
-from lowwater.catalog.logs import BUILTIN
-from lowwater.catalog.protocols import Protocol
+from lowwater.catalog.protocols import BUILTIN, Protocol
 from lowwater.gsql.printer import print_name
 from lowwater.plan.text import nearest
 

@@ -32,8 +32,7 @@ from lowwater.catalog.expr import (
     walk as walk_expr,
 )
 from lowwater.catalog.functions import Cost
-from lowwater.catalog.packets import SAMPLING_RATE
-from lowwater.catalog.streams import CONTROL, STREAM_TYPES, TABLE_TYPES
+from lowwater.catalog.schemas import CONTROL, SAMPLING_RATE, STREAM_TYPES, TABLE_TYPES
 from lowwater.plan.operators import (
     ANY_LINK,
     Aggregation,
@@ -398,7 +397,7 @@ def is_instant(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind))
 
 
-# Arrow schemas of a plan node's fields, in the forms of `catalog.streams`. Every stage that writes or reads rows of a
+# Arrow schemas of a plan node's fields, in the forms of `catalog.schemas`. Every stage that writes or reads rows of a
 # stream uses them.
 
 

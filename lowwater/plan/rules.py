@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
-from lowwater.catalog.packets import RECORD_NUMBER
+from lowwater.catalog.schemas import RECORD_NUMBER
 from lowwater.errors import LawError
 from lowwater.plan.levels import (
     Rule,

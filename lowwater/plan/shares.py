@@ -27,7 +27,7 @@ from lowwater.catalog.expr import (
 from lowwater.catalog.expr import walk as parts_of
 from lowwater.catalog.functions import Columns, PartialColumn
 from lowwater.catalog.native import ADD
-from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.plan.operators import (
     Aggregate,
     Aggregation,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowwater.capture.inlining import kernel
-from lowwater.catalog.packets import stored
+from lowwater.catalog.schemas import stored
 from lowwater.catalog.time import Skews, is_late
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.lake.packets import COPY, ELSEWHERE, KEYS, LinkRead

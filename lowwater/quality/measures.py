@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.capture.doubts import subsecond_words
+from lowwater.capture.inspect import subsecond_words
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import MEASURES, OUTCOMES, Lake

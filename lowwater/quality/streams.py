@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import CONTROL, LAST, PUNCTUATION, ROW
+from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW
 from lowwater.errors import LakeError
 from lowwater.lake.tables import quote
 from lowwater.plan.operators import Field

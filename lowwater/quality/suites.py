@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lowwater.answering import Answers, EndedError, Process
 from lowwater.caches import cache_folder
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import ROW
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent, require
 from lowwater.instants import SECOND, format_duration

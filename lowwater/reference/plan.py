@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lowwater.catalog.expr import Expr, columns_of
-from lowwater.catalog.packets import THINNED_BY
+from lowwater.catalog.schemas import THINNED_BY
 from lowwater.plan.operators import (
     ROWS,
     Aggregation,

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lowwater.catalog.expr import Call, Column, Expr, Param, StateCall, columns_of, walk
-from lowwater.catalog.logs import LOG_KINDS
-from lowwater.catalog.packets import FRAME, HEAD, KEPT, PAYLOAD, SAMPLING_RATE, UNNAMED, stored
+from lowwater.catalog.protocols import LOG_KINDS
+from lowwater.catalog.schemas import FRAME, HEAD, KEPT, PAYLOAD, SAMPLING_RATE, UNNAMED, stored
 from lowwater.config import Config, Link, Replay, section_of
 from lowwater.errors import QueryError, UnsupportedError, raise_all, sort_errors
 from lowwater.low import needed_columns

@@ -14,14 +14,20 @@ from lowwater.caches import cache_folder
 from lowwater.capture.content import applications
 from lowwater.capture.content.hello import hello_columns
 from lowwater.capture.digests import row_digests
-from lowwater.capture.formats.capture_file import ETHERNET
-from lowwater.capture.formats.write import WrittenInterface, pcap_header, pcap_record, pcapng_header, pcapng_record
+from lowwater.capture.formats.capture_file import (
+    ETHERNET,
+    WrittenInterface,
+    pcap_header,
+    pcap_record,
+    pcapng_header,
+    pcapng_record,
+)
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.headers.packet import UNKNOWN_LINK
 from lowwater.capture.inspect import inspect
 from lowwater.capture.interpretation import compiling
 from lowwater.capture.tables.reader import inspect_records
-from lowwater.capture.tables.sniffing.tables import sniff
+from lowwater.capture.tables.sniffing import sniff
 from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError
@@ -37,7 +43,7 @@ from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
 # `make setup` runs `python -m lowwater.replay.kernels`, and `lowwater doctor --prepare` does the same. Otherwise
-# `capture.behind` runs it for one kind of link, beside the first process that reads more than a few packets of it.
+# `capture.interpretation` runs it for one kind of link, beside the first process that reads more than some packets of it.
 
 PATIENCE = 600.0
 """Seconds for which one process that compiles waits for another."""

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.capture.addresses import published
-from lowwater.catalog.packets import ADDRESSES, COLUMNS, KEPT, READABLE, address_parts
-from lowwater.catalog.types import Type
+from lowwater.catalog.schemas import ADDRESSES, COLUMNS, KEPT, READABLE, address_parts
+from lowwater.catalog.values import Type
 from lowwater.config import Config, load_config
 from lowwater.errors import AbsentExtraError, LakeError
 from lowwater.instants import parse_instant

@@ -20,8 +20,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.catalog.packets import FRAME, HEAD
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_query

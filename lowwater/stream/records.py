@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lowwater.catalog.expr import Column, Expr, columns_of
-from lowwater.catalog.packets import FRAME, PAYLOAD, SAMPLING_RATE, THINNED_BY, address_parts
+from lowwater.catalog.schemas import FRAME, PAYLOAD, SAMPLING_RATE, THINNED_BY, address_parts
 from lowwater.catalog.values import ip_from_words
 from lowwater.errors import LawError
 from lowwater.plan.operators import Node, Sample, Source, walk

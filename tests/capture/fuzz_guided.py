@@ -42,13 +42,14 @@ loads.little16, loads.little32 = _load(16, "little"), _load(32, "little")
 loads.little64 = _load(64, "little")
 
 with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.watchlists", "dns.name", "dns.wire"]):
-    from lowwater.capture.content import applications, hello, quic
+    from lowwater.capture.content import applications, hello
     from lowwater.capture.content import hello as fingerprints
     from lowwater.capture.content import hello as tls
-    from lowwater.capture.formats import compression, sources
+    from lowwater.capture.formats import sources
     from lowwater.capture.formats.capture_file import RECORD_HEADER
     from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
-    from lowwater.capture.headers import batches, columns
+    from lowwater.capture.headers import batches
+    from lowwater.capture.headers import fields as columns
     from lowwater.capture.headers import packet as decode
     from lowwater.capture.reader import read
     from lowwater.capture.records import facts as decoding
@@ -56,8 +57,7 @@ with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.w
     from lowwater.capture.tables import values as addresses
     from lowwater.capture.tables.delimited import TextOptions
     from lowwater.capture.tables.reader import RecordReader, TableOptions
-    from lowwater.capture.tables.sniffing.logs import sniff_log
-    from lowwater.capture.tables.sniffing.tables import sniff
+    from lowwater.capture.tables.sniffing import sniff, sniff_log
     from lowwater.catalog.watchlists import read_watchlist
 
 # The kernels are to be made after the loads.
@@ -68,8 +68,8 @@ import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
 from lowwater.capture.formats.sources import Stream  # noqa: E402
-from lowwater.catalog.logs import READY  # noqa: E402
-from lowwater.catalog.types import Type  # noqa: E402
+from lowwater.catalog.protocols import READY  # noqa: E402
+from lowwater.catalog.values import Type  # noqa: E402
 from lowwater.errors import CaptureError, ConfigError  # noqa: E402
 from tests import hellomaker  # noqa: E402
 from tests.capture import fuzz_inputs, fuzz_logs  # noqa: E402
@@ -161,12 +161,12 @@ def one_hello(data: bytes) -> None:
 def one_quic(data: bytes) -> None:
     """Reads a datagram, and the same bytes as the frames of a packet: its stream by another rule."""
     if data:
-        quic.quic_columns([bytes([0xC0 | data[0] & 15, 0, 0, 0, 1]) + data[1:] + bytes(1200)])
-    pieces = list(quic._pieces(data))
+        applications.quic_columns([bytes([0xC0 | data[0] & 15, 0, 0, 0, 1]) + data[1:] + bytes(1200)])
+    pieces = list(applications._pieces(data))
     assert sum(len(piece) for _, piece in pieces) <= len(data)
     known = {offset + at: byte for offset, piece in sorted(pieces, reverse=True) for at, byte in enumerate(piece)}
     end = next(at for at in range(len(data) + 1) if at not in known)
-    stream = quic._stream(data)
+    stream = applications._stream(data)
     assert len(stream) == end, "not the stream up to its first gap"
 
 
@@ -198,18 +198,18 @@ def one_segment(data: bytes) -> None:
 
 def one_packed(data: bytes) -> None:
     """Decompresses a file by steps of two sizes: the same bytes, the same damage at the same place."""
-    if not compression.compression_of(data):
+    if not sources.compression_of(data):
         return
     found = []
     for size, step in ((1 << 16, 1 << 18), (18, 7)):
         stored = sources.PieceSource(Stream(io.BytesIO(data), owned=False), False, size)
         unpacked, damage = bytearray(), ""
         try:
-            for piece in compression.members(stored, step):
+            for piece in sources.members(stored, step):
                 unpacked += piece
                 if len(unpacked) > 1 << 16:
                     return
-        except compression.Damage as error:
+        except sources.Damage as error:
             damage = str(error)
         found.append((bytes(unpacked), bool(damage)))
     assert found[0][1] == found[1][1], f"damage by one step alone: {found[0][1]}"

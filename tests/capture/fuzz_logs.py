@@ -14,7 +14,7 @@ from random import Random
 
 from lowwater.capture.tables import blocks
 from lowwater.capture.tables.reader import RecordReader, TableOptions
-from lowwater.catalog.logs import READY
+from lowwater.catalog.protocols import READY
 from lowwater.errors import CaptureError
 from tests.capture.logmaker import as_lines, conn, eve, talks, zeek_header, zeek_json, zeek_tsv
 

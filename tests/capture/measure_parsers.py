@@ -20,9 +20,8 @@ from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import read
 from lowwater.capture.tables.reader import RecordReader, TableOptions
-from lowwater.capture.tables.sniffing.logs import sniff_log
-from lowwater.capture.tables.sniffing.tables import sniff
-from lowwater.catalog.logs import READY
+from lowwater.capture.tables.sniffing import sniff, sniff_log
+from lowwater.catalog.protocols import READY
 from lowwater.errors import CaptureError
 from tests.capture.hostile_inputs import FAMILIES, SECOND
 from tests.capture.tablemaker import BY_NAME, layout

@@ -23,8 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import digest, open_capture, read
-from lowwater.capture.formats.compression import DecompressedSource
-from lowwater.capture.formats.sources import Stream
+from lowwater.capture.formats.sources import DecompressedSource, Stream
 from lowwater.capture.reader import CaptureReader, Malformed
 from lowwater.errors import CaptureError
 from lowwater.lake.layout import MALFORMED, open_lake

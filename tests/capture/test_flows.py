@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lowwater.capture import read
 from lowwater.capture.content.community_id import community_ids
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.builtin.flows import PORTED, community_id, community_id_without_ports
-from lowwater.catalog.packets import COLUMNS
+from lowwater.catalog.builtin.numbers import PORTED, community_id, community_id_without_ports
+from lowwater.catalog.schemas import COLUMNS
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.errors import QueryError
 from lowwater.plan.context import Links

@@ -17,8 +17,8 @@ from lowwater.capture.formats.division import index
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.records import copies
 from lowwater.capture.tables import blocks, delimited
-from lowwater.catalog.builtin.files import read_prefixes, read_strings
-from lowwater.catalog.types import Type
+from lowwater.catalog.builtin.strings import read_prefixes, read_strings
+from lowwater.catalog.values import Type
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import ConfigError
 from tests.capture.hostile_inputs import FAMILIES

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lowwater.capture import inspect as lateness
 from lowwater.capture.inspect import CaptureFacts, inspect, inspect_times
-from lowwater.capture.records import lateness
 from lowwater.errors import CaptureError
 from lowwater.instants import SECOND
 from tests.breadth import examples

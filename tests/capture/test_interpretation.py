@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowwater.capture import behind
+from lowwater.capture import interpretation
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import ROWS
 from lowwater.capture.headers.batches import decode_batch
@@ -52,7 +52,7 @@ def test_a_kernel_is_compiled_once_a_process_has_more_than_few_records(monkeypat
         return number + _one()  # type: ignore[no-any-return]
 
     monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: False)
-    monkeypatch.setattr(behind, "at_work", lambda link, task: False)
+    monkeypatch.setattr(interpretation, "at_work", lambda link, task: False)
     counting = Kernel(count, "count", 1)
     first = counting.of(FEW)
     assert first is counting.python and first(5) == 6
@@ -71,8 +71,8 @@ def test_records_are_interpreted_while_another_process_compiles(monkeypatch: pyt
         return SimpleNamespace(poll=lambda: ended[0])
 
     monkeypatch.setattr("lowwater.capture.interpretation.has_machine_code", lambda function, name: False)
-    monkeypatch.setattr(behind, "_begin", begin)
-    monkeypatch.setattr(behind, "_children", {})
+    monkeypatch.setattr(interpretation, "_begin", begin)
+    monkeypatch.setattr(interpretation, "_children", {})
     counting = Kernel(count, "count", 1)
     assert [counting.of(FEW + 1), counting.of(1)] == [counting.python] * 2 and begun == [(1, "count")]
     ended[0] = 0

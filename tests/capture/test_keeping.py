@@ -13,7 +13,7 @@ from lowwater.capture.content.anonymise import Anonymiser
 from lowwater.capture.content.retention import EVERYTHING, NOTHING, ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import BATCH
-from lowwater.catalog.packets import FRAME
+from lowwater.catalog.schemas import FRAME
 from tests import capturemaker as maker
 from tests import hellomaker
 

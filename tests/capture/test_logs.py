@@ -14,13 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.tables import blocks, sections
+from lowwater.capture.tables import blocks, delimited
+from lowwater.capture.tables.delimited import type_name
 from lowwater.capture.tables.reader import RecordReader, TableOptions
-from lowwater.capture.tables.sections import type_name
-from lowwater.catalog.logs import READY
+from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
-from lowwater.catalog.types import Type
-from lowwater.catalog.values import format_ip, ip_from_words
+from lowwater.catalog.values import Type, format_ip, ip_from_words
 from lowwater.errors import CaptureError
 from tests.breadth import examples
 from tests.capture.fuzz_logs import check
@@ -278,7 +277,7 @@ def test_a_file_of_another_form_is_refused(protocol: str, data: bytes, words: st
 
 
 def test_many_headers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "MOST_SECTIONS", 5)
+    monkeypatch.setattr(delimited, "MOST_SECTIONS", 5)
     data = b"".join(b"#fields\tts\tc%d\n" % at for at in range(6))
     with pytest.raises(CaptureError, match="more than 5 different headers"):
         read(write(tmp_path / "log", data), "ZEEK_CONN")

@@ -20,8 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.formats.compression import Damage, members
-from lowwater.capture.formats.sources import PieceSource, Stream
+from lowwater.capture.formats.sources import Damage, PieceSource, Stream, members
 from tests import capturemaker as maker
 from tests.breadth import examples
 from tests.replay.support import lowwater

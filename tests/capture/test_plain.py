@@ -14,7 +14,7 @@ from numba import njit
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, OFFSET, ROWS, STAMP, WIRE
-from lowwater.capture.headers import columns
+from lowwater.capture.headers import fields
 from lowwater.capture.headers import packet as decode
 from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.headers.packet import plain
@@ -94,8 +94,8 @@ def _plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> 
     ],
 )
 def test_which_packets_go_the_quick_way(frame: bytes, quick: bool) -> None:
-    wide, narrow = np.zeros((len(columns.WIDE), 1), np.int64), np.zeros((len(columns.NARROW), 1), np.int32)
-    out = columns.Columns(wide, narrow, columns.EVERY)
+    wide, narrow = np.zeros((len(fields.WIDE), 1), np.int64), np.zeros((len(fields.NARROW), 1), np.int32)
+    out = fields.Columns(wide, narrow, fields.EVERY)
     found = _plain(np.frombuffer(bytearray(frame + bytes(8)), np.uint8), 0, len(frame), len(frame), out, 0)
     assert (found != 0) == quick
 
@@ -106,9 +106,7 @@ def test_a_kernel_is_compiled_once_for_records_of_any_layout(layer: Any) -> None
     whole, part = np.zeros((ROWS, 2), np.int64), np.zeros((ROWS, 3), np.int64)[:, :2]
     kernel: Any = GENERAL(layer, True).machine
     for records in (whole, part):
-        out = columns.Columns(
-            np.empty((len(columns.WIDE), 2), np.int64), np.empty((len(columns.NARROW), 2), np.int32), -1
-        )
+        out = fields.Columns(np.empty((len(fields.WIDE), 2), np.int64), np.empty((len(fields.NARROW), 2), np.int32), -1)
         present, carriers = np.zeros(8, np.int64), np.empty((2, 4), np.int64)
         kernel(np.zeros(64, np.uint8), records, 0, np.arange(2), -1, out, present, carriers)
     assert len(kernel.signatures) == 1

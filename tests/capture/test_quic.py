@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.content.quic import LONGEST_PACKET, quic_columns
+from lowwater.capture.content.applications import LONGEST_PACKET, quic_columns
 from tests import capturemaker
 from tests import hellomaker as maker
 from tests.capture.test_applications import TCP, UDP, fields_of, said

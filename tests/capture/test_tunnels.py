@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.headers.tunnels import NAMES, PROTOCOLS
-from lowwater.catalog.packets import ADDRESSES
+from lowwater.catalog.schemas import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests import capturemaker as maker
 from tests.capture.test_links import START, decoded

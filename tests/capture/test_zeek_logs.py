@@ -15,8 +15,8 @@ import pytest
 from lowwater.capture.content.community_id import community_ids
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.reader import read as read_capture
-from lowwater.catalog.builtin.flows import community_id
-from lowwater.catalog.logs import READY
+from lowwater.catalog.builtin.numbers import community_id
+from lowwater.catalog.protocols import READY
 from lowwater.catalog.values import pack_ip
 from lowwater.errors import LowwaterError
 from tests.capture.logmaker import BEGIN

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lowwater.capture.content.applications import APPLICATIONS, application_fields
 from lowwater.capture.content.community_id import community_ids
-from lowwater.catalog.builtin.flows import PORTED
+from lowwater.catalog.builtin.numbers import PORTED
 from tests.capture import tsharkhellos
 from tests.capture.tsharkhellos import SEPARATOR, hellos
 from tests.capture.tunnelframes import TUNNELS

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lowwater.capture import read
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, OFFSET
-from lowwater.catalog.packets import ADDRESSES
+from lowwater.catalog.schemas import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests.capture.linkframes import BEHIND, LINKS
 from tests.capture.tsharkmessages import FIELDS as MESSAGES

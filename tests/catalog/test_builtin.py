@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.builtin import CATALOG, files
+from lowwater.catalog.builtin import CATALOG, strings
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function, StateFunction
 from lowwater.catalog.values import pack_ip
@@ -375,16 +375,16 @@ def test_bad_prefix_tables(tmp_path: Path, text: str, cause: str) -> None:
 
 def test_a_missing_table(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        files.prefix_id(pack_ip("10.1.1.1"), str(tmp_path / "none.txt"))
+        strings.prefix_id(pack_ip("10.1.1.1"), str(tmp_path / "none.txt"))
     with pytest.raises(ConfigError, match="is not a file"):
-        files.mapped_string(443, str(tmp_path))
+        strings.mapped_string(443, str(tmp_path))
 
 
 def test_strings_of_numbers(tmp_path: Path) -> None:
     table = write(tmp_path / "ports.csv", "# ports\n443, https\n80,http #1\n")
     assert [call("int_to_string_map", port, table) for port in (443, 80, 22)] == ["https", "http #1", ""]
     with pytest.raises(ConfigError, match=r"x\.csv:1: `https` is no number with its string"):
-        files.mapped_string(443, write(tmp_path / "x.csv", "https\n"))
+        strings.mapped_string(443, write(tmp_path / "x.csv", "https\n"))
 
 
 # Aggregates over values in any order

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lowwater.catalog import meanings
 from lowwater.catalog.functions import AggregateFunction, Columns, Fold, Native, PartialColumn, Parts
 from lowwater.catalog.native import ADD, AGGREGATES, AND, NATIVE, as_it_is, type_of
-from lowwater.catalog.streams import STREAM_TYPES
-from lowwater.catalog.types import Type
+from lowwater.catalog.schemas import STREAM_TYPES
+from lowwater.catalog.values import Type
 from lowwater.stream.aggregates import Folded
 from tests import natives
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.builtin.running import Steps, Sums, Texts
+from lowwater.catalog.builtin.aggregates import Steps, Sums, Texts
 from lowwater.catalog.builtin.supergroups import SmartSampling
 from lowwater.catalog.expr import Type
 from lowwater.catalog.state_json import read_state, write_state

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function
-from lowwater.catalog.user_functions import functions_digest, load_functions
-from lowwater.catalog.user_functions.code import python_function
+from lowwater.catalog.user_functions import functions_digest, load_functions, python_function
 from lowwater.errors import ConfigError, QueryError, QueryErrors
 from lowwater.gsql.declarations import parse_declarations
 

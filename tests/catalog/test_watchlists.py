@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.catalog.types import Type
-from lowwater.catalog.values import pack_ip
+from lowwater.catalog.values import Type, pack_ip
 from lowwater.catalog.watchlists import read_watchlist, watchlist_digest
 from lowwater.errors import ConfigError
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 from lowwater_review import Board, render
 
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.hosts import LOOPBACK, known_names
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import HEARTBEATS, REPLAYS, open_lake, result_schema

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from lowwater.capture.formats.capture_file import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
-from lowwater.capture.formats.compression import HISTORY
+from lowwater.capture.formats.sources import HISTORY
 from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import CHUNK_BYTES, open_capture

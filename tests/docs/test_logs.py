@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.catalog.logs import READY
+from lowwater.catalog.protocols import READY
 from lowwater.catalog.values import format_ip, pack_ip
 from lowwater.lake.layout import CAPTURES
 from tests.capture.logmaker import LOST, SECOND, pair

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from lowwater.capture.headers.tunnels import NAMES
-from lowwater.catalog.packets import ADDRESSES, COLUMNS, KEPT
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
+from lowwater.catalog.schemas import ADDRESSES, COLUMNS, KEPT
 from tests.docs.book import ROOT
 
 PAGE = (ROOT / "docs" / "packets.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lowwater import __version__
-from lowwater.catalog.logs import BUILTIN
+from lowwater.catalog.protocols import BUILTIN
 from lowwater.config import Config
 from tests.browser import chromium
 from tests.docs.book import ROOT

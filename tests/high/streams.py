@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type
-from lowwater.catalog.streams import CONTROL, PUNCTUATION, ROW, STREAM_TYPES
+from lowwater.catalog.schemas import CONTROL, PUNCTUATION, ROW, STREAM_TYPES
 from lowwater.plan.operators import Field, Item, Lfta, LftaInput
 from lowwater.plan.temporal import CLOCK, END_OF_TIME, Step, Temporal
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.streams import ROW, TICK
+from lowwater.catalog.schemas import ROW, TICK
 from lowwater.columns.files import LINK_BITS
 from lowwater.errors import LawError
 from lowwater.high import arrival

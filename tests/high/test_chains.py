@@ -18,7 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog.native import NATIVE
-from lowwater.catalog.streams import LAST, STREAM_TYPES
+from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame
 from lowwater.errors import LowwaterError

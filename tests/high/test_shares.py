@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Column, Type, show
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import ROW
 from lowwater.columns import files as shares
 from lowwater.columns.blocks import Spill
 from lowwater.columns.files import Bounds, DividedWriter, Index, digests

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
-from lowwater.catalog.streams import LAST
+from lowwater.catalog.schemas import LAST
 from lowwater.columns import blocks
 from lowwater.columns.blocks import codes
 from lowwater.columns.values import Frame, evaluate, last, window_end

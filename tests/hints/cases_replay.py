@@ -13,7 +13,7 @@ import pytest
 
 from lowwater.caches import cache_folder
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import CONTROL, ROW
+from lowwater.catalog.schemas import CONTROL, ROW
 from lowwater.config import Config, Link, load_config
 from lowwater.high.closing import closed_parts
 from lowwater.high.query_runs import _files

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
+from lowwater.capture.formats.capture_file import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.capture.generate import generate
 from lowwater.instants import SECOND
 from tests.lake.test_interfaces import pcapng

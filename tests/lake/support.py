@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, result_schema, table_schema

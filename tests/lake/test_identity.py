@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lowwater.capture.formats.capture_file import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.capture.formats.division import index
-from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.capture.reader import read
 from lowwater.config import Config, Link, load_config
 from lowwater.errors import OverlapError

@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import CONTROL
+from lowwater.catalog.schemas import CONTROL
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.exploring import Filter, Wish, result_table

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.tables.sniffing.logs import sniff_log
+from lowwater.capture.tables.sniffing import sniff_log
 from lowwater.config import load_config
 from lowwater.errors import CaptureError
 from lowwater.lake.layout import open_lake

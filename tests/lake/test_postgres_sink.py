@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake, result_schema
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture.tables.reader import RecordReader
-from lowwater.capture.tables.sniffing.tables import sniff
+from lowwater.capture.tables.sniffing import sniff
 from lowwater.catalog.records import stored_parts
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import load_config

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.doubts import doubts
 from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.inspect import inspect, inspect_times
+from lowwater.capture.inspect import doubts, inspect, inspect_times
 from lowwater.capture.reader import DECODER_VERSION, read
 from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.formats.write import WrittenInterface, pcapng_header, pcapng_record
+from lowwater.capture.formats.capture_file import WrittenInterface, pcapng_header, pcapng_record
 from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from lowwater.catalog.packets import TYPES
+from lowwater.catalog.schemas import TYPES
 from lowwater.catalog.values import pack_ip
 from tests.capturemaker import arp, ethernet, ipv4, ipv6, pcap_bytes, tcp_header, udp_header
 from tests.database import database

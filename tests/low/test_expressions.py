@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog import packets
+from lowwater.catalog import schemas
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
@@ -76,8 +76,8 @@ def test_compiled_operators_agree_on_every_pair_of_edges() -> None:
     exprs: dict[str, Expr] = {f"x{at}": op(col("sequence_number"), name, col("id")) for at, name in enumerate(names)}
     exprs |= {"neg": Unary(Type.INT, "-", col("id")), "inv": Unary(Type.INT, "~", col("id"))}
     pairs = [(a, b) for a in EDGES for b in EDGES]
-    packets = [{"timestamp": 5, "sequence_number": a, "id": b} for a, b in pairs]
-    rows = data(run([make("q", exprs)], records(packets), LowSettings(skew=0), batch_rows=1000)[0]["q"])
+    schemas = [{"timestamp": 5, "sequence_number": a, "id": b} for a, b in pairs]
+    rows = data(run([make("q", exprs)], records(schemas), LowSettings(skew=0), batch_rows=1000)[0]["q"])
     for (a, b), row in zip(pairs, rows, strict=True):
         expected = [*(integer(name, a, b) for name in names), fits(-b), ~b]
         assert [row[key] for key in exprs] == expected, (a, b)
@@ -130,13 +130,13 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 def packed(name: str, value: bytes | None) -> Row:
     if value is None:
-        return {packets.ADDRESSES[name]: None}
+        return {schemas.ADDRESSES[name]: None}
     high, low = (0, value[1:]) if value[0] == 4 else (int.from_bytes(value[1:9], "big", signed=True), value[9:])
     signed = int.from_bytes(low, "big", signed=value[0] == 6)
-    return {packets.ADDRESSES[name]: value[0], f"{name}_hi": high, f"{name}_lo": signed}
+    return {schemas.ADDRESSES[name]: value[0], f"{name}_hi": high, f"{name}_lo": signed}
 
 
-@given(a=ADDRESSES, b=ADDRESSES, column=st.sampled_from(sorted(packets.ADDRESSES)))
+@given(a=ADDRESSES, b=ADDRESSES, column=st.sampled_from(sorted(schemas.ADDRESSES)))
 def test_addresses_compare_as_their_bytes(a: bytes | None, b: bytes | None, column: str) -> None:
     exprs: dict[str, Expr] = {name: op(col(column), name, Const(Type.IP, b)) for name in COMPARE}
     row = evaluate({**exprs, "self": col(column)}, packed(column, a))

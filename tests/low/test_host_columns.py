@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Call, Case, Column, Expr, Type, Unary
 from lowwater.catalog.functions import Function
-from lowwater.catalog.packets import READABLE, TYPES
+from lowwater.catalog.schemas import READABLE, TYPES
 from lowwater.errors import LowwaterError
 from lowwater.low import LowSettings
 from lowwater.stream.records import _column

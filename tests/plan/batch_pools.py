@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowwater.catalog.builtin.base import Stateless
+from lowwater.catalog.builtin.numbers import Stateless
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog
 from lowwater.plan.context import Context, Links

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
-from lowwater.catalog.packets import TYPES
+from lowwater.catalog.schemas import TYPES
 from lowwater.catalog.values import format_ip, pack_ip
 from tests.database import database
 from tests.plan.batch_rows import Packet, World

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Const, Expr, Type
-from lowwater.catalog.streams import LAST
+from lowwater.catalog.schemas import LAST
 from lowwater.columns.values import Frame
 from lowwater.high import evaluate
 from lowwater.high.evaluate import Counts, Evaluation

@@ -7,8 +7,18 @@ from typing import Any
 import pytest
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
-from lowwater.catalog.limits import FRACTION, NOT_EMPTY, SHARE, ZONE, Limit, at_least, between
+from lowwater.catalog.functions import (
+    FRACTION,
+    NOT_EMPTY,
+    SHARE,
+    ZONE,
+    AggregateFunction,
+    Function,
+    Limit,
+    StateFunction,
+    at_least,
+    between,
+)
 from lowwater.errors import QueryError
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts

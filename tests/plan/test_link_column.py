@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lowwater.catalog.expr import Column, Type
-from lowwater.catalog.packets import stored
 from lowwater.catalog.protocols import LINK, PROTOCOLS
+from lowwater.catalog.schemas import stored
 from lowwater.errors import QueryError
 from lowwater.gsql.parser import parse
 from lowwater.low import needed_columns

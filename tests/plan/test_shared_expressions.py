@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.catalog.expr import Binary, Column, Expr
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 from lowwater.errors import QueryError
 from lowwater.plan.context import Links
 from lowwater.plan.operators import LARGEST, lftas_of, walk

@@ -10,8 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from lowwater.catalog.protocols import Protocol
-from lowwater.catalog.types import Type
-from lowwater.catalog.values import format_ip, pack_ip
+from lowwater.catalog.values import Type, format_ip, pack_ip
 from lowwater.plan.operators import Node
 from lowwater.replay.run_command import RunResults
 from tests.law.compare import Rows

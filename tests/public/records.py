@@ -14,7 +14,7 @@ import pyarrow as pa
 from lowwater.catalog.expr import Const
 from lowwater.catalog.protocols import Attribute, Protocol
 from lowwater.catalog.records import RecordField, field_name
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 
 SECOND = 1_000_000_000
 BEGIN = 1_767_225_600 * SECOND

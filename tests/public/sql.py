@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 from lowwater.gsql import nodes as syntax
 from tests.public.records import sortable
 

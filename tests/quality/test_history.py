@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lowwater_expectations import read_suite
 
-from lowwater.catalog.packets import READABLE
+from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from lowwater_expectations import read_suite
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import Skews
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import ROW
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake, row_schema
 from lowwater.lake.ledgers.runs import record_measures

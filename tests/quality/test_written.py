@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.errors import ConfigError
 from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.catalog.packets import ADDRESSES, READABLE
+from lowwater.catalog.schemas import ADDRESSES, READABLE
 from lowwater.catalog.values import format_ip, words_from_ip
 from lowwater.plan.operators import Node
 from lowwater.plan.properties import carried_state, read_from

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lowwater.catalog.packets import READABLE
+from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import ip_from_words, pack_ip, words_from_ip
 
 UNIT = 100_000_000

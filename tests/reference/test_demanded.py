@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from experiments.execution import Punctuate, Setup, execute
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import ROW
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import Plan, plan_texts

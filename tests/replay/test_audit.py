@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from lowwater_review import Board, render
 
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.errors import AuditError, LakeError, LawError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import open_lake

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.generate import generate
-from lowwater.catalog.packets import RECORD
+from lowwater.catalog.schemas import RECORD
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, LakeError, QueryError
 from lowwater.instants import HOUR, SECOND

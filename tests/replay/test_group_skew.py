@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lowwater.catalog.packets import READABLE
+from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.time import Skews
 from lowwater.config import load_config
 from lowwater.errors import ConfigError

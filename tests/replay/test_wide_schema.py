@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from lowwater.capture import read
-from lowwater.catalog.packets import COLUMNS
 from lowwater.catalog.protocols import PROTOCOLS
+from lowwater.catalog.schemas import COLUMNS
 from lowwater.cli.main import cli
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links

@@ -10,7 +10,7 @@ import pytest
 from lowwater_review import Board, render
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.streams import ROW
+from lowwater.catalog.schemas import ROW
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake, result_schema
 from lowwater.lake.results.publish import publish

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.catalog.builtin.flows import ICMP, ICMPV6, PORTED, community_id, community_id_without_ports
+from lowwater.catalog.builtin.numbers import ICMP, ICMPV6, PORTED, community_id, community_id_without_ports
 from lowwater.catalog.values import ip_from_words
 
 _WORDS = ("srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo")

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.headers.fields import big64, byte
 from lowwater.capture.headers.links import IPV4, LINK_TYPES, LinkLayer
-from lowwater.capture.headers.network import ARP, above4, above6, is_header
-from lowwater.capture.headers.packet import UNKNOWN
+from lowwater.capture.headers.packet import ARP, UNKNOWN, above4, above6, is_header
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.interpretation import announce
 

@@ -22,10 +22,9 @@ from lowwater.capture.content.packet_hashes import packet_hashes
 from lowwater.capture.digests import heads
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.headers.batches import WHOLE, shape_of
-from lowwater.capture.headers.columns import BATCH
-from lowwater.capture.headers.fields import big64, put_big64
+from lowwater.capture.headers.fields import BATCH, big64, put_big64
 from lowwater.capture.inlining import kernel
-from lowwater.catalog.packets import FRAME, HEAD, KEPT, PACKET_HASH
+from lowwater.catalog.schemas import FRAME, HEAD, KEPT, PACKET_HASH
 from lowwater.config import Link
 from lowwater.errors import ConfigError
 from lowwater.instants import format_instant

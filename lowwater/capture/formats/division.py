@@ -20,9 +20,9 @@ from lowwater.capture.formats.classic import Scanner
 from lowwater.capture.formats.pcapng import PcapngScanner, give_times
 from lowwater.capture.headers.batches import Memory
 from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
-from lowwater.capture.records.batches import RecordSpan, decode_span, split_by_interface
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.malformed import MalformedRows
+from lowwater.capture.records.stream import RecordSpan, decode_span, split_by_interface
 from lowwater.errors import CaptureError
 from lowwater.storage.failures import hint_of
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.capture.formats.capture_file import ETHERNET, FILE_HEADER, SNOOP_HEADER, CaptureFile, link_name
-from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.erf import first_link
 from lowwater.capture.formats.pcapng import first_interface
-from lowwater.capture.formats.sources import PeekableSource, open_source
+from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, compression_of, open_source
 from lowwater.errors import CaptureError
 
 SECTION_HEADER = b"\x0a\x0d\x0d\x0a"

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.classic import ROWS
-from lowwater.capture.headers.columns import BATCH, NARROW, NULLABLE, WIDE, Columns, bits_of
+from lowwater.capture.headers.fields import BATCH, NARROW, NULLABLE, WIDE, Columns, bits_of
 from lowwater.capture.headers.packet import bitmaps, decode
 
 _LINE = 64  # bytes of a cache line

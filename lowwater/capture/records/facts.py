@@ -144,7 +144,7 @@ class CaptureSummary:
         damage: reason why decompression stopped; empty if it did not.
         blocks: in a pcapng or ERF file, the kind and the number of blocks that are no packets, and of packet comments;
             in the log of a tool, the type and the number of the records that are left out.
-        identity: digest of the records, hex: equal in a compressed or rewritten copy (`records.identity`); empty if it
+        identity: digest of the records, hex: equal in a compressed or rewritten copy (`records.stream`); empty if it
             was not asked for.
         head: digest of its first records, hex (`Identity.head`); empty if there are fewer, or it was not asked for.
         absent: of records that are no packets, the fields that the file lacks.

@@ -30,9 +30,9 @@ from lowwater.capture.tables.blocks import (
     TextBlocks,
     make_piece,
 )
-from lowwater.capture.tables.sections import type_name, with_ends
+from lowwater.capture.tables.delimited import type_name, with_ends
 from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 from lowwater.errors import ConfigError
 
 

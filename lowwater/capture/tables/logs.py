@@ -1,4 +1,4 @@
-"""Logs of Zeek and nfdump in their own text formats, as the ready protocols of `catalog.logs` read them.
+"""Logs of Zeek and nfdump in their own text formats, as the ready protocols of `catalog.protocols` read them.
 
 Beside the parsers of `capture.tables`. A log is text below header lines, which say which columns the records below them
 have; Zeek writes JSON lines, too, as Suricata does.
@@ -21,12 +21,11 @@ from lowwater.capture.tables.blocks import (
     Block,
     Piece,
 )
-from lowwater.capture.tables.delimited import Splitter
+from lowwater.capture.tables.delimited import Section, SectionedParser, Splitter, type_name
 from lowwater.capture.tables.jsonlines import JsonParser
-from lowwater.capture.tables.sections import Section, SectionedParser, type_name
-from lowwater.catalog.logs import READY
+from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import LIST, RecordField, RecordLayout
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 from lowwater.errors import CaptureError
 
 # Flows as `nfdump -o csv` writes them: a header, the flows, and a summary behind them. A parser of `reader`. The

@@ -20,11 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.formats.compression import DecompressedSource, compression_of
-from lowwater.capture.formats.sources import PeekableSource, Source, open_source
-from lowwater.capture.inspect import CaptureFacts, InterfaceFacts
+from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, Source, compression_of, open_source
+from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, Lateness
 from lowwater.capture.records.facts import CaptureSummary, Interface
-from lowwater.capture.records.lateness import Lateness
 from lowwater.capture.records.malformed import MOST_ROWS
 from lowwater.capture.records.sanity import SIDE, Judge, Tally
 from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
@@ -32,7 +30,7 @@ from lowwater.capture.tables.columnar import ParquetParser
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
 from lowwater.capture.tables.jsonlines import JsonParser
 from lowwater.capture.tables.logs import NfdumpParser, ZeekParser
-from lowwater.catalog.logs import LOG_KINDS
+from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import arrival_times
 from lowwater.errors import CaptureError
@@ -145,7 +143,7 @@ IDENTITY = pa.schema(
         pa.field("timestamp", pa.int64(), nullable=False),
     ]
 )
-"""Columns of a batch before those of the layout; see `catalog.packets`."""
+"""Columns of a batch before those of the layout; see `catalog.schemas`."""
 
 DAMAGE = pa.schema(
     [

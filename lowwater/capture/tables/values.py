@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.catalog.logs import protocol_number
+from lowwater.catalog.protocols import protocol_number
 from lowwater.catalog.records import INSTANT, ISO, PROTOCOL_NAME, SECONDS, TIMES, RecordField
-from lowwater.catalog.types import Type
-from lowwater.catalog.values import pack_ip, words_from_ip
+from lowwater.catalog.values import Type, pack_ip, words_from_ip
 from lowwater.machine_code import cached_njit
 
 # Texts of IP addresses as the columns that are stored: version, upper and lower word. A kernel reads plain IPv4

@@ -6,12 +6,9 @@ Beside the expressions. The scope resolves calls with `CATALOG`; `declared` adds
 from __future__ import annotations
 
 from lowwater.catalog import native
-from lowwater.catalog.builtin.aggregates import AVERAGES, DISTINCT, HEAVY, ORDERED, QUANTILES
-from lowwater.catalog.builtin.flows import FLOWS
-from lowwater.catalog.builtin.numbers import CALENDAR, NUMBERS
-from lowwater.catalog.builtin.regexes import REGEXES
-from lowwater.catalog.builtin.running import RUNNING
-from lowwater.catalog.builtin.strings import ADDRESSES, STRINGS
+from lowwater.catalog.builtin.aggregates import AVERAGES, DISTINCT, HEAVY, ORDERED, QUANTILES, RUNNING
+from lowwater.catalog.builtin.numbers import CALENDAR, FLOWS, NUMBERS
+from lowwater.catalog.builtin.strings import ADDRESSES, REGEXES, STRINGS
 from lowwater.catalog.builtin.supergroups import STATES
 from lowwater.catalog.functions import Catalog
 

@@ -1,22 +1,82 @@
-"""Implements functions of numbers: minima, comparisons, conditions, casts, mathematics.
-
-A family of the built-in catalog. Integers are 64-bit and signed, so one function serves int, uint, llong and ullong of
-GSQL. A function fails if its result has no value or exceeds 64 bits (V2).
-"""
+"""Functions of numbers and of flows, with what all families share: 64-bit ranges, subjects and flags."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lowwater.catalog.builtin.base import EVERY, in_range
-from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import Cost, Function
-from lowwater.catalog.limits import ZONE
+from lowwater.catalog.expr import SUMMABLE, Type
+from lowwater.catalog.functions import ZONE, Cost, Function, between
 from lowwater.catalog.localdays import of_instant, of_instants
+from lowwater.errors import ValueOverflowError
+
+# Provides helpers for the families of built-in functions: 64-bit ranges, sums, bytes of strings. At the bottom of
+# `lowwater.catalog.builtin`.
+
+EVERY = tuple(Type)
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class Stateless:
+    """Base of the built-in aggregates. Their states hold only memory, so `destroy` has nothing to free."""
+
+    def destroy(self, state: Any) -> None:
+        """Does nothing."""
+
+
+def summable(value: float) -> float:
+    """Returns a float in the range of sums; NaN outside it (`catalog.expr.SUMMED`)."""
+    return value if abs(value) <= SUMMABLE else math.nan
+
+
+def finite(value: float) -> float | None:
+    """Returns a finite value; None for infinity or NaN (V2)."""
+    return value if math.isfinite(value) else None
+
+
+def in_range(value: int) -> int | None:
+    """Returns an integer; None if it exceeds 64 bits (V2)."""
+    return value if INT64_MIN <= value <= INT64_MAX else None
+
+
+def exact(value: int, name: str) -> int:
+    """Returns an exact sum.
+
+    Args:
+        value: the sum, an integer of any size.
+        name: the name of the aggregate, for the message.
+
+    Raises:
+        ValueOverflowError: the sum exceeds 64 bits (O3).
+    """
+    if in_range(value) is None:
+        raise ValueOverflowError(
+            f"{name}: the sum {value} does not fit 64 bits", "sum a smaller unit or shorter epochs"
+        )
+    return value
+
+
+def octets(text: str) -> bytes:
+    """Returns the bytes of a string: one byte per character if all are below 256, as in payloads; else UTF-8.
+
+    Example:
+        >>> octets("a\\xff").hex()
+        '61ff'
+    """
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+# Implements functions of numbers: minima, comparisons, conditions, casts, mathematics. A family of the built-in
+# catalog. Integers are 64-bit and signed, so one function serves int, uint, llong and ullong of GSQL. A function
+# fails if its result has no value or exceeds 64 bits (V2).
 
 _INTEGER_CASTS = ("INT", "UINT", "LLONG", "ULLONG")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -199,3 +259,100 @@ LOCAL_DAY = Function(
     limits=((1, ZONE),),
 )
 CALENDAR: tuple[Function, ...] = (LOCAL_DAY,)
+
+
+# Computes the Community ID of a flow, version 1, as Zeek, Suricata and Wireshark do. A family of the built-in
+# catalog; `capture.content.community_id` computes the IDs of whole batches. Corelight publishes the specification
+# (github.com/corelight/community-id-spec).
+
+ICMP, TCP, UDP, ICMPV6, SCTP = 1, 6, 17, 58, 132
+PORTED = frozenset((ICMP, TCP, UDP, ICMPV6, SCTP))
+"""Protocols whose flows have ports; for ICMP, type and code replace the ports."""
+
+_PAIRS = {
+    ICMP: ((8, 0), (13, 14), (15, 16), (10, 9), (17, 18)),
+    ICMPV6: ((128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)),
+}
+# A request and its reply are one flow: the type of the reply replaces the destination port. A type without a reply
+# keeps its code as the destination port; such a flow has one direction.
+_ANSWERS = {
+    protocol: {sent: answer for pair in pairs for sent, answer in (pair, pair[::-1])}
+    for protocol, pairs in _PAIRS.items()
+}
+
+
+def community_id(
+    source: bytes, destination: bytes, protocol: int, source_port: int, destination_port: int, seed: int = 0
+) -> str | None:
+    """Returns the Community ID of a flow with ports, equal for both directions.
+
+    Args:
+        source: the source address, as a value of `catalog.values`.
+        destination: the destination address, of the same family.
+        protocol: the number of the IP protocol; outside `PORTED`, the function ignores the ports.
+        source_port: the source port; the type for ICMP and ICMPv6.
+        destination_port: the destination port; the code for ICMP and ICMPv6.
+        seed: the seed of the hash, 16 bits.
+
+    Returns:
+        `1:` and the SHA-1 in base64; None if the families differ or a number is too large for its field.
+
+    Example:
+        >>> from lowwater.catalog.values import pack_ip
+        >>> community_id(pack_ip("128.232.110.120"), pack_ip("66.35.250.204"), 6, 34855, 80)
+        '1:LQU9qZlK+B5F3KDmev6m5PMibrg='
+    """
+    if not (0 <= source_port <= 0xFFFF and 0 <= destination_port <= 0xFFFF):
+        return None
+    if protocol not in PORTED:
+        return community_id_without_ports(source, destination, protocol, seed)
+    one_way = False
+    if protocol in _ANSWERS:
+        answer = _ANSWERS[protocol].get(source_port)
+        one_way = answer is None
+        destination_port = destination_port if answer is None else answer
+    ends = [(source[1:], source_port.to_bytes(2, "big")), (destination[1:], destination_port.to_bytes(2, "big"))]
+    if not one_way:
+        ends.sort()
+    ports = b"".join(port for _, port in ends)
+    return _hashed([address for address, _ in ends], protocol, ports, seed)
+
+
+def community_id_without_ports(source: bytes, destination: bytes, protocol: int, seed: int = 0) -> str | None:
+    """Returns the Community ID of a flow of a protocol without ports, such as GRE.
+
+    Arguments as of `community_id`.
+
+    Returns:
+        The Community ID; None for a protocol with ports, whose flows differ in their ports.
+    """
+    if protocol in PORTED:
+        return None
+    return _hashed(sorted((source[1:], destination[1:])), protocol, b"", seed)
+
+
+def _hashed(addresses: list[bytes], protocol: int, ports: bytes, seed: int) -> str | None:
+    if len(addresses[0]) != len(addresses[1]) or not 0 <= protocol <= 0xFF:
+        return None
+    text = seed.to_bytes(2, "big") + b"".join(addresses) + bytes((protocol, 0)) + ports
+    return "1:" + base64.b64encode(hashlib.sha1(text, usedforsecurity=False).digest()).decode("ascii")
+
+
+_ENDS = (Type.IP, Type.IP, Type.INT)
+_PORTS = (Type.INT, Type.INT)
+_PROTOCOL = ((2, between(0, 0xFF)),)
+_NUMBERS = (*_PROTOCOL, (3, between(0, 0xFFFF)), (4, between(0, 0xFFFF)))
+FLOWS: tuple[Function, ...] = (
+    Function("community_id", (*_ENDS, *_PORTS), Type.STRING, community_id, Cost.HIGH, partial=True, limits=_NUMBERS),
+    Function(
+        "community_id",
+        (*_ENDS, *_PORTS, Type.INT),
+        Type.STRING,
+        community_id,
+        Cost.HIGH,
+        partial=True,
+        constant=(5,),
+        limits=(*_NUMBERS, (5, between(0, 0xFFFF))),
+    ),
+    Function("community_id", _ENDS, Type.STRING, community_id_without_ports, Cost.HIGH, partial=True, limits=_PROTOCOL),
+)

@@ -1,25 +1,146 @@
-"""Implements functions and predicates of strings: parts, positions, lists, hashes, numbers in text.
-
-A family of the built-in catalog. Lengths and positions count characters, which are bytes in payloads. A query may also
-call a predicate as a function, which returns 1 or 0 (Tigon SQL User Manual, section 12.2).
-"""
+"""Functions and predicates of strings: parts, lists, hashes, prefixes from files, regular expressions, LIKE."""
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import re
 import zlib
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
-from lowwater.catalog.builtin.base import in_range, octets
-from lowwater.catalog.builtin.files import mapped_string, prefix_id
-from lowwater.catalog.builtin.numbers import address_number
+from lowwater.catalog.builtin.numbers import address_number, in_range, octets
 from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import Cost, Function
-from lowwater.catalog.limits import NOT_EMPTY, Limits, at_least
+from lowwater.catalog.functions import NOT_EMPTY, Cost, Function, Limits, at_least
 from lowwater.catalog.values import pack_ip
+from lowwater.errors import ConfigError
+
+# Reads the tables of functions from files: address prefixes, and strings of numbers. Below the families of the built-
+# in catalog. A function reads a file again only after the file has changed. The hash of the content is an input of
+# the query (S1); `Function.files` names the file for the planner. A path is relative to the working folder.
+
+MAX_BYTES = 100_000_000
+NO_PREFIX = -1
+_WIDTH = {4: 32, 6: 128}
+_BETWEEN = re.compile(r"[\s,|]+")
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """A table of address prefixes.
+
+    Attributes:
+        families: version of IP -> (prefix length, identifiers by prefix) pairs, the longest length first.
+    """
+
+    families: dict[int, tuple[tuple[int, dict[int, int]], ...]]
+
+    def longest(self, address: bytes) -> int:
+        """Returns the identifier of the longest prefix of an address; NO_PREFIX without a match."""
+        family = address[0]
+        number = int.from_bytes(address[1:], "big")
+        for length, identifiers in self.families.get(family, ()):
+            identifier = identifiers.get(number >> (_WIDTH[family] - length))
+            if identifier is not None:
+                return identifier
+        return NO_PREFIX
+
+
+def prefix_id(address: bytes, path: str) -> int:
+    """Returns the identifier of the longest prefix of an address in a file; -1 without a match."""
+    prefixes: Prefixes = _table(path, read_prefixes)
+    return prefixes.longest(address)
+
+
+def mapped_string(number: int, path: str) -> str:
+    """Returns the string of a number in a file; the empty string if the file has none."""
+    names: dict[int, str] = _table(path, read_strings)
+    return names.get(number, "")
+
+
+def read_prefixes(path: str) -> Prefixes:
+    """Reads `prefix/length identifier` lines of IPv4 and IPv6; # starts a comment.
+
+    Args:
+        path: a text file; blanks, a comma or a bar separate the fields of a line.
+
+    Raises:
+        ConfigError: a line is wrong; the message has file, line and cause.
+    """
+    families: dict[int, dict[int, dict[int, int]]] = {4: {}, 6: {}}
+    for line, text in _lines(path):
+        parts = _BETWEEN.split(text)
+        try:
+            network = ipaddress.ip_network(parts[0])
+            identifier = in_range(int(parts[1])) if len(parts) == 2 else None
+        except ValueError as error:
+            raise _wrong(path, line, str(error), _PREFIX_HINT) from None
+        if identifier is None:
+            raise _wrong(path, line, f"`{text}` is no prefix with its identifier", _PREFIX_HINT)
+        length = network.prefixlen
+        number = int(network.network_address) >> (_WIDTH[network.version] - length)
+        if families[network.version].setdefault(length, {}).setdefault(number, identifier) != identifier:
+            raise _wrong(path, line, f"{network} has two identifiers", "leave one of the lines out")
+    return Prefixes({family: tuple(sorted(sizes.items(), reverse=True)) for family, sizes in families.items()})
+
+
+def read_strings(path: str) -> dict[int, str]:
+    """Reads `number,string` lines; # starts a comment.
+
+    Raises:
+        ConfigError: a line is wrong; the message has file, line and cause.
+    """
+    names: dict[int, str] = {}
+    for line, text in _lines(path):
+        number, comma, name = (part.strip() for part in text.partition(","))
+        if not comma or not re.fullmatch(r"[+-]?[0-9]{1,19}", number, re.ASCII):
+            raise _wrong(path, line, f"`{text}` is no number with its string", "write `443,https`")
+        if names.setdefault(int(number), name) != name:
+            raise _wrong(path, line, f"{number} has two strings", "leave one of the lines out")
+    return names
+
+
+_PREFIX_HINT = "write `10.0.0.0/8 7`: prefix, length and an integer"
+
+
+def _lines(path: str) -> Iterator[tuple[int, str]]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line, text in enumerate(file, 1):
+            content = text.strip()
+            if content and not content.startswith("#"):
+                yield line, content
+
+
+def _wrong(path: str, line: int, cause: str, hint: str) -> ConfigError:
+    return ConfigError(f"{path}:{line}: {cause:.200}", hint)
+
+
+def _table(path: str, read: Callable[[str], Any]) -> Any:
+    try:
+        state = os.stat(path)
+        if not os.path.isfile(path):
+            raise ConfigError(f"{path}: is not a file", "name a text file")
+        if state.st_size > MAX_BYTES:
+            raise ConfigError(f"{path}: has {state.st_size:,} bytes, more than {MAX_BYTES:,}", "leave lines out")
+        return _cached_file(path, state.st_mtime_ns, state.st_size, read)
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else str(error)
+        hint = "paths are relative to the folder in which Lowwater runs"
+        raise ConfigError(f"{path}: cannot be read: {cause}", hint) from None
+
+
+@lru_cache(maxsize=16)
+def _cached_file(path: str, _changed: int, _size: int, read: Callable[[str], Any]) -> Any:
+    # The cache key has the time of change and the size, so that a changed file is read again.
+    return read(path)
+
+
+# Implements functions and predicates of strings: parts, positions, lists, hashes, numbers in text. A family of the
+# built-in catalog. Lengths and positions count characters, which are bytes in payloads. A query may also call a
+# predicate as a function, which returns 1 or 0 (Tigon SQL User Manual, section 12.2).
 
 # Implements functions of IP addresses: longest prefix match, and addresses in strings.
 
@@ -253,3 +374,216 @@ def _predicates() -> list[Function]:
 
 
 STRINGS: tuple[Function, ...] = (*_predicates(), *_functions())
+
+
+# Implements functions and predicates of regular expressions, and LIKE of SQL. A family of the built-in catalog. Users
+# write the patterns, and the subjects come from the network. RE2 (the kernels of pyarrow) therefore matches them in
+# time linear in the subject, without backreferences and lookaround. As in GSQL, `^` and `$` match at every line of a
+# subject, and `.` matches no line end. Unlike POSIX, the leftmost match is not always the longest match (`a|ab` finds
+# `a`). A function fails for a subject of more than MAX_SUBJECT characters (V2).
+
+MAX_PATTERN = 1_000
+MAX_SUBJECT = 65_536
+_GROUP = "lowwater"
+
+
+def check_pattern(pattern: str) -> None:
+    """Checks the syntax and the length of a regular expression.
+
+    Raises:
+        ValueError: the pattern is wrong or too long; the message has the cause.
+    """
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"the pattern has {len(pattern):,} characters, more than {MAX_PATTERN:,}")
+    try:
+        _call("match_substring_regex", "", _arrow().MatchSubstringOptions(f"(?m){pattern}"))
+    except ValueError as error:
+        raise ValueError(str(error).replace("(?m)", "")) from None
+
+
+def check_like(pattern: str) -> None:
+    """Checks the length of a pattern of LIKE.
+
+    Raises:
+        ValueError: the pattern is too long.
+    """
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"the pattern has {len(pattern):,} characters, more than {MAX_PATTERN:,}")
+
+
+def found(text: str, pattern: str) -> bool | None:
+    """Whether the pattern matches a part of the text; None for a failure."""
+    options = _finder(pattern)
+    if options is None or len(text) > MAX_SUBJECT:
+        return None
+    return bool(_call("match_substring_regex", text, options))
+
+
+def found_early(text: str, pattern: str, length: int) -> bool | None:
+    """Whether the pattern matches a part of the first `length` characters; None for a failure."""
+    return found(text[:length], pattern) if length >= 0 else None
+
+
+def extract(text: str, pattern: str) -> str | None:
+    """Returns the first match of the pattern in the text; None without a match.
+
+    Example:
+        >>> extract("GET / HTTP/1.1", "HTTP/[0-9.]+")
+        'HTTP/1.1'
+    """
+    options = _extractor(pattern)
+    if options is None or len(text) > MAX_SUBJECT:
+        return None
+    matched = _call("extract_regex", text, options)
+    return None if matched is None else str(matched[_GROUP])
+
+
+def extract_or_empty(text: str, pattern: str) -> str | None:
+    """Returns the first match of the pattern in the text; the empty string without a match, None for a failure."""
+    if _finder(pattern) is None or len(text) > MAX_SUBJECT:
+        return None
+    return extract(text, pattern) or ""
+
+
+def like(text: str, pattern: str) -> bool | None:
+    r"""Whether a text matches a LIKE pattern: `%` is any text, `_` any character; a backslash escapes both.
+
+    Example:
+        >>> like("example.org", "ex%.___"), like("100%", r"100\%")
+        (True, True)
+    """
+    if len(pattern) > MAX_PATTERN or len(text) > MAX_SUBJECT:
+        return None
+    return bool(_call("match_like", text, _like_options(pattern)))
+
+
+def found_in_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
+    """Returns the results of `found` for several texts."""
+    options = _finder(pattern)
+    return [None] * len(texts) if options is None else _matches("match_substring_regex", texts, options)
+
+
+def like_each(texts: Sequence[str | None], pattern: str) -> list[bool | None]:
+    """Returns the results of `like` for several texts."""
+    if len(pattern) > MAX_PATTERN:
+        return [None] * len(texts)
+    return _matches("match_like", texts, _like_options(pattern))
+
+
+def _matches(kernel: str, texts: Sequence[str | None], options: Any) -> list[bool | None]:
+    import pyarrow as pa
+
+    subjects = [None if text is None or len(text) > MAX_SUBJECT else text for text in texts]
+    answers: list[bool | None] = _arrow().call_function(kernel, [pa.array(subjects, pa.string())], options).to_pylist()
+    return answers
+
+
+@cache
+def _arrow() -> Any:
+    # A late import: the command line starts faster, and most queries have no patterns.
+    import pyarrow.compute as compute
+
+    return compute
+
+
+def _call(kernel: str, text: str, options: Any) -> Any:
+    import pyarrow as pa
+
+    # A lone surrogate has no UTF-8 form, so the replacement character stands for it.
+    subject = pa.scalar(text.encode("utf-8", "replace"), pa.string())
+    return _arrow().call_function(kernel, [subject], options).as_py()
+
+
+@lru_cache(maxsize=256)
+def _finder(pattern: str) -> Any:
+    try:
+        check_pattern(pattern)
+    except ValueError:
+        return None
+    return _arrow().MatchSubstringOptions(f"(?m){pattern}")
+
+
+@lru_cache(maxsize=256)
+def _extractor(pattern: str) -> Any:
+    if _finder(pattern) is None:
+        return None
+    return _arrow().ExtractRegexOptions(f"(?m)(?P<{_GROUP}>{_without_groups(pattern)})")
+
+
+@lru_cache(maxsize=256)
+def _like_options(pattern: str) -> Any:
+    return _arrow().MatchSubstringOptions(pattern)
+
+
+def _without_groups(pattern: str) -> str:
+    """Makes every group of a pattern non-capturing, because the kernel refuses groups without names."""
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        end = at + 1
+        if pattern.startswith("\\Q", at):
+            close = pattern.find("\\E", at)
+            end = close + 2 if close >= 0 else len(pattern)
+        elif pattern[at] == "\\":
+            end = at + 2
+        elif pattern[at] == "[":
+            end = _class_end(pattern, at)
+        elif pattern.startswith(("(?P<", "(?<"), at):
+            parts.append("(?:")
+            at = pattern.index(">", at) + 1
+            continue
+        elif pattern[at] == "(" and not pattern.startswith("(?", at):
+            parts.append("(?:")
+            at = end
+            continue
+        parts.append(pattern[at:end])
+        at = end
+    return "".join(parts)
+
+
+def _class_end(pattern: str, at: int) -> int:
+    at += 2 if pattern.startswith("[^", at) else 1
+    at += pattern.startswith("]", at)
+    while at < len(pattern) and pattern[at] != "]":
+        close = pattern.find(":]", at) if pattern.startswith("[:", at) else -1
+        at = close + 2 if close >= 0 else at + (2 if pattern[at] == "\\" else 1)
+    return at + 1
+
+
+def _regexes_as_flag(predicate: Callable[..., bool | None], *arguments: Any) -> int | None:
+    answer = predicate(*arguments)
+    return None if answer is None else int(answer)
+
+
+def _regexes_functions() -> list[Function]:
+    two, three = (Type.STRING, Type.STRING), (Type.STRING, Type.STRING, Type.INT)
+    costly = partial(Function, cost=Cost.EXPENSIVE, partial=True, constant=(1,), check=check_pattern)
+    functions = []
+    for name, parameters, value in (("str_regex_match", two, found), ("str_partial_regex_match", three, found_early)):
+        batch = found_in_each if value is found else None
+        costly = partial(costly, limits=((2, at_least(0)),) if value is found_early else ())
+        functions.append(costly(name, parameters, Type.BOOL, value, lfta=True, predicate=True, batch=batch))
+        functions.append(costly(name, parameters, Type.INT, partial(_regexes_as_flag, value), lfta=True))
+    costly = partial(costly, limits=())
+    functions.append(costly("str_extract_regex", two, Type.STRING, extract))
+    functions.append(costly("str_extract_regex_null", two, Type.STRING, extract_or_empty))
+    for predicate in (False, True):
+        functions.append(
+            Function(
+                "like",
+                two,
+                Type.BOOL,
+                like,
+                Cost.HIGH,
+                True,
+                True,
+                predicate,
+                constant=(1,),
+                check=check_like,
+                batch=like_each,
+            )
+        )
+    return functions
+
+
+REGEXES: tuple[Function, ...] = tuple(_regexes_functions())

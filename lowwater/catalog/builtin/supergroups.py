@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import StateFunction
-from lowwater.catalog.limits import Limits, at_least
+from lowwater.catalog.functions import Limits, StateFunction, at_least
 
 SMART, BASIC, MANKU = "smart_sampling_state", "basic_sampling_state", "manku_hh_state"
 FIRST_THRESHOLD = 200.0

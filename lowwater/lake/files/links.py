@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-from lowwater.capture.identify import digests_of_records, identity_of
+from lowwater.capture.inspect import digests_of_records, identity_of
 from lowwater.errors import CaptureError
 from lowwater.instants import SECOND
 from lowwater.lake.files.names import NameGroup, plain

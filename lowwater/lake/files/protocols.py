@@ -10,12 +10,10 @@ from pathlib import Path
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import TableOptions, inspect_records
-from lowwater.capture.tables.sniffing.columns import BEARABLE, Column, Kind
-from lowwater.capture.tables.sniffing.logs import SniffedLog, sniff_log
-from lowwater.capture.tables.sniffing.tables import SniffedTable
+from lowwater.capture.tables.sniffing import BEARABLE, Column, Kind, SniffedLog, SniffedTable, sniff_log
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, SECONDS, RecordLayout
-from lowwater.catalog.types import Type
+from lowwater.catalog.values import Type
 from lowwater.config import Link
 from lowwater.errors import CaptureError, QueryError
 from lowwater.gsql.parser import parse

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from lowwater.capture.doubts import doubts
 from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.formats.header import open_capture
-from lowwater.capture.inspect import CaptureFacts, inspect_times
+from lowwater.capture.inspect import CaptureFacts, doubts, inspect_times
 from lowwater.capture.reader import read
 from lowwater.capture.tables.reader import first_timestamp, inspect_records, refused_fields
-from lowwater.capture.tables.sniffing.columns import BEARABLE, Kind
-from lowwater.capture.tables.sniffing.tables import SniffedTable, sniff
+from lowwater.capture.tables.sniffing import BEARABLE, Kind, SniffedTable, sniff
 from lowwater.config import Link
 from lowwater.errors import CaptureError
 from lowwater.lake.files.protocols import LogProposal, RecordProposal, propose_log, propose_protocol, weaker

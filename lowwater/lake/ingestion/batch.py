@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.doubts import subsecond_words
 from lowwater.capture.formats.division import CaptureChunk
+from lowwater.capture.inspect import subsecond_words
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions, TaskMap, each_on_threads
 from lowwater.config import Link

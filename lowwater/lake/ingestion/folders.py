@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lowwater.capture.formats.classic import STAMP
-from lowwater.capture.formats.compression import DecompressedSource
 from lowwater.capture.formats.header import open_capture
-from lowwater.capture.formats.sources import open_source
+from lowwater.capture.formats.sources import DecompressedSource, open_source
 from lowwater.capture.inspect import CaptureFacts, inspect_times
 from lowwater.capture.reader import digest, read
 from lowwater.capture.tables.reader import TableOptions, first_timestamp, inspect_records
-from lowwater.capture.tables.sniffing.logs import sniff_log
-from lowwater.catalog.logs import LOG_KINDS
+from lowwater.capture.tables.sniffing import sniff_log
+from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
 from lowwater.documents import stored_object
 from lowwater.errors import CaptureError, ConfigError, LakeError, LowwaterError

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.catalog.logs import BUILTIN, LOG_KINDS, READY
-from lowwater.catalog.protocols import Protocol
+from lowwater.catalog.protocols import BUILTIN, LOG_KINDS, READY, Protocol
 from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import FILE_NAME, Config, Link, section_of

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats.capture_file import FILE_HEADER
-from lowwater.capture.formats.compression import DecompressedSource, compression_of
 from lowwater.capture.formats.division import CaptureChunk, CaptureIndex, indexing
-from lowwater.capture.formats.sources import Source, open_source
-from lowwater.capture.identify import digests_of_records
+from lowwater.capture.formats.sources import DecompressedSource, Source, compression_of, open_source
+from lowwater.capture.inspect import digests_of_records
 from lowwater.capture.reader import digest
 from lowwater.capture.records.facts import Interface, InterfaceSummary
 from lowwater.capture.records.malformed import REASONS, MalformedRows

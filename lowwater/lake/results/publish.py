@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
 from lowwater.errors import LakeError, LawError
 from lowwater.instants import HOUR, format_instant

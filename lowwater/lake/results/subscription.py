@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lowwater.catalog.streams import LAST
+from lowwater.catalog.schemas import LAST
 from lowwater.documents import LARGEST_STATE, json_value
 from lowwater.errors import BehindError, BusyError, LakeError
 from lowwater.instants import HOUR, parse_instant

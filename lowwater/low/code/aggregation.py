@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from lowwater.catalog.expr import Const, Expr, Type, Unary, columns_of
 from lowwater.catalog.functions import Fold
-from lowwater.catalog.packets import stored
+from lowwater.catalog.schemas import stored
 from lowwater.errors import UnsupportedError
 from lowwater.low.code.expressions import (
     FALSE,

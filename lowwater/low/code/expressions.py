@@ -32,7 +32,7 @@ from lowwater.catalog.expr import (
     rewrite,
     walk,
 )
-from lowwater.catalog.packets import RECORD_NUMBER, SAMPLING_RATE, address_parts, is_stored, stored_field
+from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, address_parts, is_stored, stored_field
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
 from lowwater.low.runtime.arithmetic import MAX, MIN, truncate

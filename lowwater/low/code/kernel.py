@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowwater.catalog.expr import Const, Expr, Param, Type, columns_of, conjuncts, show
-from lowwater.catalog.packets import stored
+from lowwater.catalog.schemas import stored
 from lowwater.low.code.aggregation import BLOCK as BLOCK
 from lowwater.low.code.aggregation import FROM, SIZE, Epoch, Grouping, taken_name
 from lowwater.low.code.expressions import FALSE, OUTCOME, OWN_SKEW, TRUE, Emitter, Inputs, indented, node_name, of_link

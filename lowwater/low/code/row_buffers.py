@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import Const, Type
-from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.low.code.expressions import FALSE, TRUE, indented, negation
 
 Array = npt.NDArray[np.generic]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lowwater.capture.content.retention import payload_of
 from lowwater.catalog.calls import DictionaryColumn
-from lowwater.catalog.packets import PAYLOAD, address_parts, stored
+from lowwater.catalog.schemas import PAYLOAD, address_parts, stored
 from lowwater.errors import LowwaterError
 
 Pair = tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]

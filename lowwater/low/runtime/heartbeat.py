@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lowwater.catalog.streams import PUNCTUATION, ROW
+from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import clock_of, promise_at, tick_after, tick_from
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.settings import LowSettings, Policy
@@ -219,7 +219,7 @@ class Heartbeats:
             self.pending.append(PunctuationRun(size, promise, tick, tick))
 
 
-# Turns rows and promises into Arrow batches, in the stream form of `catalog.streams`. The last step of `low`:
+# Turns rows and promises into Arrow batches, in the stream form of `catalog.schemas`. The last step of `low`:
 # `lfta/<node>/` holds these batches as they are.
 
 _MIN_ROWS_TO_SLICE = 64

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.calls import CheckedAggregate
-from lowwater.catalog.streams import STREAM_TYPES
+from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.low.code.aggregation import (
     ALIVE,
     ALL,

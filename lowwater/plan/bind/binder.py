@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
 from lowwater.catalog.functions import Cost
-from lowwater.catalog.logs import LOG_KINDS, READY
+from lowwater.catalog.protocols import LOG_KINDS, READY
 from lowwater.config import section_of
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax

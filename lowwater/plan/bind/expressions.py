@@ -27,8 +27,7 @@ from lowwater.catalog.expr import (
     joined,
     rewrite,
 )
-from lowwater.catalog.functions import AggregateFunction, Function, StateFunction
-from lowwater.catalog.limits import SHIFT, Limit
+from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, Limit, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.config import section_of

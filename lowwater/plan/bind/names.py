@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lowwater.catalog.expr import Column, Const, Expr, Type
-from lowwater.catalog.logs import BUILTIN, READY
-from lowwater.catalog.protocols import INTERFACE, LINK, PROTOCOLS, SECOND, Attribute, Protocol
+from lowwater.catalog.protocols import BUILTIN, INTERFACE, LINK, PROTOCOLS, READY, SECOND, Attribute, Protocol
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout, arrival_column, column_name, field_name
 from lowwater.catalog.values import pack_ip
 from lowwater.errors import QueryError, raise_all

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
-from lowwater.capture.formats.capture_file import LINK_NUMBERS
-from lowwater.capture.formats.write import (
+from lowwater.capture.formats.capture_file import (
+    LINK_NUMBERS,
     PCAP_SECONDS,
     PCAPNG_LINK_TYPES,
     SNAPLEN,
@@ -32,10 +32,9 @@ from lowwater.capture.formats.write import (
 )
 from lowwater.capture.reader import digest, read
 from lowwater.capture.tables.reader import READER_VERSION, TableOptions
-from lowwater.catalog.packets import FRAME, READABLE
 from lowwater.catalog.records import ISO, RecordField, stored_parts
-from lowwater.catalog.types import Type
-from lowwater.catalog.values import format_ip, ip_from_words
+from lowwater.catalog.schemas import FRAME, READABLE
+from lowwater.catalog.values import Type, format_ip, ip_from_words
 from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError
 from lowwater.instants import SECOND

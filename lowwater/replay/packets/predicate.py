@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.catalog.expr import Call, Const, Expr, StateCall, Type, columns_of, conjunction, walk
-from lowwater.catalog.packets import PAYLOAD, stored
 from lowwater.catalog.protocols import PROTOCOLS
+from lowwater.catalog.schemas import PAYLOAD, stored
 from lowwater.errors import ConfigError, QueryError, QueryErrors, UnsupportedError, raise_all
 from lowwater.gsql.nodes import Select
 from lowwater.gsql.parser import parse

@@ -374,6 +374,6 @@ def _on_time(batch: pa.RecordBatch, skews: Skews, wanted: RowPackets) -> pa.Arra
 
 
 def _columns() -> list[str]:
-    from lowwater.catalog.packets import stored
+    from lowwater.catalog.schemas import stored
 
     return stored(list(SHOWN))

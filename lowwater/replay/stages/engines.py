@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.packets import THINNED_BY, stored
+from lowwater.catalog.schemas import THINNED_BY, stored
 from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, error_of_query

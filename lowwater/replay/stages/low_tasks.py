@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.catalog.packets import FRAME, THINNED_BY
-from lowwater.catalog.streams import LAST, ROW
+from lowwater.catalog.schemas import FRAME, LAST, ROW, THINNED_BY
 from lowwater.catalog.time import is_late, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter
 from lowwater.errors import LakeError

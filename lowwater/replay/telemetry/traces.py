@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import lowwater
-from lowwater.catalog.streams import PUNCTUATION
+from lowwater.catalog.schemas import PUNCTUATION
 from lowwater.documents import stored_object
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_instant
