@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from lowwater.instants import HOUR, SECOND, format_instant  # noqa: E402
 from lowwater.lake.layout import CAPTURES, LATENESS, METRICS, Lake, open_lake, table_schema  # noqa: E402
-from lowwater.lake.results.sums import make_sums  # noqa: E402
+from lowwater.lake.results.exploring import make_sums  # noqa: E402
 from lowwater.lake.tables import append_rows, create, interval_label, read_rows  # noqa: E402
 from lowwater.replay.job import Job  # noqa: E402
 from tests.memory import peak_memory  # noqa: E402

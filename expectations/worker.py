@@ -6,7 +6,7 @@ import sys
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
 
-from lowwater.answering import serve
+from lowwater.processes import serve
 
 UNUSED = (
     "azure", "boto3", "botocore", "databricks", "google", "psycopg2", "pyathena", "pyodbc", "pyspark", "snowflake",

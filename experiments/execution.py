@@ -655,7 +655,7 @@ def execute(
 
     Args:
         plan: logical plan.
-        packets: link -> batches of `catalog.packets.RECORD` in canonical order, `arrival` absolute.
+        packets: link -> batches of `catalog.schemas.RECORD` in canonical order, `arrival` absolute.
         skews: link -> how late its records may be, ns (SEMANTICS T2).
         setup: timestamps, punctuation, schedule and costs.
 

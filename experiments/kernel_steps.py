@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lowwater.low import Bounds, Flush, LowSettings, needed_columns
 from lowwater.low.run import _LinkPass
-from lowwater.low.runtime.lfta_operators import LftaAggregation
+from lowwater.low.runtime.node import LftaAggregation
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import plan_texts

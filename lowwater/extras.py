@@ -1,13 +1,14 @@
-"""Extras: which optional packages belong to which extra of `pip install 'lowwater[...]'`, and which are absent.
-
-Below every stage. The light core imports none of these packages; a command that needs them asks `require` first.
-"""
+"""What is installed: optional packages by extra, and the files beside the package."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 from lowwater.errors import AbsentExtraError
+
+# Extras: which optional packages belong to which extra of `pip install 'lowwater[...]'`, and which are absent. Below
+# every stage. The light core imports none of these packages; a command that needs them asks `require` first.
 
 EXTRAS = {
     "spark": ("pyspark",),
@@ -68,3 +69,29 @@ def absent_error(task: str, packages: list[str], extras: list[str], instead: str
         f"{task} needs {plural} not installed: {', '.join(packages)}",
         f"pip install 'lowwater[{','.join(extras)}]'" + (f", or {instead}" if instead else ""),
     )
+
+
+# Places of the files beside the package: DAGs, entry points for Spark, queries and examples. Below every stage. A
+# checkout has them beside the package; a wheel brings them in `lowwater/share`.
+
+PACKAGE = Path(__file__).resolve().parent
+SHARED = ("dags", "spark_apps", "queries", "examples", "docs")
+"""Folders of a checkout that a wheel brings; pyproject.toml maps each."""
+
+
+def checkout() -> Path | None:
+    """Returns the folder of the checkout from which the package is imported; None for an installed package."""
+    root = PACKAGE.parent
+    return root if (root / "pyproject.toml").is_file() and (root / "dags").is_dir() else None
+
+
+def shared(name: str) -> Path:
+    """Returns one of the folders `SHARED`.
+
+    Example:
+        >>> (shared("queries") / "flows.gsql").is_file()
+        True
+    """
+    if name not in SHARED:
+        raise ValueError(f"{name!r} is none of {', '.join(SHARED)}")
+    return (checkout() or PACKAGE / "share") / name

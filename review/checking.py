@@ -13,9 +13,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from lowwater.answering import EndedError, Process, serve
 from lowwater.errors import LowwaterError
-from lowwater.replay.preview.process import Limits
+from lowwater.processes import EndedError, Process, serve
+from lowwater.replay.preview import Limits
 
 BOUNDS = Limits(seconds=10, megabytes=1024)
 """What a text may take."""
@@ -108,7 +108,7 @@ def known_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.plan.explain import explain
-    from lowwater.replay.preview.texts import FILE, preview_context
+    from lowwater.replay.preview import FILE, preview_context
 
     try:
         lake = lake_to_read(asked["lake"])

@@ -16,9 +16,16 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.replay.preview.evaluation import MOST_PACKETS, MOST_ROWS, Preview, PreviewRequest, lake_of
-from lowwater.replay.preview.process import Limits, run_preview
-from lowwater.replay.preview.texts import LONGEST
+from lowwater.replay.preview import (
+    LONGEST,
+    MOST_PACKETS,
+    MOST_ROWS,
+    Limits,
+    Preview,
+    PreviewRequest,
+    lake_of,
+    run_preview,
+)
 
 from .board import Board, Snapshot
 from .checking import Checker

@@ -46,7 +46,7 @@ from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import fetch_rows, open_table, safe_name, table_dataset
-from lowwater.storage import paths, snapshots
+from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 
 Value = TypeVar("Value")
@@ -176,7 +176,7 @@ def rows(lake: PurePath, start: int, hours: int = 1) -> Mapping[str, str]:
         hours: number of intervals.
     """
     facts = {}
-    snapshots.look_again()  # a run of another process has just published
+    objects.look_again()  # a run of another process has just published
     mine = (pc.field("_last") >= start) & (pc.field("_last") < start + hours * HOUR)
     for name in TABLES:
         path = lake / "tables" / name

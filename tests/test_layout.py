@@ -15,22 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "precedence", "caches", "tempfolders", "documents", "hosts", "environment", "instants"]
-BELOW_ALL += [
-    "descriptors",
-    "signals",
-    "answering",
-    "terminal",
-    "storage",
-    "refused",
-    "link_names",
-    "sections",
-    "machine_code",
-    "config",
-    "extras",
-    "places",
-    "cluster",
-]
+BELOW_ALL = ["", "errors", "precedence", "caches", "documents", "hosts", "instants", "terminal", "processes", "storage"]
+BELOW_ALL += ["refused", "link_names", "machine_code", "config", "extras", "cluster"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {

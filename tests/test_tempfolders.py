@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lowwater import tempfolders
-from lowwater.tempfolders import make_folder, remove_folder
+from lowwater import caches
+from lowwater.caches import make_folder, remove_folder
 
-CHILD = (
-    "import time; from lowwater.tempfolders import make_folder; print(make_folder('lw-'), flush=True); time.sleep(60)"
-)
+CHILD = "import time; from lowwater.caches import make_folder; print(make_folder('lw-'), flush=True); time.sleep(60)"
 
 
 def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +44,7 @@ def test_a_folder_without_a_lock_goes_once_it_is_old_and_ours(
 ) -> None:
     """Its owner died before it had the lock, or halfway through the removal."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(tempfolders, "MAKING", 3600.0 if kind == "new" else -1.0)
+    monkeypatch.setattr(caches, "MAKING", 3600.0 if kind == "new" else -1.0)
     if kind == "theirs" and os.geteuid() != 0:
         pytest.skip("only root gives folders away")
     folder, outside = tmp_path / "lw-old", tmp_path / "outside"
@@ -81,7 +79,7 @@ else:
     {"fifo": lambda: os.mkfifo(lock), "link": lambda: lock.symlink_to(outside / "kept"),
      "directory": lambda: lock.mkdir(), "socket": lambda: os.mknod(lock, 0o140600),
      "foreign": lambda: (lock.write_text(""), os.chown(lock, 12345, 12345))}[kind]()
-from lowwater.tempfolders import make_folder
+from lowwater.caches import make_folder
 made = make_folder("lw-")
 print(made.is_dir() and os.path.lexists(folder) and (outside / "kept").exists())
 """

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from lowwater.config import Config, Duplicates
+from lowwater.config import Config, Duplicates, Section
 from lowwater.instants import format_duration, parse_duration, parse_instant, parse_span
-from lowwater.sections import Section
 from website.tables import cell, code, table
 
 HEAD = """Every section and key, from the classes that read them. [Settings](../docs/settings.md) has the same as one

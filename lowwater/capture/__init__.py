@@ -1,6 +1,6 @@
 """Reading captures into Arrow, and writing synthetic captures.
 
-The first stage of the pipeline: from capture files to batches of `catalog.packets.RECORD`. It needs neither Spark nor
+The first stage of the pipeline: from capture files to batches of `catalog.schemas.RECORD`. It needs neither Spark nor
 Airflow. Slow imports wait for the first use, so that `import lowwater` and `--help` stay quick.
 
 `read` takes a pcap or pcapng, plain or compressed, as a path or a stream, and yields Arrow batches. Bytes that are no

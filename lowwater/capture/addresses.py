@@ -25,7 +25,7 @@ def published(values: pa.Array, kind: Type) -> pa.Array:
     """Converts a column of a stream to its published form: addresses become texts.
 
     Args:
-        values: array of a type in `catalog.streams.STREAM_TYPES`.
+        values: array of a type in `catalog.schemas.STREAM_TYPES`.
         kind: type of the column.
 
     Example:

@@ -233,7 +233,7 @@ def read(
         identified: whether to compute the identity of the capture.
 
     Returns:
-        A reader to iterate once. It yields batches of `BATCH` (`catalog.packets.RECORD` without `capture`) and of
+        A reader to iterate once. It yields batches of `BATCH` (`catalog.schemas.RECORD` without `capture`) and of
         retained content: sane records in file order, in a pcapng by interface. After the iteration its `malformed` and
         `summary` are complete.
 

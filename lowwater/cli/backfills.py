@@ -31,6 +31,7 @@ from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.lake.results.pins import pin
+from lowwater.processes import pause, until_stopped
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
@@ -38,7 +39,6 @@ from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outd
 from lowwater.replay.schedule.ingesting import Ingesting
 from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, pause_after
 from lowwater.replay.stages.runners import runner_of
-from lowwater.signals import pause, until_stopped
 from lowwater.storage.failures import away
 from lowwater.terminal import open_console, say, styled
 

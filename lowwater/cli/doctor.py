@@ -21,19 +21,18 @@ from pathlib import Path, PurePath
 import psutil
 from rich.table import Table
 
+from lowwater.caches import make_folder, remove_folder
 from lowwater.cli.main import version_of
 from lowwater.errors import ConfigError, LakeError
-from lowwater.extras import EXTRAS, absent
+from lowwater.extras import EXTRAS, absent, checkout
 from lowwater.instants import format_instant
 from lowwater.lake.commits import MEND, doubled_tables
 from lowwater.lake.layout import Lake, is_lake, lake_to_read
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.table_state import all_damages, lost_text, table_state
-from lowwater.places import checkout
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
-from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import Terminal, styled
 
 # This machine.

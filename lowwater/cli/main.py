@@ -19,12 +19,12 @@ from typing import Any, NoReturn
 import click
 
 from lowwater import __version__
+from lowwater.caches import remove_all
 from lowwater.cli.commands import CommandFolder
 from lowwater.errors import LowwaterError
 from lowwater.extras import EXTRAS, absent
-from lowwater.signals import interrupt_once
+from lowwater.processes import interrupt_once
 from lowwater.storage.paths import private
-from lowwater.tempfolders import remove_all
 from lowwater.terminal import say, say_refused
 
 # Versions that a report of a problem needs, read without importing packages.

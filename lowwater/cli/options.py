@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from lowwater.extras import shared
 from lowwater.instants import parse_duration, parse_instant, parse_span
 from lowwater.lake.kinds import KINDS
-from lowwater.places import shared
 from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
 

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from urllib.parse import quote
 
 from lowwater.errors import LakeError
-from lowwater.storage import paths, snapshots
+from lowwater.storage import objects, paths
 
 
 def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
@@ -27,7 +27,7 @@ def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
     path = _path(root, query_set)
     if (paths.may_hold(root, path.parent.name) and paths.has_file(path)) == chained:
         return
-    snapshots.look_again(root)
+    objects.look_again(root)
     try:
         if chained:
             paths.write(path, b"")

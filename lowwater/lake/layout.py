@@ -24,7 +24,7 @@ from lowwater.plan import properties
 from lowwater.plan.bind.durations import unit_of
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import instant_columns
-from lowwater.storage import paths, snapshots, untrusted
+from lowwater.storage import objects, paths, untrusted
 from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence
 from lowwater.storage.object_paths import ObjectPath
@@ -491,7 +491,7 @@ def make_records_table(path: PurePath, columns: pa.Schema) -> None:
         LakeError: the table cannot be created.
     """
     keys = [*IDENTITY, _required("timestamp", _INT)]
-    snapshots.look_again(path.parent, path.parent.parent)
+    objects.look_again(path.parent, path.parent.parent)
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
 
 
@@ -604,14 +604,14 @@ def _noted(lake: Lake) -> bytes:
         except FileNotFoundError:
             return b""
 
-    return snapshots.lately(_LAYOUT, lake.root, look)
+    return objects.lately(_LAYOUT, lake.root, look)
 
 
 def _note_layout(lake: Lake) -> None:
     if isinstance(lake.root, ObjectPath) and _noted(lake) != _layout(lake):
         with suppress(OSError):  # who may only read a lake looks at each ledger
             paths.write(lake.root / _LAYOUT, _layout(lake))
-            snapshots.look_again(lake.root)
+            objects.look_again(lake.root)
 
 
 def _layout(lake: Lake) -> bytes:

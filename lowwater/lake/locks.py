@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
+from lowwater.caches import make_folder, remove_folder, removed_at_end
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
@@ -21,7 +22,6 @@ from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import RANGES_WAIT, Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.tempfolders import make_folder, remove_folder, removed_at_end
 
 WRITABLE = "check that the lake is writable"
 

@@ -25,9 +25,9 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
 from lowwater.lake.open_tables import at_version
+from lowwater.lake.results.exploring import make_sums
 from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.results.published_log import LOST, commit_digest
-from lowwater.lake.results.sums import make_sums
 from lowwater.lake.results.table_state import lost_text, table_state
 from lowwater.lake.table_logs import pack_logs
 from lowwater.lake.tables import (

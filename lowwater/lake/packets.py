@@ -334,7 +334,7 @@ class LinkRead:
         the interval of its arrival (A1).
 
         Args:
-            columns: stored columns (`catalog.packets.READABLE`) beside the KEYS; NULL if a file lacks one.
+            columns: stored columns (`catalog.schemas.READABLE`) beside the KEYS; NULL if a file lacks one.
             rows: most rows of a batch.
             marked: whether copies stay, and the columns COPY and ELSEWHERE tell them; otherwise `copies` decides (D4).
             dropped: counts the copies that are dropped.
@@ -632,7 +632,7 @@ def read_packets(
         read_from: first timestamp that is read, ns since the epoch.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        columns: stored columns (`catalog.packets.READABLE`) besides the KEYS.
+        columns: stored columns (`catalog.schemas.READABLE`) besides the KEYS.
     """
     files = PacketFiles.of_table(lake.table_of(link, settings.kind != "pcap"))
     return packet_files(files, link, captures, settings, read_from, start, end).batches(columns)

@@ -22,8 +22,7 @@ from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.objects import FileCache, file_cache
-from lowwater.storage.snapshots import LOOK, is_recent
+from lowwater.storage.objects import LOOK, FileCache, file_cache, is_recent
 from lowwater.storage.untrusted import require_modest, require_names
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ After `capture`, before `high`. It reads batches of packets, and gives rows and 
 """
 
 from lowwater.low.run import compiles, needed_columns, run_link
-from lowwater.low.runtime.flush import Flush
 from lowwater.low.runtime.node import merge_results
-from lowwater.low.settings import VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings, Policy
+from lowwater.low.settings import VIOLATIONS, Bounds, Flush, LftaStatistics, LinkResult, LowSettings, Policy
 
 __all__ = [
     "VIOLATIONS",

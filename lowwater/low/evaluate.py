@@ -1,23 +1,163 @@
-"""Evaluates one expression over a chunk of records, with generated code of its own.
-
-Beside the kernel of a link: for arguments of host values that a kernel can compute, and for conditions without a query.
-"""
+"""The columns of a chunk of records, and one expression over them with generated code."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from lowwater.capture.content.retention import payload_of
+from lowwater.catalog.calls import DictionaryColumn
 from lowwater.catalog.expr import Const, Expr, Param, Type
+from lowwater.catalog.schemas import PAYLOAD, address_parts, stored
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
 from lowwater.low.code.compiler import load
 from lowwater.low.code.expressions import Emitter, Inputs, indented
 from lowwater.low.code.kernel import GeneratedFunction
 from lowwater.low.code.row_buffers import Array, OutputColumn, RowBuffer
-from lowwater.low.runtime.chunk_columns import ChunkColumns
+
+# The columns of a chunk of records, in the forms that kernels and host values read. Between the batches of a link and
+# `low.run`.
+
+Pair = tuple[npt.NDArray[np.generic], npt.NDArray[np.generic]]
+"""The values of a column, arbitrary where NULL, and its validity: a bit a record, or a boolean for host values."""
+
+
+def numbers(batch: pa.RecordBatch, name: str, link: str) -> npt.NDArray[np.int64]:
+    """Returns an integer column that has no NULL.
+
+    Raises:
+        LowwaterError: the batch does not have the column.
+    """
+    return _values(_column(batch, name, link)).view(np.int64)
+
+
+def _column(batch: pa.RecordBatch, name: str, link: str) -> pa.Array:
+    if name not in batch.schema.names:
+        raise LowwaterError(f"the packets of link '{link}' have no column '{name}'", "read what needed_columns says")
+    return batch.column(name)
+
+
+def _values(array: pa.Array) -> npt.NDArray[np.generic]:
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    # The buffer holds arbitrary values for NULL: a kernel reads them and then ignores them.
+    buffer = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype(), len(array) + array.offset)
+    return _aligned(buffer[array.offset :])
+
+
+def _bits(array: pa.Array, ones: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Returns the validity of a column, a bit a record from bit 0 on."""
+    if array.null_count == 0:
+        return ones
+    data = array.buffers()[0]
+    if array.offset % 8 == 0:
+        return np.frombuffer(data, np.uint8)[array.offset // 8 :]
+    begin, end = array.offset // 8, (array.offset + len(array) + 7) // 8
+    bits = np.unpackbits(np.frombuffer(data, np.uint8)[begin:end], bitorder="little")[array.offset % 8 :]
+    packed = np.packbits(bits, bitorder="little")
+    packed.flags.writeable = False
+    return packed
+
+
+def _aligned(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    # The same array type for all chunks, since numba would compile the kernel again for another type.
+    if not values.flags.aligned:
+        values = values.copy()
+    values.flags.writeable = False
+    return values
+
+
+class ChunkColumns:
+    """The columns of a chunk. Each is converted once for all its readers.
+
+    Args:
+        batch: stored columns.
+        link: the name of the link, for errors.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, link: str) -> None:
+        self._batch = batch
+        self._link = link
+        self._pairs: dict[str, Pair] = {}
+        self.rows = len(batch)
+        self._ones = np.full((self.rows + 7) // 8, 255, np.uint8)
+        self._ones.flags.writeable = False
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> ChunkColumns:
+        """Returns the columns of the selected records.
+
+        Args:
+            mask: shape (records), whether a record is selected.
+        """
+        return self if mask.all() else ChunkColumns(self._batch.filter(pa.array(mask)), self._link)
+
+    def pair(self, name: str) -> Pair:
+        """Returns values and validity of a stored column of numbers."""
+        if name not in self._pairs:
+            array = _column(self._batch, name, self._link)
+            self._pairs[name] = _values(array), _bits(array, self._ones)
+        return self._pairs[name]
+
+    def give(self, name: str, values: npt.NDArray[np.generic]) -> None:
+        """Adds a computed column without NULL."""
+        self._pairs[name] = _aligned(values), self._ones
+
+    def coded(self, name: str) -> DictionaryColumn:
+        """Returns a column of expressions, dictionary-encoded."""
+        if name == PAYLOAD:
+            return self._payload()
+        if not (names := address_parts(name)):
+            return DictionaryColumn.of(_column(self._batch, name, self._link))
+        parts = [_column(self._batch, part, self._link) for part in names]
+        null = np.logical_or.reduce([part.is_null().to_numpy(zero_copy_only=False) for part in parts])
+        family, high, low = (np.where(null, 0, _values(part)).astype(np.int64) for part in parts)
+        return DictionaryColumn.of(addresses(family, high, low, null))
+
+    def _payload(self) -> DictionaryColumn:
+        """Returns the stored payloads as strings, one character a byte; NULL without a frame or a transport header."""
+        for name in stored([PAYLOAD]):
+            _column(self._batch, name, self._link)
+        payloads = DictionaryColumn.of(payload_of(self._batch))
+        texts = [None if payload is None else payload.decode("latin-1") for payload in payloads.values]
+        return replace(payloads, values=texts)
+
+
+def addresses(
+    family: npt.NDArray[np.int64],
+    high: npt.NDArray[np.int64],
+    low: npt.NDArray[np.int64],
+    null: npt.NDArray[np.bool_],
+) -> pa.Array:
+    """Returns IP values of `catalog.values` from their words.
+
+    Args:
+        family: 4 or 6; shape (n).
+        high: the upper 64 bits of an IPv6 address, 0 for IPv4; shape (n).
+        low: the lower 64 bits, or the 32 bits of IPv4; shape (n).
+        null: whether there is no address; shape (n).
+    """
+    short = (family == 4) & ~null
+    padded = np.zeros((len(family), 17), np.uint8)
+    padded[:, 0] = family
+    padded[:, 1:9] = high.astype(">i8").view(np.uint8).reshape(-1, 8)
+    padded[:, 9:] = low.astype(">i8").view(np.uint8).reshape(-1, 8)
+    padded[short, 1:5] = padded[short, 13:]
+    length = np.where(null, 0, np.where(short, 5, 17))
+    data = np.ascontiguousarray(padded[np.arange(17) < length[:, None]])
+    offsets = np.zeros(len(family) + 1, np.int32)
+    np.cumsum(length, out=offsets[1:])
+    valid = pa.array(~null).buffers()[1] if null.any() else None
+    return pa.Array.from_buffers(pa.binary(), len(family), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+# Evaluates one expression over a chunk of records, with generated code of its own. Beside the kernel of a link: for
+# arguments of host values that a kernel can compute, and for conditions without a query.
 
 
 class ExpressionKernel:

@@ -10,12 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.config import Config, section_of
+from lowwater.config import Config, History, Limits, section_of
 from lowwater.instants import SECOND
 from lowwater.lake.layout import METRICS
 from lowwater.lake.ledgers.runs import LinkLateness
 from lowwater.quality.links import LinkProfile
-from lowwater.sections import History, Limits
 
 LINK, QUERY = "link", "query"
 COVERED = "covered"

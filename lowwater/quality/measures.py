@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.capture.inspect import subsecond_words
-from lowwater.config import Config, Link
+from lowwater.config import Config, Link, Thresholds
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import MEASURES, OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
@@ -29,7 +29,6 @@ from lowwater.quality.lateness import LOSS, recommend
 from lowwater.quality.links import MINUTE, LinkScan
 from lowwater.quality.streams import QueryMeasures
 from lowwater.quality.suites import NOTHING, RuleResult
-from lowwater.sections import Thresholds
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""

@@ -24,7 +24,7 @@ from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, LostError
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.snapshots import look_again
+from lowwater.storage.objects import look_again
 
 if TYPE_CHECKING:
     from lowwater_expectations import Finding, Validation, Verdict

@@ -16,17 +16,17 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from lowwater.answering import Answers, EndedError, Process
 from lowwater.caches import cache_folder
 from lowwater.catalog.schemas import ROW
+from lowwater.config import SuiteLimits
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent, require
 from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote, safe_name
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
+from lowwater.processes import Answers, EndedError, Process
 from lowwater.quality.streams import EXAMPLE_ROWS, BrokenRows, rows_at
-from lowwater.sections import SuiteLimits
 from lowwater.storage import paths
 
 # Reads custom suites: the expectations that users write about the rows of a query. A suite is the file

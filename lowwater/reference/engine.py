@@ -170,7 +170,7 @@ def evaluate(
 
     Args:
         node: logical plan.
-        packets: link -> batches of `catalog.packets.RECORD` in canonical order, `arrival` absolute. They may reach
+        packets: link -> batches of `catalog.schemas.RECORD` in canonical order, `arrival` absolute. They may reach
             beyond the read range; records outside it are not fed.
         links: link -> its allowed lateness; a number is the skew, ns (SEMANTICS T2).
         start: first owned instant, ns.

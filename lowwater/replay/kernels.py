@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from lowwater.caches import cache_folder
+from lowwater.caches import cache_folder, make_folder, remove_folder
 from lowwater.capture.content import applications
 from lowwater.capture.content.hello import hello_columns
 from lowwater.capture.digests import row_digests
@@ -39,11 +39,10 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.quality.links import scan_link
 from lowwater.storage.locks import hold_file
-from lowwater.tempfolders import make_folder, remove_folder
 from lowwater.terminal import say
 
 # `make setup` runs `python -m lowwater.replay.kernels`, and `lowwater doctor --prepare` does the same. Otherwise
-# `capture.interpretation` runs it for one kind of link, beside the first process that reads more than some packets of it.
+# `capture.interpretation` runs it for one kind of link, beside the first process that reads more than some of it.
 
 PATIENCE = 600.0
 """Seconds for which one process that compiles waits for another."""

@@ -28,11 +28,10 @@ from lowwater.lake.packets import KEYS, read_packets
 from lowwater.lake.results.exploring import LAST, result_table
 from lowwater.lake.results.visible import SORTED_ROWS, published_rows, sorted_rows
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, plain_type, table_dataset
-from lowwater.low.runtime.chunk_columns import addresses
+from lowwater.low.evaluate import addresses
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
-from lowwater.replay.packets.export import require_frames, select_records
-from lowwater.replay.packets.predicate import Predicate, read_predicate
+from lowwater.replay.packets.export import Predicate, read_predicate, require_frames, select_records
 from lowwater.storage import paths
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
+from lowwater.caches import make_folder, remove_folder
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
@@ -56,7 +57,6 @@ from lowwater.replay.stages.engines import (
     reference_stage,
     state_folders,
 )
-from lowwater.tempfolders import make_folder, remove_folder
 
 # Malformed records of links that are no packets: file, line, offset and reason.
 

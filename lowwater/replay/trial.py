@@ -38,8 +38,7 @@ from lowwater.lake.ledgers.runs import (
     record_violations,
 )
 from lowwater.lake.locks import run_attempt
-from lowwater.lake.results.comparing import TableDiff, compare
-from lowwater.lake.results.exploring import ResultTable, Wish, result_table
+from lowwater.lake.results.exploring import ResultTable, TableDiff, Wish, compare, result_table
 from lowwater.lake.results.streams import keep_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table

@@ -26,8 +26,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.locks import run_attempt
 from lowwater.lake.maintain import UpkeepStep
-from lowwater.lake.results.comparing import TableDiff, compare
-from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.exploring import TableDiff, compare, result_table
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import ROLLED_BACK_NOTE, fill_instants, mark, restore
 from lowwater.lake.results.published_log import Act, LogEntry, read_entry

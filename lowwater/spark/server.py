@@ -19,8 +19,8 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import lowwater
-from lowwater.descriptors import require_descriptors
-from lowwater.tempfolders import make_folder, remove_folder
+from lowwater.caches import make_folder, remove_folder
+from lowwater.processes import require_descriptors
 from lowwater.terminal import say
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
+from lowwater.caches import make_folder, remove_folder
 from lowwater.errors import LowwaterError
-from lowwater.spark import failures
+from lowwater.spark import tasks
 from lowwater.spark.server import TOKEN, free_port
-from lowwater.storage import progress
-from lowwater.tempfolders import make_folder, remove_folder
+from lowwater.storage import failures
 
 # A master in the settings means a server beside the command (`server`), which ends with it; an address `sc://...`
 # names one that stays. No JVM lives in this process.
@@ -166,20 +166,20 @@ def _connected(address: str, shown: str) -> SparkSession:
         session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
     except (OSError, PySparkException) as error:
-        cause = failures.cause_of(str(error))
+        cause = tasks.cause_of(str(error))
     if cause:  # outside, since an error that comes of a connection is taken for an outage of the store
         raise LowwaterError(f"{shown} gives no answer: {cause}", NO_ANSWER)
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
-    failures.name(session, shown)
+    tasks.name(session, shown)
     handler = _Done()
     session.registerProgressHandler(handler)
-    progress.sign("spark", lambda: dict(handler.tasks))
+    failures.sign("spark", lambda: dict(handler.tasks))
     atexit.register(_left, session)
     return session
 
 
 def _left(session: SparkSession) -> None:
-    if failures.lost(session):  # it would be asked for half a minute
+    if tasks.lost(session):  # it would be asked for half a minute
         return
     with suppress(Exception):  # its server may have ended before
         session.stop()
@@ -237,7 +237,7 @@ class Sessions:
         if self._given is not None:
             return self._given
         with self._turn:
-            if self._built is not None and failures.lost(self._built):
+            if self._built is not None and tasks.lost(self._built):
                 self._built = self._building = None
             if self._built is None:
                 with self._stage("session"):

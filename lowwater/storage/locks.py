@@ -21,7 +21,8 @@ from pathlib import Path, PurePath
 
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.storage import objects, progress, snapshots
+from lowwater.storage import failures as progress
+from lowwater.storage import objects
 from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import require_folder
@@ -656,7 +657,7 @@ def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) 
     """
     if isinstance(path, ObjectPath):
         with hold_lease(path, *WHOLE, wait) as fence:
-            snapshots.look_again(*sees)
+            objects.look_again(*sees)
             yield fence
     else:
         with hold_file(Path(path), wait):
@@ -675,7 +676,7 @@ def hold_range(path: PurePath, first: int, end: int, sees: Sequence[PurePath] = 
     """
     if isinstance(path, ObjectPath):
         with hold_lease(path, first, end) as fence:
-            snapshots.look_again(*sees)
+            objects.look_again(*sees)
             yield fence
         return
     with _folder_of_ranges(path) as folder:

@@ -19,16 +19,16 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import cache, lru_cache, partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from lowwater.descriptors import require_descriptors
-from lowwater.storage import progress
+from lowwater.caches import make_folder
+from lowwater.processes import require_descriptors
+from lowwater.storage import failures
 from lowwater.storage.failures import ANSWER, KEYS, Door, StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.tempfolders import make_folder
 from lowwater.terminal import say
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def store_errors() -> Door:
     Raises:
         ChangedError: if the condition of a write did not hold.
     """
-    return Door(_told, progress.made)
+    return Door(_told, failures.made)
 
 
 def _told(error: BaseException) -> BaseException | None:
@@ -671,3 +671,41 @@ def file_cache() -> FileCache:
 @cache
 def _of_process(process: int) -> FileCache:
     return FileCache(make_folder("lowwater-files-"))
+
+
+# What a command has seen of a store lately: it asks once, and takes what it saw as one snapshot. Below `objects`.
+# What others write meanwhile is seen after LOOK seconds, or once `look_again` was called: whoever has taken a lease
+# calls it, since the holder before may have written until then.
+
+LOOK = 30.0
+"""Seconds for which what was seen stands."""
+
+_seen: dict[tuple[str, PurePath], tuple[float, Any]] = {}
+_asked: list[float] = [0.0]
+_asked_of: dict[PurePath, float] = {}
+
+
+def look_again(*places: PurePath) -> None:
+    """Lets some places, or everything, be looked at again when it is used next."""
+    now = time.monotonic()
+    if not places:
+        _asked[0] = now
+    for place in places:
+        _asked_of[place] = now
+
+
+def is_recent(at: float, place: PurePath) -> bool:
+    """Whether what was seen of a place at an instant, s of the monotonic clock, still stands."""
+    return at > max(_asked[0], _asked_of.get(place, 0.0)) and time.monotonic() - at < LOOK
+
+
+def lately(what: str, place: PurePath, look: Callable[[], T]) -> T:
+    """Returns what was seen lately of a place; looks, and keeps what it sees, otherwise. Nobody changes it."""
+    found = _seen.get((what, place))
+    if found is not None and is_recent(found[0], place):
+        value: T = found[1]
+        return value
+    at = time.monotonic()  # what is written while it looks may not be in it
+    value = look()
+    _seen[what, place] = at, value
+    return value

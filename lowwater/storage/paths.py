@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from lowwater.storage import objects, snapshots
+from lowwater.storage import objects
 from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.object_paths import ObjectPath, parse
 from lowwater.storage.objects import file_cache
@@ -280,7 +280,7 @@ def read_lately(path: PurePath, most: int = -1) -> bytes:
     """
     if not isinstance(path, ObjectPath):
         return read(path, most)
-    return snapshots.lately("content", path, lambda: read(path, most))
+    return objects.lately("content", path, lambda: read(path, most))
 
 
 def read(path: PurePath, most: int = -1) -> bytes:
@@ -317,7 +317,7 @@ def write(
             objects.write(path, data)
         else:
             _write_fenced(path, data, fence, new)
-        snapshots.look_again(path)
+        objects.look_again(path)
         return
     require_inside(path)
     folder = scratch or Path(path).parent
@@ -344,7 +344,7 @@ def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence
     """
     if isinstance(path, ObjectPath):
         _revise_object(path, change, fence)
-        snapshots.look_again(path)
+        objects.look_again(path)
         return
     before = None
     with suppress(FileNotFoundError):
@@ -432,7 +432,7 @@ def may_hold(root: PurePath, name: str) -> bool:
 
 def _listed(folder: ObjectPath) -> tuple[list[ObjectPath], list[ObjectPath]]:
     """Lists the folders and the objects directly below a prefix, as they were lately."""
-    return snapshots.lately("children", folder, lambda: objects.children(folder))
+    return objects.lately("children", folder, lambda: objects.children(folder))
 
 
 def files_below(folder: PurePath) -> Iterator[PurePath]:

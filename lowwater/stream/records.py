@@ -43,7 +43,7 @@ def merge(packets: Mapping[str, Iterable[pa.RecordBatch]], columns: Mapping[str,
     """Merges the records of all links by (arrival, link); each link stays in its own order.
 
     Args:
-        packets: link -> batches of `catalog.packets.RECORD` in canonical order, arrival absolute.
+        packets: link -> batches of `catalog.schemas.RECORD` in canonical order, arrival absolute.
         columns: link -> columns to read; other links are not read.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.dag_processing.bundles.local import LocalDagBundle
 
-from lowwater.places import shared
+from lowwater.extras import shared
 
 
 class LowwaterDags(LocalDagBundle):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater import errors
-from lowwater.places import shared
+from lowwater.extras import shared
 
 log = logging.getLogger(__name__)
 DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)

@@ -12,7 +12,7 @@ import runpy
 from airflow.sdk import DAG
 
 from lowwater.errors import ConfigError
-from lowwater.places import shared
+from lowwater.extras import shared
 
 log = logging.getLogger(__name__)
 _dags: dict[str, DAG] = {}

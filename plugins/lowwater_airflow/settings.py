@@ -19,9 +19,9 @@ from lowwater.caches import cache_folder
 from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.documents import LARGEST_SETTINGS
 from lowwater.errors import ConfigError
+from lowwater.extras import checkout
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.chains import is_chained
-from lowwater.places import checkout
 from lowwater.storage import paths
 from lowwater.storage.failures import away
 from lowwater.storage.objects import PATIENCE, patience

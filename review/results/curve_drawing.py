@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lowwater.instants import HOUR, SECOND, spoken_instant
-from lowwater.lake.results.curves import Curves
+from lowwater.lake.results.exploring import Curves
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 1100, 280, 80, 34
 MARKS = 5

@@ -12,8 +12,7 @@ from fastapi.responses import Response
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.results.comparing import compare
-from lowwater.lake.results.exploring import instant_of, result_table
+from lowwater.lake.results.exploring import compare, instant_of, result_table
 from lowwater.plan.properties import unique_key
 
 from ..board import Board

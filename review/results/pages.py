@@ -26,8 +26,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH
 from lowwater.lake.open_tables import has_table
-from lowwater.lake.results.curves import Curves, curves
-from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, ResultTable, result_table
+from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, Curves, ResultTable, curves, result_table
 from lowwater.lake.tables import safe_name
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job

@@ -16,7 +16,7 @@ from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.progress import Progress
-from lowwater.storage import snapshots
+from lowwater.storage import objects
 from tests.airflow.test_keeping import FAR, Task
 from tests.replay.test_looks import at, lake_of
 from tests.storage.conftest import proxy, root, server
@@ -109,11 +109,11 @@ def test_a_store_that_is_away_is_waited_for_and_dags_stay(
     assert Settings.load().query_sets() == ["q"]
     found = look(root, tmp_path).execute(Task().context)
     proxy.breaks(Rule("refused"))
-    snapshots.look_again()
+    objects.look_again()
     assert Settings.load().query_sets() == ["q"]
     with pytest.raises(TaskDeferred) as waits:
         look(root, tmp_path).execute(Task().context)
     proxy.breaks()
-    snapshots.look_again()
+    objects.look_again()
     later = look(root, tmp_path).again(Task().context, None, **waits.value.kwargs)
     assert [each["start"] for each in later] == [each["start"] for each in found if not each["why"]]

@@ -15,8 +15,7 @@ from lowwater_review.checking import LONGEST_PLAN, known_of
 from lowwater.config import Config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
-from lowwater.replay.preview.evaluation import PreviewRequest
-from lowwater.replay.preview.process import run_preview
+from lowwater.replay.preview import PreviewRequest, run_preview
 from tests.breadth import examples
 from tests.capturemaker import pcap_bytes, tcp
 from tests.cli.hostile import clean

@@ -21,8 +21,7 @@ from lowwater.low.code.compiler import load
 from lowwater.low.code.expressions import of_constant
 from lowwater.low.code.kernel import generate
 from lowwater.low.evaluate import arguments
-from lowwater.low.runtime.flush import Flush
-from lowwater.low.settings import Bounds
+from lowwater.low.settings import Bounds, Flush
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate

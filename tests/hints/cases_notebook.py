@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from lowwater import Lake
 from lowwater.replay.notebook import Rows
-from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
-from lowwater.replay.preview.process import Limits, run_preview
+from lowwater.replay.preview import Limits, PreviewRequest, preview_text, run_preview
 from tests.hints.desk import SPAN, Case, Desk
 from tests.replay.support import START
 

@@ -11,8 +11,7 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.comparing import compare
-from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.exploring import compare, result_table
 from lowwater.lake.tables import append_rows, create, replace_rows
 
 

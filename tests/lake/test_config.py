@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.config import Config, Link, QuerySet, load_config
+from lowwater.config import NEVER, Config, Link, QuerySet, Section, load_config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.instants import parse_duration as duration
 from lowwater.instants import parse_instant as instant
 from lowwater.lake.files.patterns import FIELDS, declared_coverage, files_of, regex_of
-from lowwater.sections import NEVER, Section
 from tests.lake.support import BASE
 from tests.replay.support import ROOT
 

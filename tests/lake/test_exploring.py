@@ -16,8 +16,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import CAPTURES, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.results.curves import OTHERS, curves
-from lowwater.lake.results.exploring import DEEPEST, Filter, Wish, result_table
+from lowwater.lake.results.exploring import DEEPEST, OTHERS, Filter, Wish, curves, result_table
 from lowwater.lake.tables import append_rows, create
 from tests.review.ledgers import capture
 from tests.review.ledgers import table as ledger_table

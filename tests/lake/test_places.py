@@ -21,8 +21,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, family_captures
 from lowwater.lake.ledgers.files import ASIDE, GONE, READ, REFUSED, FolderNames, file_of, read_seen, unread_lines
-from lowwater.replay.packets.export import exported_links, select
-from lowwater.replay.packets.predicate import read_predicate
+from lowwater.replay.packets.export import exported_links, read_predicate, select
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 

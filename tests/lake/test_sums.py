@@ -17,11 +17,8 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results import curves as curves_module
-from lowwater.lake.results import sums
-from lowwater.lake.results.curves import OTHERS, curves
-from lowwater.lake.results.exploring import Filter, Wish, result_table
-from lowwater.lake.results.sums import make_sums, sums_path
+from lowwater.lake.results import exploring
+from lowwater.lake.results.exploring import OTHERS, Filter, Wish, curves, make_sums, result_table, sums_path
 from lowwater.lake.tables import append_rows, create
 
 pytestmark = pytest.mark.slow
@@ -114,14 +111,14 @@ def test_new_files_are_read_until_the_next_maintenance_and_sums_of_gone_ones_are
     for turn in range(2):  # every file of the table is replaced
         write_deltalake(str(table), make_rows(5 + turn, hours=HOURS), mode="overwrite")
         make_sums(table)
-    names = {row["path"] for row in sums.live_files(sums.existing(table))}
-    assert sums._known(path) == names and shown(lake, WHOLE, "cnt", "source")[1] is False
+    names = {row["path"] for row in exploring.live_files(exploring.existing(table))}
+    assert exploring._known(path) == names and shown(lake, WHOLE, "cnt", "source")[1] is False
 
 
 def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = shown(lake, WHOLE, "cnt", "flow")[0]
-    monkeypatch.setattr(sums, "MOST_VALUES", 10)
-    monkeypatch.setattr(sums, "LARGEST", 8)
+    monkeypatch.setattr(exploring, "MOST_VALUES", 10)
+    monkeypatch.setattr(exploring, "KEPT_VALUES", 8)
     make_sums(lake.table("flows"))
     some, approximate = shown(lake, WHOLE, "cnt", "flow")
     assert approximate and some[-1][0] == OTHERS
@@ -138,8 +135,8 @@ def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monke
 
 def test_more_values_than_are_held_become_others(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = shown(lake, WHOLE, "cnt", "flow")
-    monkeypatch.setattr(curves_module, "HELD", 2_000)
-    monkeypatch.setattr(curves_module, "GROUPED", 500)
+    monkeypatch.setattr(exploring, "HELD_VALUES", 2_000)
+    monkeypatch.setattr(exploring, "GROUPED", 500)
     some, approximate = shown(lake, WHOLE, "cnt", "flow")
     assert approximate and not exact[1]
     assert sum(sum(values) for _, values in some) == pytest.approx(sum(sum(values) for _, values in exact[0]))

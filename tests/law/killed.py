@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lowwater.config import Config, QuerySet
+from lowwater.config import Config, Limits, QuerySet, Thresholds
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import open_table
@@ -22,7 +22,6 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.engines import LowInputs, reference_stage
 from lowwater.replay.tuning import Tuning
-from lowwater.sections import Limits, Thresholds
 from tests.law.cases import Case
 from tests.law.compare import LAKES, Difference, Row, Rows, config_of, plan_of, value
 

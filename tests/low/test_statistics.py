@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Const, Expr, Type, conjunction, show
 from lowwater.catalog.values import pack_ip
 from lowwater.low import Bounds, LowSettings, Policy
-from lowwater.low.code.filters import ROUND, STRETCH
+from lowwater.low.code.kernel import ROUND, STRETCH
 from lowwater.low.run import _LinkPass
 from lowwater.low.runtime.node import merge_work, shape
 from lowwater.plan.operators import Lfta

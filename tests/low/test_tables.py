@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lowwater.errors import ConfigError, UnsupportedError
 from lowwater.low import Flush, LowSettings, Policy
-from lowwater.low.runtime.flush import FlushKind
+from lowwater.low.settings import FlushKind
 from lowwater.plan.operators import Lfta, group_last
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from lowwater import __version__
-from lowwater.extras import EXTRAS, absent, extra_of
-from lowwater.places import SHARED, checkout, shared
+from lowwater.extras import EXTRAS, SHARED, absent, checkout, extra_of, shared
 from tests.packaging import installed
 from tests.packaging.installed import ROOT, UV, Installation
 

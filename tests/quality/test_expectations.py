@@ -30,7 +30,7 @@ from lowwater_expectations.audits import Entry, parse_suite, read_suite
 from lowwater_expectations.judging import answers, built
 
 from lowwater.errors import LawError
-from lowwater.places import SHARED
+from lowwater.extras import SHARED
 from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, RUN, Case, audited, frames
 
 ROOT = Path(__file__).resolve().parents[2]

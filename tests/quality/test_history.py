@@ -16,7 +16,7 @@ from lowwater_expectations import read_suite
 
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
-from lowwater.config import Config, Link, load_config
+from lowwater.config import Config, History, Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_lateness, read_metrics, record_lateness, record_metrics
@@ -40,7 +40,6 @@ from lowwater.quality.history import (
 )
 from lowwater.quality.lateness import LatenessCounts
 from lowwater.quality.links import LinkProfile, SenderCounts
-from lowwater.sections import History
 from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
 from tests.replay.support import lowwater
 

@@ -14,6 +14,7 @@ import pytest
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import ROW
+from lowwater.config import SuiteLimits
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake, row_schema
 from lowwater.lake.ledgers.runs import record_measures
@@ -24,7 +25,6 @@ from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
 from lowwater.quality.measures import measure_tables
 from lowwater.quality.suites import CustomExpectation, checks_of, read_suites, suite_digest
-from lowwater.sections import SuiteLimits
 from tests.breadth import some
 from tests.lake.support import BASE, FIELDS, put_stream
 from tests.lake.test_publish import audited, run

@@ -16,6 +16,7 @@ import pytest
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
+from lowwater.config import SuiteLimits
 from lowwater.errors import ConfigError
 from lowwater.lake.layout import row_schema
 from lowwater.plan.operators import Field
@@ -33,7 +34,6 @@ from lowwater.quality.suites import (
     suite_digest,
     suite_file,
 )
-from lowwater.sections import SuiteLimits
 from tests.quality import gallery
 
 FIELDS = (

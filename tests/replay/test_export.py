@@ -27,8 +27,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.lake.tables import open_table
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.export import Selection, exported_links, select, write_selection
-from lowwater.replay.packets.predicate import read_predicate
+from lowwater.replay.packets.export import Selection, exported_links, read_predicate, select, write_selection
 from tests import capturemaker as maker
 from tests.replay.frames import Record, records
 from tests.replay.support import START

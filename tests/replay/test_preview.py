@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.answering import EndedError, Process
 from lowwater.errors import LakeError, LowwaterError, QueryError
 from lowwater.instants import HOUR, SECOND
-from lowwater.replay.preview.evaluation import PreviewRequest, preview_text
-from lowwater.replay.preview.process import Limits, run_preview
+from lowwater.processes import EndedError, Process
+from lowwater.replay.preview import Limits, PreviewRequest, preview_text, run_preview
 from tests.review.resultlake import QUERIES, START, make_results
 
 pytestmark = pytest.mark.slow

@@ -20,7 +20,7 @@ from lowwater_review.pages import addresses
 from lowwater_review.results import answers as results_answers
 
 from lowwater.instants import HOUR, format_instant
-from lowwater.replay.preview.process import Limits
+from lowwater.replay.preview import Limits
 from tests.breadth import some
 from tests.browser import chromium, served
 from tests.review.asgi import Answer, ask

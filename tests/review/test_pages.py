@@ -26,7 +26,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.files import UNCLAIMED, SeenFile, changing, put_seen
 from lowwater.lake.locks import hold_range
-from lowwater.lake.results.curves import Curve, Curves
+from lowwater.lake.results.exploring import Curve, Curves
 from lowwater.lake.tables import interval_label
 from tests.lake.support import BASE
 from tests.lake.test_interfaces import pcapng

@@ -18,8 +18,7 @@ from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.checking import WAITING, Checker
 
-from lowwater.replay.preview.process import Limits
-from lowwater.replay.preview.texts import LONGEST
+from lowwater.replay.preview import LONGEST, Limits
 from tests.browser import chromium, served
 from tests.plan.test_shared_expressions import chain
 from tests.review.asgi import Answer, ask

@@ -42,7 +42,7 @@ from lowwater.lake.tables import (
     replace_rows,
     swap_files,
 )
-from lowwater.storage import locks, objects, paths, progress, snapshots
+from lowwater.storage import failures, locks, objects, paths
 from lowwater.storage.locks import Holder
 from lowwater.storage.object_paths import ObjectPath
 from tests.simulation.delta import Files, SimTable, Tables, data_file, write_rows
@@ -490,7 +490,7 @@ class Sim:
             (paths, "read_all", lambda files: [paths.read(file) for file in files]),
             (open_tables, "_OPEN", _Opened(world)),
             (open_tables, "mirror_of", lambda path: _Mirror(table, path)),
-            (snapshots, "lately", lambda what, place, look: look()),
+            (objects, "lately", lambda what, place, look: look()),
             (tables, "apply", lambda path, opened_table, work: work()),
             (locks, "LEASE_PAUSE", 2.0),
             *[(module, "files_of", lambda table: Files(table.current)) for module in (tables, table_states)],
@@ -573,9 +573,9 @@ class _Objects:
 
 
 class _Progress:
-    """`lowwater.storage.progress`: an answer of the store is a sign of work of the process that got it."""
+    """`lowwater.storage.failures`: an answer of the store is a sign of work of the process that got it."""
 
-    RENEWER = progress.RENEWER
+    RENEWER = failures.RENEWER
 
     def __init__(self, world: World) -> None:
         class Watch:

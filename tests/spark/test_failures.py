@@ -9,7 +9,7 @@ from grpc import StatusCode
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
-from lowwater.spark.failures import AGAIN, lost, name, translate
+from lowwater.spark.tasks import AGAIN, lost, name, translate
 
 
 class Named:

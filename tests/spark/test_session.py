@@ -25,10 +25,9 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from lowwater.errors import LowwaterError
 from lowwater.replay.progress import Progress
 from lowwater.spark import server
-from lowwater.spark.failures import AGAIN
 from lowwater.spark.jars import fetch_jars, jars_folder
 from lowwater.spark.session import Sessions, SessionSettings, build_session
-from lowwater.spark.tasks import SparkTasks
+from lowwater.spark.tasks import AGAIN, SparkTasks
 from tests.docs.book import blocks
 from tests.replay.support import ROOT, table_rows
 
@@ -250,7 +249,7 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 from lowwater.spark import server
-from lowwater.tempfolders import make_folder
+from lowwater.caches import make_folder
 home = make_folder(server.HOME)
 settings = server.options("local[1]", "canaries", home, server.free_port(), "1g", "error", server.LOOPBACK)
 server._start(home, {**settings, **json.loads(sys.argv[1])})

@@ -26,7 +26,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.open_tables import at_version
 from lowwater.lake.results.pins import stored_pins
 from lowwater.lake.tables import files_of, open_table
-from lowwater.storage import objects, paths, snapshots
+from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import ROOT, table_rows
@@ -190,7 +190,7 @@ def finished(name: str, lake: PurePath, url: str) -> tuple[str, int]:
 def look(root: ObjectPath, quiet: Lake, url: str) -> None:
     """Looks at a lake: its rows are those of a quiet run, its logs and pins are whole, all commands agree."""
     as_another_process(root)
-    snapshots.look_again()
+    objects.look_again()
     table_logs._PACKS.clear()
     lake = Lake(root)
     for query in ("flows", "bytes"):

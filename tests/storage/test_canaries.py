@@ -18,8 +18,7 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
-from lowwater.replay.preview.evaluation import PreviewRequest
-from lowwater.replay.preview.process import run_preview
+from lowwater.replay.preview import PreviewRequest, run_preview
 from lowwater.storage import objects
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath, parse

@@ -16,8 +16,7 @@ from lowwater.lake.results.pins import pinned
 from lowwater.lake.tables import read_rows
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.objects import file_cache
-from lowwater.storage.snapshots import look_again
+from lowwater.storage.objects import file_cache, look_again
 from tests.lake.support import BASE
 from tests.lake.test_table_state import QUERIES, damaged, put
 

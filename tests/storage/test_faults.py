@@ -20,7 +20,7 @@ from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_
 from lowwater.lake.open_tables import at_version
 from lowwater.lake.table_logs import CHECKPOINTS
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
-from lowwater.storage import objects, paths, snapshots
+from lowwater.storage import objects, paths
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
@@ -127,7 +127,7 @@ def test_requests_do_not_grow_with_the_commits_of_a_ledger(root: ObjectPath, pro
             record_replays(lake, [ReplayRow("set", "q", at * 10, at * 10 + 10, PUBLISH, "done", at + 1)])
             tidy_ledgers(root, lake.run_ledgers())  # as each command at its end
         as_another_process(root)
-        snapshots.look_again()
+        objects.look_again()
         proxy.seen()
         assert len(read_replays(Lake(root), "set")) == published
         counts.append(len(proxy.seen()))
@@ -162,7 +162,7 @@ def test_a_command_reads_nothing_twice(root: ObjectPath, proxy: Proxy) -> None:
     for at in range(3):
         record_replays(open_lake(root), [ReplayRow("set", "q", at, at + 1, PUBLISH, "done", at)])
     as_another_process(root)
-    snapshots.look_again()
+    objects.look_again()
     proxy.seen()
     for _ in range(3):
         read_replays(open_lake(root, make=False), "set")
@@ -194,9 +194,9 @@ def test_a_table_in_the_place_of_another_is_another(root: ObjectPath, monkeypatc
     assert stored(path) == [("a", 1)]
     objects.delete(objects.below(path))
     monkeypatch.setattr("lowwater.lake.table_logs.LOOK", 0.0)
-    snapshots.look_again()
+    objects.look_again()
     assert open_table(path) is None and read_rows(path, SCHEMA).num_rows == 0
-    snapshots.look_again()
+    objects.look_again()
     create(path, SCHEMA)
     append_rows(path, row(2))
     assert stored(path) == [("a", 2)]
@@ -215,14 +215,14 @@ def test_connections_are_few(root: ObjectPath) -> None:
 
 
 def test_a_limit_of_open_files_that_is_too_low_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowwater import descriptors
+    from lowwater import processes
 
-    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _: (64, 100))
+    monkeypatch.setattr(processes.resource, "getrlimit", lambda _: (64, 100))
     with pytest.raises(LowwaterError, match="100 files and connections"):
-        descriptors.require_descriptors()
+        processes.require_descriptors()
     with pytest.raises(LowwaterError, match="number 1,024"):
-        descriptors.require_selectable(1024)
-    descriptors.require_selectable(1023)
+        processes.require_selectable(1024)
+    processes.require_selectable(1023)
 
 
 def test_kinds_of_requests() -> None:

@@ -22,7 +22,7 @@ from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.maintain import clock_words, maintain
 from lowwater.lake.tables import append_rows, create, fence_off, swap_files
 from lowwater.replay.versions import RollbackTarget
-from lowwater.storage import locks, objects, paths, progress
+from lowwater.storage import failures, locks, objects, paths
 from lowwater.storage.locks import LostError
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE
@@ -36,7 +36,7 @@ DAY = 24 * HOUR
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Processor time is no sign of work: a test has some."""
-    monkeypatch.setattr(progress, "SHARE", 1e9)
+    monkeypatch.setattr(failures, "SHARE", 1e9)
     monkeypatch.setattr(locks, "LEASE_PATIENCE", 0.6)
     yield
 
@@ -46,7 +46,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: ObjectPath) -> None:
     with locks.hold_lease(root / "lock", 0, 1, length=0.9) as fence:
         for _ in range(15):
-            progress.made()
+            failures.made()
             time.sleep(0.1)
         fence.require()
         time.sleep(1.5)
@@ -58,8 +58,8 @@ def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: 
 
 @pytest.mark.usefixtures("idle")
 def test_signs_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch, tasks = progress.Watch(), [0]
-    monkeypatch.setattr(progress, "_signs", {"spark": lambda: tasks[0]})
+    watch, tasks = failures.Watch(), [0]
+    monkeypatch.setattr(failures, "_signs", {"spark": lambda: tasks[0]})
     watch.silence()
     time.sleep(0.05)
     assert watch.silence() >= 0.05
@@ -67,7 +67,7 @@ def test_signs_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.silence() < 0.05
     time.sleep(0.05)
     assert watch.silence() >= 0.05
-    monkeypatch.setattr(progress, "SHARE", 0.0)
+    monkeypatch.setattr(failures, "SHARE", 0.0)
     assert watch.silence() < 0.05, "processor time"
 
 

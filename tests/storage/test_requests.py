@@ -19,7 +19,7 @@ from lowwater.lake import table_logs
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, open_lake
 from lowwater.lake.tables import append_rows, read_rows
-from lowwater.storage import paths, snapshots
+from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.replay.support import lowwater
 from tests.storage.faults import as_another_process
@@ -47,10 +47,10 @@ def test_the_run_that_asks_most_for_one_more_interval_of_two_tables(
         for at in range(more):
             append_rows(path, pa.Table.from_pylist([moved(row, at) for row in rows], schema=schema))
     as_another_process(root)
-    snapshots.look_again()
+    objects.look_again()
     monkeypatch.setattr(table_logs, "_PACKS", {})
     monkeypatch.setattr(table_logs, "CHECKPOINTS", 6)
-    for module in (snapshots, table_logs):  # a run on a busy machine looks no more often than another one
+    for module in (objects, table_logs):  # a run on a busy machine looks no more often than another one
         monkeypatch.setattr(module, "LOOK", inf)
     proxy.seen()
     publish(root, BEGIN + (hour + 1) * HOUR, BEGIN + (hour + 2) * HOUR)

@@ -28,7 +28,7 @@ def community_ids(batch: pa.RecordBatch, seed: int = 0) -> pa.StringArray:
     """Computes the Community ID (version 1) of the outermost IP header and transport of every packet.
 
     Args:
-        batch: n rows with the columns of `catalog.packets.COLUMNS`.
+        batch: n rows with the columns of `catalog.schemas.COLUMNS`.
         seed: seed of the hash, 16 bits.
 
     Returns:

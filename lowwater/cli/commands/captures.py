@@ -437,8 +437,7 @@ def export(
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.plan.temporal import END_OF_TIME
-    from lowwater.replay.packets.export import exported_links, select
-    from lowwater.replay.packets.predicate import read_predicate
+    from lowwater.replay.packets.export import exported_links, read_predicate, select
 
     opened, config = lake_to_read(lake), load_config(lake)
     names = exported_links(opened, config, links)

@@ -12,7 +12,7 @@ import click
 
 from lowwater.cli import options
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.signals import pause, until_stopped
+from lowwater.processes import pause, until_stopped
 from lowwater.terminal import say
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import click
 
 from lowwater.cli import options
 from lowwater.instants import SECOND, format_duration, format_instant
-from lowwater.signals import until_stopped
+from lowwater.processes import until_stopped
 from lowwater.terminal import open_console, say, shown, styled
 
 if TYPE_CHECKING:
@@ -367,8 +367,7 @@ def diff(
       lowwater diff flows --lake var/lake --at 2026-01-01T01:00Z --from previous
     """
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.results.comparing import TableDiff, compare
-    from lowwater.lake.results.exploring import result_table
+    from lowwater.lake.results.exploring import TableDiff, compare, result_table
     from lowwater.replay.versions import interval_of, key_of
     from lowwater.terminal import say
 

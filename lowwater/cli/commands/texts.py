@@ -171,7 +171,7 @@ _RECIPE = re.compile(r"^## (?P<title>.+?)\n\n(?P<question>.+?\?).*?^```gsql[^\n]
 
 def recipes() -> list[Recipe]:
     """Reads the queries of the cookbook, in its order."""
-    from lowwater.places import shared
+    from lowwater.extras import shared
 
     page = (shared("docs") / "cookbook.md").read_text(encoding="utf-8")
     found = []
@@ -195,7 +195,7 @@ def cookbook(name: str | None) -> None:
     """
     from rich.table import Table
 
-    from lowwater.sections import nearest
+    from lowwater.config import nearest
     from lowwater.terminal import open_console, say, styled
 
     found = {recipe.name: recipe for recipe in recipes()}

@@ -1,13 +1,13 @@
-"""Published rows by the page: filtered, sorted and paged at one version of their table, in bounded memory.
-
-Beside `visible`, which reads all rows of a range by time. The results pages, their downloads and `lowwater diff` read
-through this module.
+"""What people ask of published rows: filtered, grouped and sorted; sums, curves over time, and two versions of a table
+compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -16,27 +16,498 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+from numpy.typing import NDArray
 
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, format_instant, parse_instant
+from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
+from lowwater.lake.compaction import compact
 from lowwater.lake.layout import Lake
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results.published_log import commit_digest
-from lowwater.lake.results.sums import ALL, is_key, read_sums
 from lowwater.lake.results.visible import of_query, plain_type
-from lowwater.lake.tables import files_dataset, files_of, lake_errors
+from lowwater.lake.tables import (
+    append_rows,
+    create,
+    files_dataset,
+    files_of,
+    lake_errors,
+    live_files,
+    open_table,
+    replace_rows,
+    safe_name,
+)
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
+from lowwater.storage.locks import Fence
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+
+# Sums of published rows, and curves of them over time.
+
+# Sums of each file of a published table by the values of a column, so that a plot of a year opens no data. `lowwater
+# maintain` writes them beside the tables, and the pages read them. They are a function of the file that they name,
+# and files never change: what has none, or is newer than the last maintenance, is read itself.
+
+ALL = "0"
+"""Stands for the column of the sums of all rows together; no column has this name."""
+MOST_VALUES = 1_000
+"""A text has all of its values in a file summed up to so many; of more only the largest."""
+KEPT_VALUES = 200
+"""Values that are kept of a column with more: those of the largest number of rows, and those of the largest sums."""
+MOST_NUMBERS = 256
+"""A whole number with more values in a file than so many is no key, and has no sums by its values."""
+MOST_HELD = 500_000
+"""Values of a column in one file that are held at a time; a column with more has no sums there."""
+MOST_READ = 250_000
+"""Rows up to which a file is read once for all of its columns, and not once for each."""
+BATCH = 65_536
+LEAST = 100
+"""A table of fewer files has no sums: reading it is as fast."""
+AT_ONCE = 512
+"""Files whose sums are written by one commit."""
+FILES_AT_A_TIME = 128
+"""Files whose sums are read at a time."""
+
+SUMS = pa.schema(
+    [
+        pa.field("column", pa.string(), nullable=False),  # the partition
+        pa.field("path", pa.string(), nullable=False),  # of the file, as in the log of the table
+        pa.field("hour", pa.int64(), nullable=False),  # of all of its rows
+        pa.field("whole", pa.bool_(), nullable=False),  # no value was left out
+        pa.field("values", pa.list_(pa.string()), nullable=False),  # NULL among them
+        pa.field("rows", pa.list_(pa.int64()), nullable=False),  # number of rows of each value
+        pa.field("numbers", pa.list_(pa.string()), nullable=False),  # columns that are summed
+        pa.field("sums", pa.list_(pa.list_(pa.float64())), nullable=False),  # of each of them, by value
+        pa.field("rest", pa.list_(pa.float64()), nullable=False),  # rows of values left out, and each sum of theirs
+    ]
+)
+"""A row for each file of a table, and each column by whose values it is summed."""
+
+
+def sums_path(table: PurePath) -> PurePath:
+    """Returns the folder of the sums of a published table.
+
+    Example:
+        >>> sums_path(PurePath("lake/tables/flows")).as_posix()
+        'lake/sums/flows'
+    """
+    return table.parent.parent / "sums" / table.name
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column of this type can be summed."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def is_key(kind: pa.DataType) -> bool:
+    """Whether there are sums by the values of a column of this type: texts, and whole numbers of few values."""
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
+
+
+def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None) -> tuple[int, int]:
+    """Sums the files of a published table that have no sums yet. Sums of files that are gone go once they are half.
+
+    Args:
+        table: folder of the published table.
+        dry_run: whether to count only.
+        fence: lease of the maintenance.
+
+    Returns:
+        Number and bytes of the files that were summed, or would be.
+
+    Raises:
+        LakeError: the table cannot be read, or the sums cannot be written.
+    """
+    opened, path = open_table(table), sums_path(table)
+    live = {row["path"]: row for row in live_files(opened)} if opened is not None else {}
+    if len(live) < LEAST or opened is None:
+        return 0, 0
+    known = _known(path)
+    new = [row for name, row in live.items() if name not in known]
+    if not dry_run:
+        columns = [
+            pa.field(field.name, plain_type(field.type))
+            for field in pa.schema(opened.schema().to_arrow())
+            if of_query(field) and safe_name(field.name) == field.name
+        ]
+        create(path, SUMS, ["column"])
+        for at in range(0, len(new), AT_ONCE):
+            rows = [sums for row in new[at : at + AT_ONCE] for sums in _sums_of(table, columns, row)]
+            append_rows(path, pa.Table.from_pylist(rows, schema=SUMS), fence, FILES_AT_A_TIME)
+        compact(path, FILES_AT_A_TIME)
+        gone = known - live.keys()
+        if len(gone) >= len(live):
+            _drop(path, gone)
+    return len(new), sum(row["size_bytes"] for row in new)
+
+
+def _known(path: PurePath) -> set[str]:
+    """Names the files of a table that have sums: each has those of all rows together."""
+    names: set[str] = set()
+    for batch in _stored(path, ALL, ["path"]):
+        names.update(batch.column("path").to_pylist())
+    return names
+
+
+def _drop(path: PurePath, gone: Iterable[str]) -> None:
+    """Drops the sums of some files, a column at a time."""
+    names = pa.array(sorted(gone), pa.string())
+    for column in sorted({row["partition.column"] for row in live_files(existing(path))}):
+        batches = [
+            batch.filter(pc.invert(pc.is_in(batch.column("path"), value_set=names)))
+            for batch in _stored(path, column, [field.name for field in SUMS if field.name != "column"])
+        ]
+        kept = pa.Table.from_batches(batches)
+        replace_rows(path, kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows]), f"column = '{column}'")
+
+
+def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of `SUMS` of a file: one without a key, and one for each column that is a key."""
+    hour = int(row["partition._hour"])
+    numbers = [field.name for field in columns if is_number(field.type)]
+    dataset = files_dataset(table, [(row["path"], pads.field("_hour") == hour)], pa.schema(columns))
+    with lake_errors(f"{table}: the table cannot be read"):
+        rows = dataset.to_table() if row["num_records"] <= MOST_READ else None
+        for key in (None, *(field for field in columns if is_key(field.type))):
+            names = list(dict.fromkeys([*([] if key is None else [key.name]), *numbers]))
+            if rows is None:
+                batches = dataset.to_batches(names, batch_size=BATCH, batch_readahead=2)
+            else:
+                batches = rows.select(names).to_batches() if names else rows.to_batches()
+            grouped = _grouped(batches, key, numbers)
+            if grouped is None:
+                continue
+            whole = grouped.num_rows <= MOST_VALUES
+            chosen = grouped if whole else grouped.take(_largest(grouped, numbers))
+            sums = ["rows", *(f"sum {name}" for name in numbers)]
+            rest = [float(pc.sum(grouped.column(name)).as_py() - pc.sum(chosen.column(name)).as_py()) for name in sums]
+            yield {
+                "column": ALL if key is None else key.name,
+                "path": row["path"],
+                "hour": hour,
+                "whole": whole,
+                "values": chosen.column("value").to_pylist(),
+                "rows": chosen.column("rows").to_pylist(),
+                "numbers": numbers,
+                "sums": [chosen.column(f"sum {name}").to_pylist() for name in numbers],
+                "rest": rest,
+            }
+
+
+def _grouped(batches: Iterable[pa.RecordBatch], key: pa.Field | None, numbers: Sequence[str]) -> pa.Table | None:
+    """Sums rows of a file by a column as text; None if it has too many values to be a key."""
+    whole_number = key is not None and pa.types.is_integer(key.type)
+    totals = [("rows", "sum"), *((f"sum {name}", "sum") for name in numbers)]
+    parts: list[pa.Table] = []
+    held = 0
+    for batch in batches:
+        size = batch.num_rows
+        value = pa.nulls(size, pa.string()) if key is None else batch.column(key.name)
+        arrays = {"value": value, "rows": pa.repeat(pa.scalar(1, pa.int64()), size)}
+        arrays |= {f"sum {name}": pc.fill_null(batch.column(name).cast(pa.float64()), 0.0) for name in numbers}
+        parts.append(_added(pa.table(arrays), totals))
+        held += parts[-1].num_rows
+        if held > MOST_HELD or (whole_number and parts[-1].num_rows > MOST_NUMBERS):
+            parts = [_added(pa.concat_tables(parts), totals)]
+            held = parts[0].num_rows
+            if held > MOST_HELD // 2 or (whole_number and held > MOST_NUMBERS):
+                return None
+    if not parts:
+        return None
+    grouped = _added(pa.concat_tables(parts), totals) if len(parts) > 1 else parts[0]
+    if whole_number and grouped.num_rows > MOST_NUMBERS:
+        return None
+    return grouped.set_column(0, "value", grouped.column("value").cast(pa.string()))
+
+
+def _added(rows: pa.Table, totals: Sequence[tuple[str, str]]) -> pa.Table:
+    added = rows.group_by("value").aggregate(list(totals))
+    return added.select(["value", *(f"{name}_sum" for name, _ in totals)]).rename_columns(rows.column_names)
+
+
+def _largest(grouped: pa.Table, numbers: Sequence[str]) -> list[int]:
+    """Chooses the values that are kept: the largest ones by rows, and by each sum."""
+    chosen: set[int] = set()
+    for name in ("rows", *(f"sum {number}" for number in numbers)):
+        chosen.update(pc.select_k_unstable(grouped, KEPT_VALUES, [(name, "descending")]).to_pylist())
+    return sorted(chosen)
+
+
+def read_sums(
+    table: PurePath, column: str, number: str, names: pa.Array, seen: set[str], whole: bool
+) -> Iterator[tuple[pa.Table, bool]]:
+    """Yields the sums of files of a table by the values of a column, some hundred files at a time.
+
+    Args:
+        table: folder of the published table.
+        column: column of the values; `ALL` for one sum a file.
+        number: column that is summed; empty for the number of rows.
+        names: paths of the files that are wanted.
+        seen: gets the paths of the files whose sums were yielded; the others have none.
+        whole: whether to leave files out of which some values have no sums.
+
+    Yields:
+        Rows `hour`, `value` (text) and `amount`, and whether they are the rest: the amounts of all values without sums.
+    """
+    wanted = ["path", "hour", "whole", "values", "rows", "rest", *(["numbers", "sums"] if number else [])]
+    with lake_errors(f"{sums_path(table)}: the sums cannot be read"):
+        for batch in _stored(sums_path(table), column, wanted):
+            chosen = pc.is_in(batch.column("path"), value_set=names)
+            rows = _some(batch, pc.and_(chosen, batch.column("whole")) if whole else chosen)
+            place = np.zeros(rows.num_rows, np.int64)
+            if number:
+                rows, place = _with_number(rows, number)
+            fresh = np.array([name not in seen for name in rows.column("path").to_pylist()], bool)
+            rows, place = _some(rows, pa.array(fresh)), place[fresh]
+            seen.update(rows.column("path").to_pylist())
+            if rows.num_rows:
+                yield _amounts(rows, number, place), False
+                part = np.flatnonzero(~rows.column("whole").to_numpy(zero_copy_only=False))
+                if len(part):
+                    yield _rest(rows.take(pa.array(part)), place[part] + bool(number)), True
+
+
+def _some(rows: pa.RecordBatch, chosen: pa.BooleanArray) -> pa.RecordBatch:
+    """Returns the chosen rows; all of them are not copied."""
+    return rows if pc.all(chosen).as_py() else rows.filter(chosen)
+
+
+def _with_number(rows: pa.RecordBatch, number: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    """Returns the rows that have sums of a number, and its place among the sums of each."""
+    named = rows.column("numbers")
+    has = np.flatnonzero(pc.equal(named.flatten(), number).to_numpy(zero_copy_only=False))
+    parents = pc.list_parent_indices(named).to_numpy()
+    begins = np.searchsorted(parents, np.arange(rows.num_rows))
+    each_has = len(has) == rows.num_rows and len(np.unique(parents[has])) == len(has)
+    return rows if each_has else rows.take(pa.array(parents[has])), has - begins[parents[has]]
+
+
+def _amounts(rows: pa.RecordBatch, number: str, place: NDArray[np.int64]) -> pa.Table:
+    amounts = rows.column("rows").flatten().cast(pa.float64())
+    if number:
+        sums = rows.column("sums")
+        begins = np.searchsorted(pc.list_parent_indices(sums).to_numpy(), np.arange(rows.num_rows))
+        amounts = sums.flatten().take(pa.array(begins + place)).flatten()
+    hours = rows.column("hour").take(pc.list_parent_indices(rows.column("values")))
+    return pa.table({"hour": hours, "value": rows.column("values").flatten(), "amount": amounts})
+
+
+def _rest(rows: pa.RecordBatch, place: NDArray[np.int64]) -> pa.Table:
+    rest = rows.column("rest")
+    begins = np.searchsorted(pc.list_parent_indices(rest).to_numpy(), np.arange(rows.num_rows))
+    amounts = rest.flatten().take(pa.array(begins + place))
+    return pa.table({"hour": rows.column("hour"), "value": pa.nulls(rows.num_rows, pa.string()), "amount": amounts})
+
+
+def _stored(path: PurePath, column: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields columns of the stored sums by a column, none where there is no table of them."""
+    opened = open_table(path)
+    if opened is None:
+        return
+    files = [row["path"] for row in live_files(opened) if row["partition.column"] == column]
+    if files:
+        parts = [(name, pads.field("column") == column) for name in files]
+        dataset = files_dataset(path, parts, SUMS)
+        few = pads.ParquetFragmentScanOptions(pre_buffer=False)
+        sizes = {"batch_size": FILES_AT_A_TIME, "batch_readahead": 1, "fragment_readahead": 1}
+        yield from dataset.to_batches(list(names), fragment_scan_options=few, **sizes)
+
+
+# Sums of a published number over time, by the values of a key with the largest sums: the data of a plot. Beside
+# `exploring`, whose rows, or the sums of whole files (`sums`), are added up in one pass.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A series of a plot: its name, and a value for each part of time."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A number over time, by the largest values of a key.
+
+    Attributes:
+        start: first instant, ns.
+        step: length of a part of time, ns.
+        curves: the series, largest first; the last is the sum of all others, where there are others.
+        approximate: whether the key had so many values that the choice of the largest, and their sums, are not exact.
+        absent: parts of time, by their number, in which nothing is known -> why; their values are 0 and mean nothing.
+    """
+
+    start: int
+    step: int
+    curves: tuple[Curve, ...]
+    approximate: bool = False
+    absent: Mapping[int, str] = field(default_factory=dict)
+
+
+PARTS = 120
+"""Most parts of time of a plot, and one."""
+_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
+LENGTHS = (*(10**power for power in range(9)), *(seconds * SECOND for seconds in _SECONDS))
+"""Lengths of the parts of a plot, ns."""
+HELD_VALUES = 1 << 19
+"""Most sums (a value in a part of time) that are held; beyond that the smallest values are added up as others."""
+GROUPED = 1 << 16
+"""Rows that are summed at a time: a file of an hour has few, and a group costs as much."""
+OTHERS = "all others"
+LARGEST = 1e300
+"""Largest sum that is drawn."""
+ODD = "no finite sum"
+
+
+def part_length(span: int, grain: int = 1) -> int:
+    """Returns the length of the parts (ns) into which a plot divides a span (ns): a usual one, at least `grain`.
+
+    Example:
+        >>> part_length(86_400 * SECOND) // SECOND, part_length(3600 * SECOND, 60 * SECOND) // SECOND
+        (900, 60)
+    """
+    least = max(1, grain, -(-span // PARTS))
+    usual = next((length for length in LENGTHS if length >= least), -(-least // LENGTHS[-1]) * LENGTHS[-1])
+    return usual if usual % grain == 0 else -(-least // grain) * grain
+
+
+def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6, grain: int = 1) -> Curves:
+    """Sums a number over time, for the values of a key with the largest sums.
+
+    Args:
+        table: the table.
+        wish: the rows.
+        number: column to sum; empty to count rows.
+        key: column whose values become series; empty for one series.
+        most: most series beside the sum of all others.
+        grain: shortest useful part of time, ns, such as the length of a query's epochs.
+
+    Raises:
+        LakeError: a filter or a column is wrong, or the table cannot be read.
+    """
+    if key:
+        table.require(key)
+    kind = table.require(number) if number else pa.int64()
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise LakeError(f"query {table.query}: values of column {number!r} cannot be added", f"its type is {kind}")
+    step = part_length(wish.end - wish.start, grain)
+    begin = wish.start // step * step
+    sums = _Sums(-(-(wish.end - begin) // step))
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch, is_rest in table.amounts(wish, number, key, by_hour=step % HOUR == 0):
+        at = pc.divide(pc.subtract(batch.column(LAST), begin), step)
+        if is_rest:
+            sums.add_rest(at, batch.column("amount"))
+            continue
+        held.append(pa.record_batch({"at": at, "value": batch.column("value"), "amount": batch.column("amount")}))
+        rows += batch.num_rows
+        if rows >= GROUPED:
+            sums.add(pa.Table.from_batches(held))
+            held, rows = [], 0
+    if held:
+        sums.add(pa.Table.from_batches(held))
+    named, others = sums.largest(most) if key else ([(number, sums.total())], None)
+    found = [("NULL" if name is None else str(name), values) for name, values in named]
+    found += [(OTHERS, others)] if others is not None else []
+    # NaN, infinite, or so large that a plot of it cannot be computed
+    odd = np.any([~(np.abs(values) <= LARGEST) for _, values in found], axis=0) if found else np.zeros(0, bool)
+    series = tuple(Curve(name, tuple(np.where(odd, 0.0, values).tolist())) for name, values in found)
+    return Curves(begin, step, series, sums.approximate and bool(key), dict.fromkeys(np.flatnonzero(odd).tolist(), ODD))
+
+
+class _Sums:
+    """Adds up amounts by part of time and value, in bounded memory.
+
+    Args:
+        parts: number of parts of time.
+
+    Attributes:
+        approximate: whether values were added up as others before all amounts were known.
+    """
+
+    def __init__(self, parts: int) -> None:
+        self.approximate = False
+        self._parts = parts
+        self._groups: list[pa.Table] = []
+        self._held = 0
+        self._others = np.zeros(parts)
+
+    def add(self, rows: pa.Table) -> None:
+        """Adds amounts; columns `at` (part of time), `value` and `amount`."""
+        self._groups.append(_curves_grouped(rows))
+        self._held += self._groups[-1].num_rows
+        if self._held > min(HELD_VALUES, GROUPED + 2 * self._groups[0].num_rows):
+            self._join()
+
+    def add_rest(self, at: pa.Array, amounts: pa.Array) -> None:
+        """Adds amounts of values that are not known by name."""
+        np.add.at(self._others, at.to_numpy(zero_copy_only=False), amounts.to_numpy(zero_copy_only=False))
+        self.approximate = True
+
+    def total(self) -> NDArray[np.float64]:
+        """Returns the sums of all values."""
+        return self._others + sum((_by_part(group, self._parts) for group in self._groups), np.zeros(self._parts))
+
+    def largest(self, most: int) -> tuple[list[tuple[Any, NDArray[np.float64]]], NDArray[np.float64] | None]:
+        """Returns the largest values with their sums, the largest first, and those of all others; None without any."""
+        if not self._groups:
+            return [], self._others if self.approximate else None
+        rows = _curves_grouped(pa.concat_tables(self._groups))
+        totals = _totals(rows)
+        names = dict(zip(totals.column("value").to_pylist(), totals.column("amount_sum").to_pylist(), strict=True))
+        tops = heapq.nlargest(most, names, key=lambda name: (names[name], repr(name)))
+        values = rows.column("value")
+        shown = [
+            (name, _by_part(rows.filter(pc.is_null(values) if name is None else pc.equal(values, name)), self._parts))
+            for name in tops
+        ]
+        if len(names) <= most and not self.approximate:
+            return shown, None
+        everything = self._others + _by_part(rows, self._parts)
+        return shown, everything - sum((each for _, each in shown), np.zeros(self._parts))
+
+    def _join(self) -> None:
+        """Joins what is held; values beyond half of what may be held become others, the smallest ones first."""
+        rows = _curves_grouped(pa.concat_tables(self._groups))
+        if rows.num_rows > HELD_VALUES // 2:
+            totals = _totals(rows).sort_by([("amount_sum", "descending")])
+            kept = pc.less_equal(pc.cumulative_sum(totals.column("amount_count")), HELD_VALUES // 2)
+            names = totals.filter(kept).column("value")
+            chosen = pc.is_in(rows.column("value"), value_set=names.combine_chunks())
+            self._others += _by_part(rows.filter(pc.invert(chosen)), self._parts)
+            rows, self.approximate = rows.filter(chosen), True
+        self._groups, self._held = [rows], rows.num_rows
+
+
+def _curves_grouped(rows: pa.Table) -> pa.Table:
+    grouped = rows.group_by(["at", "value"]).aggregate([("amount", "sum")])
+    return grouped.rename_columns([name.removesuffix("_sum") for name in grouped.column_names])
+
+
+def _totals(rows: pa.Table) -> pa.Table:
+    """Returns the sum of each value, and in how many parts of time it is."""
+    return rows.group_by("value").aggregate([("amount", "sum"), ("amount", "count")])
+
+
+def _by_part(rows: pa.Table, parts: int) -> NDArray[np.float64]:
+    sums: NDArray[Any] = np.bincount(rows.column("at").to_numpy(), rows.column("amount").to_numpy(), parts)
+    return sums
+
+
+# The results explorer: published rows filtered, grouped and sorted; two versions of a table compared.
+
+# Published rows by the page: filtered, sorted and paged at one version of their table, in bounded memory. Beside
+# `visible`, which reads all rows of a range by time. The results pages, their downloads and `lowwater diff` read
+# through this module.
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains", "is null")
 LAST = "_last"
 """Column of the instant up to which a packet could change the row, ns."""
 DEEPEST = 10_000
 """Last row that can be paged to; more rows are downloaded or filtered."""
-BATCH = 65_536
 LATEST = (1 << 63) - 1
 """Last instant that a column holds, ns since the epoch."""
 _HOUR = "partition._hour"
@@ -450,3 +921,110 @@ def instant_of(text: str, name: str) -> int:
         return instant
     except ValueError as error:
         raise LakeError(f"{name}: {error}", f"write for example {format_instant(0)}") from None
+
+
+# Compares two versions of a published table over a range of time: rows added, gone and changed, by the unique key.
+# For `lowwater diff` and its page. Rows are compared hour by hour, so the memory is that of an hour at both versions.
+
+MOST_ROWS = 5_000_000
+"""Most rows of an hour that are compared."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass
+class TableDiff:
+    """The difference of two versions.
+
+    Attributes:
+        columns: columns of both versions, in the order of the later one.
+        key: columns that name a row; empty where whole rows are compared.
+        same: number of equal rows.
+        added: number of rows of the later version only.
+        gone: number of rows of the earlier version only.
+        changed: number of keys whose other columns differ.
+        examples: (`added`, `gone` or `changed`; row before; row after), the first ones of each hour.
+    """
+
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    same: int = 0
+    added: int = 0
+    gone: int = 0
+    changed: int = 0
+    examples: list[tuple[str, Row | None, Row | None]] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether both versions have the same rows."""
+        return not (self.added or self.gone or self.changed)
+
+
+def compare(
+    before: ResultTable, after: ResultTable, key: Sequence[str], start: int, end: int, most: int = 100
+) -> TableDiff:
+    """Compares the rows with `_last` in [start, end), ns, of two versions of a table.
+
+    Args:
+        before: the table at the earlier version.
+        after: the table at the later version.
+        key: columns of the unique key; rows with a key that occurs twice are compared as wholes.
+        start: first instant, ns since the epoch.
+        end: end of the instants, ns, exclusive.
+        most: most examples.
+
+    Raises:
+        LakeError: an hour has too many rows, or a table cannot be read.
+    """
+    columns = tuple(dict.fromkeys([*after.columns.names, *before.columns.names]))
+    names = tuple(name for name in key if name in before.columns.names and name in after.columns.names)
+    diff = TableDiff(columns, names if len(names) == len(key) else ())
+    hours = sorted({hour for table in (before, after) for hour in table.hours(Wish(start, end))})
+    for hour in hours:
+        wish = Wish(max(start, hour * HOUR), min(end, (hour + 1) * HOUR))
+        _compare_hour(diff, _rows(before, wish, columns), _rows(after, wish, columns), most)
+    return diff
+
+
+def _rows(table: ResultTable, wish: Wish, columns: Sequence[str]) -> Counter[Row]:
+    if table.count(wish) > MOST_ROWS:
+        raise LakeError(f"table {table.query}: an hour has more than {MOST_ROWS:,} rows", "compare shorter ranges")
+    rows: Counter[Row] = Counter()
+    absent = [name for name in columns if name not in table.columns.names]
+    for batch in table.batches(wish):
+        values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != LAST}
+        values |= {name: [None] * batch.num_rows for name in absent}
+        rows.update(zip(*(values[name] for name in columns), strict=True))
+    return rows
+
+
+def _compare_hour(diff: TableDiff, before: Counter[Row], after: Counter[Row], most: int) -> None:
+    diff.same += (before & after).total()
+    gone, added = before - after, after - before
+    places = [diff.columns.index(name) for name in diff.key]
+    if places:
+        old, new = _by_key(gone, places), _by_key(added, places)
+        for name in sorted(old.keys() & new.keys(), key=repr):
+            if len(old[name]) == len(new[name]) == 1:
+                diff.changed += 1
+                _keep(diff, most, "changed", old[name][0], new[name][0])
+                gone[old[name][0]] -= 1
+                added[new[name][0]] -= 1
+    for kind, rows in (("gone", gone), ("added", added)):
+        total = rows.total()
+        diff.gone += total if kind == "gone" else 0
+        diff.added += total if kind == "added" else 0
+        for row in sorted(rows.elements(), key=repr)[:most]:
+            _keep(diff, most, kind, *((row, None) if kind == "gone" else (None, row)))
+
+
+def _by_key(rows: Counter[Row], places: Sequence[int]) -> dict[Row, list[Row]]:
+    result: dict[Row, list[Row]] = {}
+    for row in rows.elements():
+        result.setdefault(tuple(row[place] for place in places), []).append(row)
+    return result
+
+
+def _keep(diff: TableDiff, most: int, kind: str, before: Row | None, after: Row | None) -> None:
+    if len(diff.examples) < most:
+        diff.examples.append((kind, before, after))

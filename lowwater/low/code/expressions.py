@@ -2,7 +2,7 @@
 
 Below `low.code.kernel`. Every value has its words, a NULL test and a test whether a V2 failure took part in it.
 Operands are always evaluated, without short circuit, so `failed` does not depend on the order of conjuncts; only CASE
-has an order. Calls, lists and operations on strings are host values: `low.runtime.chunk_columns` computes them beside
+has an order. Calls, lists and operations on strings are host values: `low.evaluate` computes them beside
 the kernel, and the kernel reads them as columns. A string is then a number, equal for equal strings. The value of a
 parameter is an argument, so no source holds it.
 """

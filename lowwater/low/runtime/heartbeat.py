@@ -1,6 +1,6 @@
 """The heartbeats of an LFTA: when it makes promises, and which (000 section 4; SEMANTICS T2, T4, P1, P2, P5).
 
-Above `low.runtime.lfta_operators`, which know the groups that are still alive. A tick h of an ordered clock promises
+Above `low.runtime.node`, which know the groups that are still alive. A tick h of an ordered clock promises
 h - skew: the tick comes before the records of its instant, and those are at most `skew` late.
 By arrival it promises h. A delay of the link makes promises later, as a larger skew does, but late records stay late.
 A punctuation is made only if it changes a promised field. Ticks without a row between them are stored as one lull.

@@ -28,7 +28,7 @@ from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Nod
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.predicate import Predicate
+from lowwater.replay.packets.export import Predicate
 
 MOST_PACKETS = 5_000_000
 """Most packets of a row whose positions are held."""

@@ -21,13 +21,13 @@ from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers.intervals import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.locks import scratch
+from lowwater.processes import STEP, in_background, pause, until_stopped
 from lowwater.quality.reports import write_index
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.stages.runners import runner_of
-from lowwater.signals import STEP, in_background, pause, until_stopped
 
 PATIENCE, PAUSE = 600.0, 1.0
 """Seconds without an end of any interval for which a backfill waits for those that run elsewhere, and between two tries

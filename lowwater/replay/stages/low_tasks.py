@@ -28,7 +28,7 @@ from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling
 from lowwater.plan.operators import Lfta, LftaInput, Node, walk
 from lowwater.plan.properties import stream_schema
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.predicate import Predicate
+from lowwater.replay.packets.export import Predicate
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, locals_of
 

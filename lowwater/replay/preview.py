@@ -1,13 +1,13 @@
-"""Evaluates a query text over packets of a lake with the reference engine: what runs in the bounded process.
-
-`process` starts it. The rows are those of `lowwater run` over the packets of the range, as if the links had no others.
-The range ends where enough packets are read.
+"""Tries the text of a query on packets of a lake, in a process of its own, with bounds on packets, rows, time and
+memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import os
+import resource
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -16,20 +16,52 @@ import pyarrow as pa
 
 from lowwater.capture.addresses import published
 from lowwater.config import Config, load_config
-from lowwater.errors import LakeError
+from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.low import Policy
+from lowwater.plan.context import Context
 from lowwater.plan.operators import Field
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.processes import EndedError, Process, serve
 from lowwater.replay.checks import require_affordable, require_lowered
-from lowwater.replay.preview.texts import FILE, preview_context
+from lowwater.replay.job import lake_links, set_context
 from lowwater.replay.row_files import csv_values
 from lowwater.replay.stages.engines import LowInputs, reference_stage
 from lowwater.storage import paths
+
+# Which names a query that is only tried may use: links, protocols and functions, no files and no Python of users.
+# Read by the page on which queries are written, for its checks, and by `evaluation`, for the preview itself.
+
+LONGEST = 12_000
+"""Most characters of a text."""
+FILE = "/dev/null/query.gsql"
+"""Name of the file of a text. A query may read files beside its own: beside this one there can be none."""
+
+
+def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
+    """Returns the names that a tried query may use.
+
+    Args:
+        lake: the lake.
+        config: its settings.
+        query_set: the query set whose protocols, functions and parameters it may use; empty for none.
+        links: the links that it may read.
+    """
+    every, allowed = lake_links(config, lake), set(links)
+    known = every.names if every.names is not None else ()
+    names = tuple(name for name in known if name in allowed or allowed & set(every.interfaces.get(name, ())))
+    sets = {name: members for name, members in every.sets.items() if set(members) <= {*names}}
+    limited = replace(every, names=names, sets=sets)
+    return replace(set_context(config, query_set, python=False), links=limited, folders=())
+
+
+# Evaluates a query text over packets of a lake with the reference engine: what runs in the bounded process. `process`
+# starts it. The rows are those of `lowwater run` over the packets of the range, as if the links had no others. The
+# range ends where enough packets are read.
 
 MOST_PACKETS = 100_000
 """Most packets that a preview reads, of all links together."""
@@ -203,3 +235,56 @@ def from_json(document: Mapping[str, Any]) -> Preview:
 def lake_of(root: PurePath) -> str:
     """Returns the text by which another process finds a lake."""
     return str(paths.lake_path(root))
+
+
+# Tries a query text in a process of its own, which is ended where it takes too long or too much memory. Between the
+# page on which queries are written and `evaluation`. `python -m` it is that process.
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of an answer."""
+
+    seconds: int = 30  # of the clock and of the processor
+    megabytes: int = 1024  # resident memory, MiB
+
+
+def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Preview:
+    """Tries a query text in a process of its own.
+
+    Raises:
+        LowwaterError: the text, the range or the lake is wrong, or the preview exceeds a bound.
+    """
+    bounds = limits or Limits()
+    child = Process(__name__, bounds.megabytes, "://" in request.lake)
+    asked = {"request": asdict(request), "cpu": bounds.seconds, "megabytes": bounds.megabytes}
+    try:
+        (document,) = child.ask({**asked, "seconds": 2 * bounds.seconds}, bounds.seconds)  # should this one be gone
+    except EndedError as ended:
+        said = str(ended) if str(ended).startswith("it took ") else "it ended without a result"
+        raise LowwaterError(
+            f"the preview was ended: {said}", "choose a shorter range, or make the query smaller"
+        ) from None
+    finally:
+        child.end()
+    if "error" in document:
+        raise LowwaterError(document["error"], document["hint"])
+    return from_json(document["preview"])
+
+
+def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    resource.setrlimit(resource.RLIMIT_CPU, (asked["cpu"], asked["cpu"] + 1))
+    memory = 4 * asked["megabytes"] << 20  # of addresses; the parent counts exactly
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    os.chdir("/")
+    try:
+        request = PreviewRequest(**{**asked["request"], "links": tuple(asked["request"]["links"])})
+        yield {"preview": as_json(preview_text(request))}
+    except LowwaterError as error:
+        yield {"error": error.message, "hint": error.hint}
+    except MemoryError:
+        yield {"error": "the preview needs more memory than it may have", "hint": "choose a shorter range"}
+
+
+if __name__ == "__main__":
+    serve(_answers)

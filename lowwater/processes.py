@@ -1,8 +1,4 @@
-"""Processes of our own that answer requests, where something may take any time or memory: it can be ended there.
-
-It says by an empty line that it is there. A request is a line of JSON; the answers are such lines and an empty one.
-Previews and checks of query texts run so, and Great Expectations.
-"""
+"""Processes: what Ctrl-C and SIGTERM do, how many files may be open, and processes of our own that answer requests."""
 
 from __future__ import annotations
 
@@ -16,11 +12,137 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import psutil
+
+from lowwater.errors import LowwaterError
+
+# What Ctrl-C and SIGTERM do to a process. A handler runs between two instructions of the main thread, also where that
+# holds a lock: it may set a name, say a line, raise or leave, and no more. An exception that it raises can be lost,
+# or come before the wait that it is meant for. It does not run at all while the main thread waits for a lock without
+# an end, where the signal came just before that. So a command that ends in order waits in steps and asks a flag, and
+# one signal more leaves the process.
+
+STEP = 0.1
+"""Longest wait between two looks at the flag, s."""
+
+
+@contextmanager
+def until_stopped(
+    then: Callable[[], None] = lambda: None, numbers: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM)
+) -> Iterator[Callable[[], bool]]:
+    """Yields a function that says whether a signal came; the next one does what it did before the block.
+
+    Other threads than the main one get no signals: there it never comes.
+
+    Args:
+        then: called by the handler of the first signal.
+        numbers: the signals.
+    """
+    came = False
+
+    def stop(number: int, frame: object) -> None:
+        nonlocal came
+        came = True
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        with suppress(RuntimeError):  # of a line that it says while the main thread writes one
+            then()
+
+    main = threading.current_thread() is threading.main_thread()
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in numbers if main}
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield lambda: came
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is stop:
+                signal.signal(number, handler)
+
+
+def pause(seconds: float, stopped: Callable[[], bool]) -> None:
+    """Sleeps, until a signal came: an event is not safe to set in its handler."""
+    end = time.monotonic() + seconds
+    while not stopped() and (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, STEP))
+
+
+def interrupt_once(leave: Callable[[], NoReturn]) -> None:
+    """Lets Ctrl-C raise KeyboardInterrupt, once: another one, and one that Python would drop, leaves the process.
+
+    Args:
+        leave: ends the process, whatever it is at.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.signal(number, lambda *_: leave())
+        raise KeyboardInterrupt
+
+    usual = sys.unraisablehook
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if issubclass(what.exc_type, KeyboardInterrupt):
+            leave()
+        usual(what)
+
+    sys.unraisablehook = dropped
+    if not in_background():
+        signal.signal(signal.SIGINT, interrupt)
+
+
+def in_background() -> bool:
+    """Whether a shell has put the process into the background such that Ctrl-C is for others."""
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+# Descriptors of this process: enough of them for files and connections, and one that `select` knows.
+
+ENOUGH = 512
+"""Descriptors for connections to a store, for files, and for Spark's JVM, which has the same limit."""
+
+SELECTABLE = 1024
+"""Number from which `select` takes no descriptor; Python's side of Spark waits by it for calls of the JVM."""
+
+
+def require_descriptors(least: int = ENOUGH) -> None:
+    """Raises the limit of open files of this process where it is too low, as far as the system permits.
+
+    Raises:
+        LowwaterError: if it does not.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= least:
+        return
+    if hard != resource.RLIM_INFINITY and hard < least:
+        raise LowwaterError(
+            f"this process may open {hard} files and connections at once, and needs up to {least}",
+            f"raise the limit before the command: ulimit -n {2 * least}",
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (least, hard))
+
+
+def require_selectable(descriptor: int) -> None:
+    """Checks that `select` can wait for a descriptor.
+
+    Raises:
+        LowwaterError: if it cannot: too many others are open.
+    """
+    if descriptor >= SELECTABLE:
+        open_now = len(os.listdir("/proc/self/fd"))
+        raise LowwaterError(
+            f"Spark cannot call this process: {open_now:,} files and connections are open, and its own would be number "
+            f"{descriptor:,}, while {SELECTABLE - 1:,} is the last that can be waited for",
+            "start the Spark session before so many files are open, or close them",
+        )
+
+
+# Processes of our own that answer requests, where something may take any time or memory: it can be ended there. It
+# says by an empty line that it is there. A request is a line of JSON; the answers are such lines and an empty one.
+# Previews and checks of query texts run so, and Great Expectations.
 
 NAMED = ("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TMPDIR", "TZ", "VIRTUAL_ENV", "XDG_CACHE_HOME")
 PREFIXES = ("LC_", "LOWWATER_LINKS", "LOWWATER_REPLAY", "LOWWATER_FILES", "NUMBA_")
