@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from experiments.architectures import size
 from experiments.frame import Measurement, Verdict
 from experiments.model import SECOND, Stream
 from lowwater.catalog.schemas import RECORD, ROW
@@ -29,7 +30,6 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta, LftaInput, leaves
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
-from lowwater.reference.engine import size
 
 Files = dict[tuple[str, str], list[str]]
 """(LFTA, link) -> the files of its stream."""

@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from experiments.architectures import IOP, OOP, BufferedWindowsOperator, Experiment, OperatorMeasures, OrderOperator
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Experiment, OperatorMeasures, evaluate
+from lowwater.reference import evaluate
 from lowwater.reference.clock import PERIODIC, Clock, Disorder, Link, RecordSelection
-from lowwater.reference.engine import IOP, OOP
-from lowwater.reference.models import BufferedWindowsOperator, OrderOperator
 from lowwater.reference.plan import Operators
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.joins import JoinOperator
@@ -324,7 +323,7 @@ def _driven(
     node: Node, streams: Mapping[str, Stream], form: str, period: float
 ) -> tuple[Operators, _TimedClock, StreamOperator]:
     life = Life()
-    plan = Operators(range(0, END_OF_TIME), read_from(node, 0), life, form == IOP)
+    plan = Experiment(form).operators(range(0, END_OF_TIME), read_from(node, 0), life, {}, False)
     top = plan.operator(node)
     disorder = {name: Disorder(each.skew) for name, each in streams.items()}
     span = RecordSelection(0, END_OF_TIME, False, False, False)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from experiments.architectures import Experiment as Form
 from experiments.frame import ROOT, Experiment, Measurement, Panel, Size, Verdict, main
 from experiments.model import SECOND, Stream, planned
 from lowwater.catalog.schemas import RECORD
@@ -17,7 +18,6 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Experiment as Form
 from lowwater.reference import ReferenceResult, evaluate
 
 SEED = 50

@@ -4,7 +4,7 @@ It is the oracle of `low` and `high`, and shares only the operators of `stream/`
 """
 
 from lowwater.reference.clock import Disorder
-from lowwater.reference.engine import Experiment, OperatorMeasures, ReferenceResult, evaluate
+from lowwater.reference.engine import ReferenceResult, evaluate
 from lowwater.stream.records import SourceCount
 
-__all__ = ["Disorder", "Experiment", "OperatorMeasures", "ReferenceResult", "SourceCount", "evaluate"]
+__all__ = ["Disorder", "ReferenceResult", "SourceCount", "evaluate"]

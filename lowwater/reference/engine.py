@@ -1,13 +1,11 @@
-"""Evaluates a logical plan over stored packets in virtual time: the oracle of the other engines; and measures of each
-operator, for experiments.
-"""
+"""Evaluates a logical plan over stored packets in virtual time: the oracle of the other engines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -22,100 +20,22 @@ from lowwater.stream.operators import Life, Promise, Row, StreamOperator
 from lowwater.stream.records import PacketSamplings, SourceCount, merge
 from lowwater.stream.values import Values
 
-# Measures of operators: memory in tuples and bytes, latency in virtual time. Probes are attached only if an
-# experiment asks for them.
 
-OOP, IOP = "oop", "iop"
+class Experiment(Protocol):
+    """What an experiment replaces and observes of an evaluation (`experiments.architectures`)."""
 
+    def operators(
+        self,
+        owned: range,
+        read_from: Mapping[str, int],
+        life: Life,
+        packet_samplings: PacketSamplings,
+        by_arrival: bool,
+    ) -> Operators:
+        """Returns operators for a plan, as `Operators` does."""
 
-@dataclass(frozen=True)
-class Experiment:
-    """The form of the operators in an experiment about memory and latency (002, section 8).
-
-    Attributes:
-        form: `oop`, or `iop`: merges that restore order above every source, union and join, buffered sliding windows.
-        flush: results that an aggregation emits for each row it reads (slow flush; 000, section 3.1); 0 emits all at
-            once.
-
-    Raises:
-        ConfigError: no such form, or a negative number.
-    """
-
-    form: str = OOP
-    flush: int = 0
-
-    def __post_init__(self) -> None:
-        if self.form not in (OOP, IOP):
-            raise ConfigError(f"there is no form {self.form!r} of operators", f"there are: {OOP}, {IOP}")
-        if self.flush < 0:
-            raise ConfigError(f"a slow flush of {self.flush} results for a row", "give 1 or more, or 0 for none")
-
-
-@dataclass
-class OperatorMeasures:
-    """The measures of one operator over an evaluation.
-
-    Attributes:
-        operator: `query/kind/number`.
-        rows: number of rows emitted.
-        tuples: largest number of stored rows and groups.
-        bytes: largest size of their values, bytes.
-        latency: sum over the rows of emission time minus `_last`, ns of virtual time.
-        longest: largest such difference, ns.
-    """
-
-    operator: str
-    rows: int = 0
-    tuples: int = 0
-    bytes: int = 0
-    latency: int = 0
-    longest: int = 0
-
-
-class Probe(StreamOperator):
-    """Measures the output and the state of an operator."""
-
-    def __init__(self, name: str, operator: StreamOperator, clock: Clock) -> None:
-        super().__init__()
-        self.observed = OperatorMeasures(name)
-        self._operator, self._clock = operator, clock
-
-    def row(self, port: int, row: Row) -> None:
-        """Counts a row and its latency."""
-        waited = max(self._clock.tick - row.last, 0)
-        self.observed.rows += 1
-        self.observed.latency += waited
-        self.observed.longest = max(self.observed.longest, waited)
-
-    def promise(self, port: int, promise: Promise) -> None:
-        """Ignores promises."""
-
-    def measure(self) -> None:
-        """Measures the state of the operator."""
-        sizes = [size(values) for values in self._operator.state_rows()]
-        self.observed.tuples = max(self.observed.tuples, len(sizes))
-        self.observed.bytes = max(self.observed.bytes, sum(sizes))
-
-
-def probes(named: Mapping[str, StreamOperator], clock: Clock) -> list[Probe]:
-    """Attaches a probe to every operator."""
-    operator_probes = [Probe(name, operator, clock) for name, operator in named.items()]
-    for probe, operator in zip(operator_probes, named.values(), strict=True):
-        operator.connect(probe, 0)
-        # Measured before rows are removed, not at ticks: rows that leave one operator at a promise fill the next at the
-        # same tick.
-        operator.before_release = probe.measure
-    return operator_probes
-
-
-def size(values: Values) -> int:
-    """The size of values in bytes: 8 for a number, the length of a text or an address.
-
-    Example:
-        >>> size((1, None, "abc", 2.5))
-        19
-    """
-    return sum(len(v) if isinstance(v, str | bytes) else 0 if v is None else 8 for v in values)
+    def observe(self, plan: Operators, clock: Clock) -> list[Any]:
+        """Attaches to operators what measures them; returns the measures, which are whole after the last record."""
 
 
 # It reads the same packet batches as `low` and must give the same rows as `high`. Beside the parser, the planner and
@@ -146,7 +66,7 @@ class ReferenceResult:
     punctuation: list[tuple[int, int]] = field(default_factory=list)
     counts: list[SourceCount] = field(default_factory=list)
     state: str | None = None
-    observed: list[OperatorMeasures] = field(default_factory=list)
+    observed: list[Any] = field(default_factory=list)
 
 
 def evaluate(
@@ -184,7 +104,7 @@ def evaluate(
         packet_samplings: sampling and load shedding of sources; other sources take every packet (SEMANTICS O5).
 
     Raises:
-        ConfigError: no such policy, a period that is not positive, other forms of operators where records count.
+        ConfigError: no such policy, a period that is not positive.
         ValueOverflowError: an integer sum does not fit 64 bits (SEMANTICS O3).
         LowwaterError: groups stay open over too many idle epochs (SEMANTICS O4); the Python of a user fails.
         LawError: the batches of a link are not in order of arrival, or the state is not of this plan and instant.
@@ -198,22 +118,23 @@ def evaluate(
     span = RecordSelection(start, end, state is not None, by_arrival(node), carries)
     late = max((link_disorder.longest for link_disorder in disorder.values()), default=0) if span.by_arrival else 0
     life = Life(over, late)
-    forms = experiment or Experiment()
-    if forms != Experiment() and span.by_arrival:
-        raise ConfigError(f"operators as in {forms} know the order of the clock only", "leave the experiment away")
-    plan = Operators(range(start, end), read_from, life, forms.form == IOP, packet_samplings, forms.flush)
+    owned = range(start, end)
+    if experiment is None:
+        plan = Operators(owned, read_from, life, packet_samplings)
+    else:
+        plan = experiment.operators(owned, read_from, life, packet_samplings, span.by_arrival)
     top = plan.operator(node)
     clock = Clock(plan.links(disorder), plan.holders(disorder), span, life, period, policy)
-    sink = _ResultCollector(clock, range(start, end), carries)
+    sink = _ResultCollector(clock, owned, carries)
     top.connect(sink, 0)
-    observing = probes(plan.named, clock) if experiment is not None else []
+    observed = experiment.observe(plan, clock) if experiment is not None else []
     if state is not None:
         _restore(read_state(state), start, plan, clock, sink)
     for record in merge(packets, plan.columns):
         clock.record(record)
     clock.close()
     sink.result.counts = [count for source in plan.sources for count in source.counts]
-    sink.result.observed = [probe.observed for probe in observing]
+    sink.result.observed = observed
     if carries:
         operators = {name: operator.state() for name, operator in plan.named.items()}
         sink.result.state = write_state([end, operators, clock.state(), sink.later])

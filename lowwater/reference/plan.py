@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
-from lowwater.catalog.expr import Expr, columns_of
+from lowwater.catalog.expr import columns_of
 from lowwater.catalog.schemas import THINNED_BY
 from lowwater.plan.operators import (
     ROWS,
     Aggregation,
-    Bucket,
-    Field,
     FilterJoin,
     Group,
     Join,
@@ -30,7 +28,6 @@ from lowwater.plan.operators import (
 )
 from lowwater.plan.properties import ROW
 from lowwater.reference.clock import Disorder, Link, SourcePort
-from lowwater.reference.models import BufferedWindowsOperator, OrderOperator, SlowFlushOperator, epochs_over_windows
 from lowwater.stream import maps
 from lowwater.stream.groups import EpochOperator, GroupOperator, RunningOperator, SamplingOperator
 from lowwater.stream.joins import FilterJoinOperator, JoinOperator, WatchJoinOperator
@@ -47,9 +44,7 @@ class Operators:
         owned: instants of the interval, ns.
         read_from: `query.alias` of each source -> first timestamp that it reads, ns.
         life: end of the links.
-        in_order: whether merges restore order and windows are buffered (IOP).
         packet_samplings: sampling and load shedding of sources; other sources take every packet.
-        flush: results that an aggregation emits for each row it reads; 0 for all at once.
 
     Attributes:
         sources: source operators in the order of the plan.
@@ -60,20 +55,19 @@ class Operators:
         named: query/kind/number -> operator, in the order of creation.
     """
 
+    HOLDING: ClassVar[tuple[type[StreamOperator], ...]] = (GroupOperator, JoinOperator, EpochOperator)
+    """Operators that keep rows until a promise."""
+
     def __init__(
         self,
         owned: range,
         read_from: Mapping[str, int],
         life: Life,
-        in_order: bool = False,
         packet_samplings: PacketSamplings = MappingProxyType({}),
-        flush: int = 0,
     ) -> None:
-        self._in_order, self._flush = in_order, flush
         self._samplings = packet_samplings
         self._owned, self._read_from, self._life = owned, read_from, life
         self._operators: dict[Node, StreamOperator] = {}
-        self._epochs: dict[Bucket, list[tuple[Expr, Field]]] = {}
         self._nodes: dict[StreamOperator, Source] = {}
         self._below: dict[StreamOperator, list[frozenset[str]]] = {}
         self.origins: set[str] = set()
@@ -87,12 +81,10 @@ class Operators:
         if node not in self._operators:
             # Beside the clock another attribute is a value: it makes no progress, and nothing is late in it (T8).
             self.origins |= {""} if "" in node.origins() else set(node.origins())
-            if isinstance(node, Aggregation):
-                self._epochs |= epochs_over_windows(node)
             inputs = [self._placed(node, child) for child in node.inputs()]
-            operator = self._add(node.query, self._make(node, inputs))
-            self._connect(operator, inputs)
-            self._operators[node] = self._above(node, operator, inputs)
+            operator = self.add(node.query, self.make(node, inputs))
+            self.connect(operator, inputs)
+            self._operators[node] = self.above(node, operator, inputs)
         return self._operators[node]
 
     def links(self, disorder: Mapping[str, Disorder]) -> list[Link]:
@@ -116,18 +108,18 @@ class Operators:
                 [max((disorder[name].least_lag for name in names), default=0) for names in inputs],
             )
             for operator, inputs in self._below.items()
-            if isinstance(
-                operator, GroupOperator | JoinOperator | EpochOperator | OrderOperator | BufferedWindowsOperator
-            )
+            if isinstance(operator, self.HOLDING)
         ]
 
-    def _add(self, query: str, operator: StreamOperator) -> StreamOperator:
+    def add(self, query: str, operator: StreamOperator) -> StreamOperator:
+        """Gives an operator its name."""
         # Stored states contain these names, so a class that gets another name must keep its kind.
         kind = type(operator).__name__.removeprefix("Stream").removesuffix("Operator")
         self.named[f"{query}/{kind}/{len(self.named)}"] = operator
         return operator
 
-    def _connect(self, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> None:
+    def connect(self, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> None:
+        """Connects an operator to its inputs."""
         for port, below in enumerate(inputs):
             below.connect(operator, port)
         self._below.setdefault(operator, [frozenset[str]().union(*self._below[below]) for below in inputs])
@@ -137,39 +129,25 @@ class Operators:
         below = self.operator(child)
         if isinstance(node, Join | Union) or (isinstance(node, Group) and not node.order_dependent):
             return below
-        if child.query == node.query and _has_places(child):
+        if child.query == node.query and has_places(child):
             return below
-        place = self._add(node.query, PlaceOperator(child.fields, below))
-        self._connect(place, [below])
+        place = self.add(node.query, PlaceOperator(child.fields, below))
+        self.connect(place, [below])
         return place
 
-    def _above(self, node: Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
-        """The operator, or the experimental operator above it that all readers share.
-
-        A merge stands above operators that do not emit rows in order. The other operators do over ordered inputs: an
-        aggregation emits its epochs one after the other.
-        """
-        if self._flush and isinstance(node, Aggregation):
-            slow = self._add(node.query, SlowFlushOperator(self._flush, self._owned.stop))
-            self._connect(slow, [operator, *inputs])
-            return slow
-        if self._in_order and isinstance(node, Source | Join | FilterJoin):
-            merge = self._add(node.query, OrderOperator(1, False, True))
-            self._connect(merge, [operator])
-            return merge
+    def above(self, node: Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
+        """The operator that the readers of a node read: its own, unless an experiment puts one above it."""
         return operator
 
-    def _make(self, node: Node, inputs: Sequence[StreamOperator]) -> StreamOperator:
+    def make(self, node: Node, inputs: Sequence[StreamOperator]) -> StreamOperator:
+        """Makes the operator of a node; `inputs` are connected to it afterwards."""
         if isinstance(node, Source):
             return self._source(node)
         if isinstance(node, LftaInput):
             ports = len(node.lfta.links) if node.lfta.whole else 1
             return self.fed.setdefault(node.lfta.name, StreamOperator(ports))
         if isinstance(node, Union):
-            packets = _has_places(node)
-            return OrderOperator(len(inputs), True, packets) if self._in_order else UnionOperator(len(inputs), packets)
-        if isinstance(node, Bucket) and self._in_order:
-            return BufferedWindowsOperator(node, self._epochs[node])
+            return UnionOperator(len(inputs), has_places(node))
         if type(node) in maps.OPERATORS:
             return maps.OPERATORS[type(node)](node, inputs[0])
         if type(node) not in OPERATORS:
@@ -220,10 +198,10 @@ OPERATORS: dict[type[Node], Callable[[Any, Sequence[StreamOperator], Life], Stre
     FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
     WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
 }
-"""Node type -> operator; without leaves, operators of `stream.maps`, and operators that the in-order engine has."""
+"""Node type -> operator; without leaves, operators of `stream.maps`, and unions."""
 
 
-def _has_places(node: Node) -> bool:
+def has_places(node: Node) -> bool:
     """Whether the rows of an operator have a canonical order: packets have one in the query that reads them."""
     if isinstance(node, Source):
         return True

@@ -25,7 +25,6 @@ from lowwater.low.settings import Bounds, Flush
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
-from lowwater.reference.engine import OOP, Experiment
 from lowwater.replay.job import Job
 from tests.hints.desk import Case, Desk
 from tests.lake.support import put_table
@@ -133,16 +132,6 @@ def _evaluation(name: str, wrong: dict[str, Any], hint: str, right: dict[str, An
     return Case(name, lambda desk: evaluated(lambda: wrong), hint, lambda desk: evaluated(lambda: right))
 
 
-def _experiment(form: str = OOP, flush: int = 0) -> Callable[[Desk], None]:
-    """Observes the operators of a query."""
-
-    def observed(desk: Desk) -> None:
-        plain = "SELECT tb, count(*) FROM a.TCP GROUP BY time AS tb"
-        assert _evaluated(plain, experiment=Experiment(form, flush)).observed
-
-    return observed
-
-
 def _taken_up(state: str) -> None:
     """Goes on from a state after ten seconds; without any evaluates the chain from its start."""
     first = state or _evaluated(COUNTS, end=10 * SECOND).state
@@ -210,7 +199,6 @@ CASES: list[Case] = [
     ),
     _evaluation("a heartbeat of no policy", {"policy": "often"}, "there are: periodic", {"policy": "periodic"}),
     _evaluation("records that go back", {"turn": -1}, "read the captures in canonical order", {}),
-    Case("an experiment of a flush below 0", _experiment(flush=-1), "1 or more, or 0 for none", _experiment(flush=1)),
     Case(
         "a state of another instant",
         lambda desk: _taken_up(str(_evaluated(COUNTS, end=7 * SECOND).state)),

@@ -108,7 +108,7 @@ def _evaluated(node: Node) -> Any:
         _evaluated,
         lambda node: describe_operator(node, None, [], Setting()),
         lambda node: HighText("q", {id(node.inputs()[0]): "below"}).text(node),
-        lambda node: Operators(range(0), {}, Life())._make(node, []),
+        lambda node: Operators(range(0), {}, Life()).make(node, []),
     ],
 )
 def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -> None:
@@ -140,7 +140,7 @@ def test_an_operator_that_hands_rows_on_needs_one_engine_and_its_statement(monke
     assert first[LAST].to_pylist() == [10, 10, 20, 20, 30, 30]
     assert first["carried"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
     assert empty.rows == 0 and empty["n"].type == pa.int64()
-    assert isinstance(Operators(range(0), {}, Life())._make(TWICE, [StreamOperator()]), TwiceOperator)
+    assert isinstance(Operators(range(0), {}, Life()).make(TWICE, [StreamOperator()]), TwiceOperator)
     assert describe_operator(TWICE, None, [], Setting()).kind == "strange"
 
 

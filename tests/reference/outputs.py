@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
-from lowwater.reference.engine import Probe
-from lowwater.reference.models import OrderOperator
+from experiments.architectures import OrderOperator, Probe
 from lowwater.stream.operators import Promise, Row, StreamOperator
 
 

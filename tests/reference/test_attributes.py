@@ -10,12 +10,13 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 import pytest
 
+from experiments.architectures import Experiment
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Group, Node, Source
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Disorder, Experiment, ReferenceResult, evaluate
+from lowwater.reference import Disorder, ReferenceResult, evaluate
 from tests.planmaker import SECOND, group, op, packet, source
 from tests.reference.streams import Link, record
 

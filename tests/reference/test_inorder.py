@@ -7,13 +7,14 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 
+from experiments.architectures import Experiment, OperatorMeasures
 from lowwater.errors import ConfigError
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference import Experiment, OperatorMeasures, ReferenceResult, evaluate
+from lowwater.reference import ReferenceResult, evaluate
 from tests.breadth import examples
 from tests.planmaker import SECOND
 from tests.reference.outputs import check_order, outputs

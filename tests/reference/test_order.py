@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.architectures import Experiment
 from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
-from lowwater.reference import Experiment
 from tests.breadth import examples
 from tests.plan.batch_join_questions import CHAINS
 from tests.plan.batch_plans import plans_of

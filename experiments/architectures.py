@@ -1,17 +1,34 @@
-"""Other architectures, for the experiments: operators of the in-order architecture (IOP), and slow flush."""
+"""Other architectures as forms of the reference engine: the in-order one (IOP), slow flush; measures of operators."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count, groupby
 from operator import itemgetter
 from typing import Any
 
 from lowwater.catalog.expr import Expr
-from lowwater.plan.operators import Aggregation, Bucket, Expand, Field, Map, substitute
+from lowwater.errors import ConfigError
+from lowwater.plan.operators import (
+    Aggregation,
+    Bucket,
+    Expand,
+    Field,
+    FilterJoin,
+    Join,
+    Map,
+    Node,
+    Source,
+    Union,
+    substitute,
+)
+from lowwater.reference.clock import Clock
+from lowwater.reference.plan import Operators, has_places
 from lowwater.stream.groups import last_values
-from lowwater.stream.operators import Promise, Row, StreamOperator, evaluate, names_of
+from lowwater.stream.operators import Life, Promise, Row, StreamOperator, evaluate, names_of
+from lowwater.stream.records import PacketSamplings
 from lowwater.stream.values import Faults, Values, compile_expr
 
 # The in-order architecture: an order-preserving merge and buffered windows. They replace operators of `stream/` (002,
@@ -207,3 +224,164 @@ class SlowFlushOperator(StreamOperator):
             self.emit(heapq.heappop(self._waiting)[2])
         least = min(self._promised, self._waiting[0][0] if self._waiting else self._promised)
         super().promise(RESULTS, Promise(least))
+
+
+class FormedOperators(Operators):
+    """The operators of a plan in the form of an experiment."""
+
+    HOLDING = (*Operators.HOLDING, OrderOperator, BufferedWindowsOperator)
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        owned: range,
+        read_from: Mapping[str, int],
+        life: Life,
+        packet_samplings: PacketSamplings,
+    ) -> None:
+        super().__init__(owned, read_from, life, packet_samplings)
+        self._in_order, self._flush, self._end = experiment.form == IOP, experiment.flush, owned.stop
+        self._epochs: dict[Bucket, list[tuple[Expr, Field]]] = {}
+
+    def operator(self, node: Node) -> StreamOperator:
+        """Returns the operator of a node, connected to its inputs."""
+        if isinstance(node, Aggregation):
+            self._epochs |= epochs_over_windows(node)
+        return super().operator(node)
+
+    def make(self, node: Node, inputs: Sequence[StreamOperator]) -> StreamOperator:
+        """Makes the operator of a node: unions restore order, and windows are buffered."""
+        if self._in_order and isinstance(node, Union):
+            return OrderOperator(len(inputs), True, has_places(node))
+        if self._in_order and isinstance(node, Bucket):
+            return BufferedWindowsOperator(node, self._epochs[node])
+        return super().make(node, inputs)
+
+    def above(self, node: Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
+        """Puts a merge above operators that do not emit rows in order, or a slow flush above an aggregation.
+
+        The other operators emit in order over ordered inputs: an aggregation emits its epochs one after the other.
+        """
+        if self._flush and isinstance(node, Aggregation):
+            slow = self.add(node.query, SlowFlushOperator(self._flush, self._end))
+            self.connect(slow, [operator, *inputs])
+            return slow
+        if self._in_order and isinstance(node, Source | Join | FilterJoin):
+            merge = self.add(node.query, OrderOperator(1, False, True))
+            self.connect(merge, [operator])
+            return merge
+        return operator
+
+
+# The forms, and measures of operators: memory in tuples and bytes, latency in virtual time.
+
+OOP, IOP = "oop", "iop"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The form of the operators in an experiment about memory and latency (002, section 8).
+
+    Attributes:
+        form: `oop`, or `iop`: merges that restore order above every source, union and join, buffered sliding windows.
+        flush: results that an aggregation emits for each row it reads (slow flush; 000, section 3.1); 0 emits all at
+            once.
+
+    Raises:
+        ConfigError: no such form, or a negative number.
+    """
+
+    form: str = OOP
+    flush: int = 0
+
+    def __post_init__(self) -> None:
+        if self.form not in (OOP, IOP):
+            raise ConfigError(f"there is no form {self.form!r} of operators", f"there are: {OOP}, {IOP}")
+        if self.flush < 0:
+            raise ConfigError(f"a slow flush of {self.flush} results for a row", "give 1 or more, or 0 for none")
+
+    def operators(
+        self,
+        owned: range,
+        read_from: Mapping[str, int],
+        life: Life,
+        packet_samplings: PacketSamplings,
+        by_arrival: bool,
+    ) -> Operators:
+        """Returns operators of this form."""
+        if self == Experiment():
+            return Operators(owned, read_from, life, packet_samplings)
+        if by_arrival:
+            raise ConfigError(f"operators as in {self} know the order of the clock only", "leave the experiment away")
+        return FormedOperators(self, owned, read_from, life, packet_samplings)
+
+    def observe(self, plan: Operators, clock: Clock) -> list[OperatorMeasures]:
+        """Measures every operator."""
+        return [probe.observed for probe in probes(plan.named, clock)]
+
+
+@dataclass
+class OperatorMeasures:
+    """The measures of one operator over an evaluation.
+
+    Attributes:
+        operator: `query/kind/number`.
+        rows: number of rows emitted.
+        tuples: largest number of stored rows and groups.
+        bytes: largest size of their values, bytes.
+        latency: sum over the rows of emission time minus `_last`, ns of virtual time.
+        longest: largest such difference, ns.
+    """
+
+    operator: str
+    rows: int = 0
+    tuples: int = 0
+    bytes: int = 0
+    latency: int = 0
+    longest: int = 0
+
+
+class Probe(StreamOperator):
+    """Measures the output and the state of an operator."""
+
+    def __init__(self, name: str, operator: StreamOperator, clock: Clock) -> None:
+        super().__init__()
+        self.observed = OperatorMeasures(name)
+        self._operator, self._clock = operator, clock
+
+    def row(self, port: int, row: Row) -> None:
+        """Counts a row and its latency."""
+        waited = max(self._clock.tick - row.last, 0)
+        self.observed.rows += 1
+        self.observed.latency += waited
+        self.observed.longest = max(self.observed.longest, waited)
+
+    def promise(self, port: int, promise: Promise) -> None:
+        """Ignores promises."""
+
+    def measure(self) -> None:
+        """Measures the state of the operator."""
+        sizes = [size(values) for values in self._operator.state_rows()]
+        self.observed.tuples = max(self.observed.tuples, len(sizes))
+        self.observed.bytes = max(self.observed.bytes, sum(sizes))
+
+
+def probes(named: Mapping[str, StreamOperator], clock: Clock) -> list[Probe]:
+    """Attaches a probe to every operator."""
+    operator_probes = [Probe(name, operator, clock) for name, operator in named.items()]
+    for probe, operator in zip(operator_probes, named.values(), strict=True):
+        operator.connect(probe, 0)
+        # Measured before rows are removed, not at ticks: rows that leave one operator at a promise fill the next at the
+        # same tick.
+        operator.before_release = probe.measure
+    return operator_probes
+
+
+def size(values: Values) -> int:
+    """The size of values in bytes: 8 for a number, the length of a text or an address.
+
+    Example:
+        >>> size((1, None, "abc", 2.5))
+        19
+    """
+    return sum(len(v) if isinstance(v, str | bytes) else 0 if v is None else 8 for v in values)
