@@ -24,8 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lowwater_generator import generate
+
 from benchmarks.capacity import FIGURES, STAGES
-from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath

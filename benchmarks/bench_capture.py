@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lowwater_generator import generate
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import ROWS, STAMP
 from lowwater.capture.formats.division import index
-from lowwater.capture.generate import generate
 from lowwater.capture.headers.batches import WHOLE, Memory, Shape, decode_batch, shape_of
 from lowwater.capture.headers.fields import NARROW, WIDE, Columns
 from lowwater.capture.headers.packet import decode

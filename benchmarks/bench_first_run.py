@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lowwater.capture.generate import generate
+from lowwater_generator import generate
+
 from lowwater.instants import parse_instant
 
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lowwater_generator import generate
 
 from lowwater.capture.formats.capture_file import FILE_HEADER
-from lowwater.capture.generate import generate
 from lowwater.instants import parse_instant
 
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -34,7 +34,8 @@ main0_and_control = ["control", "main1"]
 
 def prepare(lake: Path, rate: float) -> int:
     """A lake with two hours of three links; the packets of its first."""
-    from lowwater.capture.generate import generate
+    from lowwater_generator import generate
+
     from lowwater.config import load_config
     from lowwater.instants import parse_instant
     from lowwater.lake.ingestion.ingest import ingest

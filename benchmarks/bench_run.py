@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.config import Config, Link
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, parse_instant

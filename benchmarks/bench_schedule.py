@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from home import Home  # noqa: E402
+from lowwater_generator import generate  # noqa: E402
 
-from lowwater.capture.generate import generate  # noqa: E402
 from lowwater.instants import HOUR, format_instant, parse_instant  # noqa: E402
 from lowwater.lake.layout import lake_to_read, open_lake  # noqa: E402
 from lowwater.lake.ledgers.runs import PUBLISH, read_replays  # noqa: E402

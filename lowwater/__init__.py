@@ -4,14 +4,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing has it too, and takes milliseconds in which Ctrl-C is a traceback
 if TYPE_CHECKING:
+    from lowwater_notebook import Lake
+
     from lowwater.lake.results.subscription import subscribe
-    from lowwater.replay.notebook import Lake
 
 __version__ = "0.2.0"
 __all__ = ["Lake", "__version__", "subscribe"]
 
 
-_DOORS = {"subscribe": "lowwater.lake.results.subscription", "Lake": "lowwater.replay.notebook"}
+_DOORS = {"subscribe": "lowwater.lake.results.subscription", "Lake": "lowwater_notebook"}
 """What programs import from here, and the module of each."""
 
 

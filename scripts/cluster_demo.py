@@ -30,9 +30,9 @@ from demo import (
     show_violations,
 )
 from home import ROOT, Home, HomeError
+from lowwater_generator import GeneratedCapture, generate
 from machines import Cluster, ClusterError, environment
 
-from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.cli.report import show_report
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant

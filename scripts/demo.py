@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from home import ROOT, Home, HomeError, default_home
+from lowwater_generator import GeneratedCapture, generate
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.cli.report import show_report
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_duration, format_instant, parse_instant

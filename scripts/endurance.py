@@ -26,8 +26,8 @@ from compare import differences, published
 from demo import LINK
 from home import ROOT, Home, HomeError
 from kills import WHOLE, Killer
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake

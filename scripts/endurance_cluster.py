@@ -39,9 +39,9 @@ import pyarrow.compute as pc
 from demo import LINK
 from endurance import SETTINGS
 from home import ROOT
+from lowwater_generator import generate
 from machines import Cluster, ClusterError, cluster, die_with_starter, environment
 
-from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures

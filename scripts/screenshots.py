@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 
 from home import ROOT, HomeError, default_home
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.tables import interval_label, safe_name

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
+from lowwater_generator import GeneratedCapture, generate
 from xdist.scheduler import LoadFileScheduling
 
-from lowwater.capture.generate import GeneratedCapture, generate
 from tests.breadth import IN_SUITE
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, ingest_all, replay_range, write_settings
 

@@ -27,7 +27,7 @@ API = {
     "lowwater.lake.results.subscription": ("Subscription", "Change"),
     "lowwater.capture": ("read", "open_capture", "ContentOptions", "CaptureReader", "CaptureFile", "CaptureSummary",
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
-    "lowwater.replay.notebook": ("Lake", "Rows"),
+    "lowwater_notebook": ("Lake", "Rows"),
     "lowwater.spark.jars": ("delta_options", "lake_session"),
     "lowwater.spark.session": ("SessionSettings", "build_session"),
     "lowwater.errors": ("LowwaterError", "QueryError", "CaptureError", "ConfigError", "LakeError"),

@@ -21,8 +21,8 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.config import load_config
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest

@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 import pytest
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays

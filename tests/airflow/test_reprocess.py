@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.config import load_config
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant

@@ -10,8 +10,8 @@ import dpkt
 import numpy as np
 import pyarrow as pa
 import pytest
+from lowwater_generator import GeneratedCapture, generate
 
-from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.capture.reader import CaptureSummary, read
 from lowwater.errors import ConfigError
 

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.cli.commands.texts import recipes
 from tests.replay.support import START, lowwater
 

@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.cli.main import cli
 from lowwater.instants import format_instant, parse_instant
 from tests.docs.book import ROOT, blocks

@@ -20,7 +20,7 @@ from lowwater.refused import EXAMPLES
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [
     path
-    for folder in ("lowwater", "editor", "plugins", "review", "dags")
+    for folder in ("lowwater", "editor", "generator", "notebook", "plugins", "review", "dags")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 NAME = "node_10.1.0.11"

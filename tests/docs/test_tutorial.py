@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from lowwater_generator import write_story
 
-from lowwater.capture.generate import write_story
 from tests.docs.book import FENCE, ROOT, blocks
 
 PAGE = ROOT / "docs" / "tutorial.md"

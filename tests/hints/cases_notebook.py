@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from lowwater_notebook import Rows
+
 from lowwater import Lake
-from lowwater.replay.notebook import Rows
 from lowwater.replay.preview import Limits, PreviewRequest, preview_text, run_preview
 from tests.hints.desk import SPAN, Case, Desk
 from tests.replay.support import START
@@ -40,7 +41,7 @@ def _rows(desk: Desk) -> Rows:
 
 def _frame(desk: Desk, absent: bool) -> None:
     """A frame where polars is installed, or can be found by nobody."""
-    import lowwater.replay.notebook as rows
+    import lowwater_notebook as rows
 
     found = rows.find_spec
     if absent:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowwater.capture.generate import generate
+from lowwater_generator import generate
+
 from lowwater.instants import SECOND, format_instant
 from tests.replay.support import START, Said, lowwater
 

@@ -19,7 +19,7 @@ from tests.replay.support import ROOT
 Site = tuple[str, str]
 """File below the project, and the qualified name of the function that makes an error with a hint."""
 
-FOLDERS = ("lowwater", "editor", "plugins", "review", "dags")
+FOLDERS = ("lowwater", "editor", "generator", "notebook", "plugins", "review", "dags")
 MAKERS = {
     "fault": 1,
     "_fault": 1,

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lowwater_generator import generate
 
 from lowwater.capture.formats.capture_file import WrittenInterface, pcapng_header, pcapng_record
-from lowwater.capture.generate import generate
 from lowwater.instants import SECOND
 from tests.lake.test_interfaces import pcapng
 from tests.replay.support import START, Said, lowwater

@@ -24,6 +24,8 @@ FOLDERS = {
     "lowwater": "lowwater",
     "expectations": "lowwater_expectations",
     "editor": "lowwater_editor",
+    "generator": "lowwater_generator",
+    "notebook": "lowwater_notebook",
     "review": "lowwater_review",
     "plugins/lowwater_airflow": "lowwater_airflow",
 }

@@ -124,6 +124,8 @@ def test_the_packages_of_the_project_are_its_folders() -> None:
         "lowwater_airflow",
         "lowwater_editor",
         "lowwater_expectations",
+        "lowwater_generator",
+        "lowwater_notebook",
         "lowwater_review",
         "lowwater_review.acts",
         "lowwater_review.results",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowwater.capture.generate import GeneratedCapture
+from lowwater_generator import GeneratedCapture
+
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.exploring import result_table

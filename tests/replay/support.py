@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.instants import HOUR, parse_instant

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import OwnerError
 from lowwater.instants import HOUR, format_instant
 from tests.capturemaker import pcap_bytes, tcp, udp

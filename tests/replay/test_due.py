@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from lowwater_generator import GeneratedCapture, generate
 
-from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND

@@ -15,8 +15,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.catalog.schemas import RECORD
 from lowwater.config import Link, load_config
 from lowwater.errors import ConfigError, LakeError, QueryError

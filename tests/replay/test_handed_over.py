@@ -12,8 +12,8 @@ from time import time_ns
 from typing import TYPE_CHECKING
 
 import pytest
+from lowwater_generator import GeneratedCapture, generate
 
-from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import HOUR, format_instant

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lowwater_generator import GeneratedCapture, generate
 
-from lowwater.capture.generate import GeneratedCapture, generate
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.results.streams import stream_parts

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from lowwater_notebook import HEADERS
 
 from lowwater import Lake
 from lowwater.errors import LakeError, QueryError
@@ -20,7 +21,6 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake import layout
 from lowwater.lake.results.visible import published_rows
 from lowwater.lake.tables import append_rows, replace_rows
-from lowwater.replay.notebook import HEADERS
 from tests.replay.support import ROOT, lowwater
 from tests.review.resultlake import START, make_results
 
@@ -237,7 +237,7 @@ def test_an_absent_package_is_named_and_the_import_loads_nothing(root: Path) -> 
         "import importlib.util as util\n"
         "found = util.find_spec\n"
         "util.find_spec = lambda name, *more: None if name in ('pandas', 'polars', 'duckdb') else found(name, *more)\n"
-        "import lowwater.replay.notebook as rows\n"
+        "import lowwater_notebook as rows\n"
         "rows.find_spec = util.find_spec\n"
         f"table = lowwater.Lake({str(root)!r}).table('flows')\n"
         "assert table.arrow().num_rows\n"

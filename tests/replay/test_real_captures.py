@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config, Link
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files

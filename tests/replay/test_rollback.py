@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake, open_lake

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config, Link
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LakeError, LowwaterError
 from lowwater.lake.layout import open_lake

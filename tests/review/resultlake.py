@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from lowwater_generator import generate
 
-from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake, table_schema
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays

@@ -11,11 +11,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from lowwater_expectations import SUITES
+from lowwater_generator import GeneratedCapture
 from lowwater_review import Board
 from lowwater_review.acts.effects import Act, CommandHost
 from lowwater_review.app import create
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
 from lowwater.replay.schedule.skew_setting import write_skew

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from lowwater_generator import generate
 from lowwater_review.checking import Checker
 
-from lowwater.capture.generate import generate
 from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError

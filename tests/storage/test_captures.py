@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.capture.reader import read
 from lowwater.errors import AwayError, CaptureError, ConfigError, LowwaterError
 from lowwater.lake.ingestion.arrivals import arrivals

@@ -6,9 +6,9 @@ from pathlib import Path, PurePath
 
 import pyarrow as pa
 import pytest
+from lowwater_generator import generate
 
 from lowwater import Lake
-from lowwater.capture.generate import generate
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake

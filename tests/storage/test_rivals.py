@@ -16,8 +16,8 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import FILE_NAME
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR

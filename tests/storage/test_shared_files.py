@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lowwater_generator import GeneratedCapture
 
 from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.generate import GeneratedCapture
 from lowwater.config import Config
 from lowwater.errors import CaptureError, LowwaterError
 from lowwater.lake.ingestion.ingest import ingest

@@ -8,30 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from importlib.util import find_spec
 
 import click
 
 FAMILIES = {
     "audits": ("expect", "gx", "report", "skew"),
-    "captures": ("export", "generate", "ingest", "init", "inspect", "set-aside"),
+    "captures": ("export", "ingest", "init", "inspect", "set-aside"),
     "intervals": ("backfill", "plan", "replay", "status", "try", "watch"),
     "operation": ("doctor", "maintain", "metrics", "serve", "traces"),
     "results": ("diff", "history", "rollback", "rows", "streams", "tail"),
-    "texts": ("check", "cookbook", "explain", "lsp", "run"),
+    "texts": ("check", "cookbook", "explain", "run"),
 }
 """Modules of this folder and their commands."""
+
+BESIDE = {"lowwater_editor": "lsp", "lowwater_generator": "generate"}
+"""Packages beside this one, and the command of the module `command` of each. One that is not there has none."""
 
 
 class CommandFolder(MutableMapping[str, click.Command]):
     """Mapping of the commands of this folder by name; imports a module at the first use of one of its commands."""
 
     def __init__(self) -> None:
-        self._modules = dict(sorted((name, module) for module, names in FAMILIES.items() for name in names))
+        modules = [(name, f"{__name__}.{module}") for module, names in FAMILIES.items() for name in names]
+        modules += [(name, f"{package}.command") for package, name in BESIDE.items() if find_spec(package)]
+        self._modules = dict(sorted(modules))
         self._added: dict[str, click.Command] = {}
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._added:
-            module = import_module(f"{__name__}.{self._modules[name]}")
+            module = import_module(self._modules[name])
             self._added |= {each.name or "": each for each in vars(module).values() if isinstance(each, click.Command)}
         return self._added[name]
 

@@ -1,4 +1,4 @@
-"""Commands over query files: check, explain, run, cookbook, lsp."""
+"""Commands over query files: check, explain, run, cookbook."""
 
 from __future__ import annotations
 
@@ -209,30 +209,3 @@ def cookbook(name: str | None) -> None:
     if name not in found:
         raise click.BadParameter(f"there is no query {name!r}{nearest(name, found)}", param_hint="NAME")
     say(found[name].text, nl=False)
-
-
-@click.command()
-@options.DEFINITIONS
-def lsp(
-    links: Path | None,
-    schemas: tuple[Path, ...],
-    functions: tuple[Path, ...],
-    params: tuple[tuple[str, str], ...],
-    dialect: str,
-) -> None:
-    """Serves the Language Server Protocol on standard input and output; an editor starts it.
-
-    \b
-    It gives the mistakes of `lowwater check` as one types, completions, meanings, definitions and formatting. Without
-    --links it takes the lowwater.toml beside a query file or above it. It runs no Python of MODULE files.
-    Example:
-      lowwater lsp --links var/lake/lowwater.toml
-    """
-    from lowwater.extras import require
-
-    require("lowwater lsp", "editor")
-    from lowwater_editor.checking import Options
-    from lowwater_editor.server import Messages, make_server
-
-    source: Any = Messages(sys.stdin.buffer)
-    make_server(Options(links, schemas, functions, params, dialect)).start_io(source)

@@ -10,7 +10,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from lowwater.capture.generate.flows import HOSTS
+from .flows import HOSTS
 
 SNAPLEN = 128
 BARE, TLS, REQUEST, ANSWER, DATAGRAM, QUERY, REPLY, ECHO, ARP = range(9)

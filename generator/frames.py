@@ -10,11 +10,12 @@ from typing import Any
 from numba import njit
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
-from lowwater.capture.generate import templates
-from lowwater.capture.generate.flows import ARP, DNS, ECHO, HTTP, TCP, UDP
-from lowwater.capture.generate.templates import DNS_HOST_AT, HTTP_HOST_AT, SNAPLEN
 from lowwater.capture.headers.fields import big16, put_big16, put_big32, put_big64, put_little32
 from lowwater.machine_code import cached_njit
+
+from . import templates
+from .flows import ARP, DNS, ECHO, HTTP, TCP, UDP
+from .templates import DNS_HOST_AT, HTTP_HOST_AT, SNAPLEN
 
 _BARE, _TLS, _REQUEST, _ANSWER = templates.BARE, templates.TLS, templates.REQUEST, templates.ANSWER
 _DATAGRAM, _QUERY, _REPLY, _ECHO, _ARP = (

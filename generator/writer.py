@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.capture_file import ETHERNET
-from lowwater.capture.generate import flows, templates
-from lowwater.capture.generate.flows import DNS, LONGEST, MINUTE, PACKET, TCP
-from lowwater.capture.generate.frames import LARGEST, render
 from lowwater.catalog.time import arrival_times, is_late
 from lowwater.errors import ConfigError
+
+from . import flows, templates
+from .flows import DNS, LONGEST, MINUTE, PACKET, TCP
+from .frames import LARGEST, render
 
 HOUR = 60 * MINUTE
 QUIET_LINK = "control"

@@ -1,0 +1,2 @@
+# For mypy, as `lowwater_editor`.
+from generator.command import *
