@@ -28,9 +28,10 @@ from lowwater.capture.formats.division import index
 from lowwater.capture.headers.batches import WHOLE, Memory, Shape, decode_batch, shape_of
 from lowwater.capture.headers.fields import NARROW, WIDE, Columns
 from lowwater.capture.headers.packet import decode
-from lowwater.capture.reader import CHUNK_BYTES, read
+from lowwater.capture.reader import read
 from lowwater.capture.records.sanity import Judge
 from lowwater.catalog.schemas import stored
+from lowwater.limits import CAPTURE_CHUNK_BYTES
 
 START = 1_600_002_000_000_000_000 // 3_600_000_000_000 * 3_600_000_000_000
 MAX_JUMP = 61_000_000_000
@@ -56,7 +57,7 @@ def _measure(work: Callable[[], int], repeat: int) -> tuple[int, float, float]:
 
 def _read(path: Path, packets: int) -> int:
     """Nothing but the bytes, from the page cache into the processor's: no reader can be faster."""
-    buffer = bytearray(CHUNK_BYTES)
+    buffer = bytearray(CAPTURE_CHUNK_BYTES)
     with path.open("rb", buffering=0) as file:
         while file.readinto(buffer):
             pass
@@ -67,7 +68,7 @@ class _Kernels:
     """Records of the beginning of a capture, found and in memory."""
 
     def __init__(self, path: Path) -> None:
-        chunk = index(path, MAX_JUMP, 8 * CHUNK_BYTES).chunks[0]
+        chunk = index(path, MAX_JUMP, 8 * CAPTURE_CHUNK_BYTES).chunks[0]
         with path.open("rb") as file:
             self.buffer = np.frombuffer(file.read(chunk.end), np.uint8)
         self.records = np.zeros((ROWS, RECORDS), np.int64)

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.tables import describe
+from lowwater.limits import LEDGER_FRAGMENTS_OF_STORE
 from lowwater.storage.object_paths import ObjectPath, parse
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.servers import BUCKET, Proxy, kinds_of, proxied, s3_server
@@ -68,7 +69,7 @@ def make(folder: Path, published: int) -> Path:
     from lowwater.lake import compaction
     from lowwater.storage import paths
 
-    compaction.MOST_FRAGMENTS = compaction.FEW  # as in a store
+    compaction.LEDGER_FRAGMENTS = LEDGER_FRAGMENTS_OF_STORE  # as in a store
     write_captures(folder, published + OTHERS + 2)
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)

@@ -21,7 +21,7 @@ from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
 from lowwater import __version__
-from lowwater.gsql.parser import MAX_BYTES
+from lowwater.limits import QUERY_BYTES
 
 from . import names
 from .checking import (
@@ -143,7 +143,7 @@ class Server(LanguageServer):
             by_uri[uri].append(
                 _diagnostic(scripts[own], Problem(own, *scripts[own].extent(1, 1), found.trouble, "", NOTE))
             )
-        for problem in found.check().problems if len(self.text(uri)) <= 4 * MAX_BYTES else ():
+        for problem in found.check().problems if len(self.text(uri)) <= 4 * QUERY_BYTES else ():
             where = uri if problem.file == own else from_fs_path(problem.file) or uri
             by_uri.setdefault(where, []).append(_diagnostic(scripts[problem.file], problem))
         for where in self._published.get(uri, set()) - by_uri.keys():
@@ -156,7 +156,7 @@ class Server(LanguageServer):
         """Returns what a function gives for the place that an editor asks for; None for a text that is too long."""
         found = self.query_set(uri)
         script = found.scripts[0]
-        if len(script.source) > MAX_BYTES:
+        if len(script.source) > QUERY_BYTES:
             return None
         return give(found.learn(), script, offset_of(script.source, position))
 
@@ -289,7 +289,7 @@ def make_server(options: Options) -> Server:
     @server.feature(types.TEXT_DOCUMENT_FORMATTING)
     def formatting(params: types.DocumentFormattingParams) -> list[types.TextEdit]:
         script = make_script(str(path_of(params.text_document.uri)), server.text(params.text_document.uri))
-        if len(script.source) > MAX_BYTES:
+        if len(script.source) > QUERY_BYTES:
             return []
         text = formatted(script)
         whole = types.Range(types.Position(0, 0), types.Position(script.source.count("\n") + 1, 0))

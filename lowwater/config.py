@@ -16,9 +16,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Setting
 
-from lowwater.documents import LARGEST_SETTINGS, override, toml_table
+from lowwater.documents import override, toml_table
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
+from lowwater.limits import SETTINGS_BYTES
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.refused import refusals
 from lowwater.storage import paths
@@ -758,7 +759,7 @@ def load_config(lake: PurePath | None = None, path: Path | None = None, text: st
     data: dict[str, Any] = {}
     if chosen is not None:
         try:
-            data = toml_table(paths.read_lately(chosen, LARGEST_SETTINGS + 1).decode() if text is None else text)
+            data = toml_table(paths.read_lately(chosen, SETTINGS_BYTES + 1).decode() if text is None else text)
         except OSError as error:
             if path is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
                 raise ConfigError(f"{chosen}: cannot be read: {error.strerror}", hint_of(error, "")) from error

@@ -9,24 +9,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from lowwater.errors import ConfigError, LakeError
+from lowwater.limits import KEY_PARTS, SETTINGS_BYTES
 
 # JSON and TOML that somebody else may have written: what costs too much to read is refused, with a ValueError. Below
 # every stage, like `errors`. Parsers follow nesting by recursion, and the one of TOML takes the square of the parts
 # of a dotted key.
 
-LARGEST_SETTINGS = 1 << 20
-"""Most bytes of a settings file."""
-LARGEST_STATE = 1 << 24
-"""Most bytes of a small file of a lake, such as pins and positions."""
-DEEPEST_KEY = 64
-"""Most parts of a dotted key."""
 
 LISTS = ("operators", "tasks", "lost")
 """Lists of objects in the account of a stage."""
 FORMS: dict[str, type] = {"inputs": dict, **dict.fromkeys(LISTS, list)}
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{DEEPEST_KEY},}}")
+_DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_PARTS},}}")
 
 
 def json_value(text: str | bytes) -> Any:
@@ -47,11 +42,11 @@ def toml_table(text: str) -> dict[str, Any]:
     Raises:
         ValueError: it is no TOML, too large, or nested too deeply.
     """
-    if len(text) > LARGEST_SETTINGS:
-        raise ValueError(f"it has more than {LARGEST_SETTINGS:,} bytes")
+    if len(text) > SETTINGS_BYTES:
+        raise ValueError(f"it has more than {SETTINGS_BYTES:,} bytes")
     if found := _DEEP_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise ValueError(f"a key has more than {DEEPEST_KEY} parts (at line {line})")
+        raise ValueError(f"a key has more than {KEY_PARTS} parts (at line {line})")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -9,6 +9,8 @@ import re
 from hashlib import sha256
 from urllib.parse import quote
 
+from lowwater.limits import LINK_NAME_CHARACTERS
+
 FAMILY = r"[A-Za-z_][A-Za-z0-9_.-]*"
 """Pattern of the name of a link without an interface."""
 
@@ -26,8 +28,6 @@ with the version of Unicode in Python."""
 _HIDDEN = re.compile(f"[{_UNSEEN}]")
 _READ_AS_CODE = re.compile(r"%(?=[0-9A-F]{2}|=)|^#(?=[0-9]+$)")
 _LINK = re.compile(f"{FAMILY}(?:/[^{_UNSEEN}]+)?")
-_LONGEST = 160
-"""Most characters of a name in the path of a partition, where Delta writes most characters as three for each byte."""
 
 
 def interface_name(name: bytes) -> str:
@@ -46,9 +46,9 @@ def interface_name(name: bytes) -> str:
         text = name.decode("ascii", "surrogateescape")
     text = _READ_AS_CODE.sub(lambda match: _code(match[0].encode()), text)
     text = _HIDDEN.sub(lambda match: _code(match[0].encode(errors="surrogateescape")), text)
-    if len(_in_path(text)) <= _LONGEST:
+    if len(_in_path(text)) <= LINK_NAME_CHARACTERS:
         return text
-    while len(_in_path(text)) > _LONGEST - 36:
+    while len(_in_path(text)) > LINK_NAME_CHARACTERS - 36:
         text = text[: len(text) * 3 // 4]
     return f"{text}%={sha256(name).hexdigest()[:32]}"
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from lowwater.config import load_config
-from lowwater.documents import DEEPEST_KEY, LARGEST_SETTINGS, stored_object, toml_table
+from lowwater.documents import stored_object, toml_table
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.lake.results.published_log import read_entry
 from lowwater.lake.results.subscription import Position
+from lowwater.limits import KEY_PARTS, SETTINGS_BYTES
 from lowwater.storage.locks import Claims
 
 MANY = 50_000
@@ -24,9 +25,9 @@ SETTINGS = {
     "a deep section": "[" + ".".join("a" * MANY) + "]",
     "keys": "".join(f"k{at} = 1\n" for at in range(MANY)),
     "quotes": "\"'" * MANY,
-    "a long word": "a" * (LARGEST_SETTINGS - 1),
+    "a long word": "a" * (SETTINGS_BYTES - 1),
     "a set of links": "[sets]\nlinks = [" + ",".join(f'"k{at}"' for at in range(MANY)) + "]",
-    "bytes": "x" * (LARGEST_SETTINGS + 1),
+    "bytes": "x" * (SETTINGS_BYTES + 1),
 }
 
 
@@ -42,7 +43,7 @@ def test_settings_of_any_size_and_depth_are_refused_at_once(name: str, tmp_path:
 
 
 def test_keys_as_people_write_them_are_read() -> None:
-    deep = ".".join("a" * DEEPEST_KEY)
+    deep = ".".join("a" * KEY_PARTS)
     assert toml_table(f"{deep} = 1")["a"]
     with pytest.raises(ValueError, match="at line 2"):
         toml_table(f"x = 1\n{deep}.a = 1")

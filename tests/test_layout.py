@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "errors", "precedence", "caches", "documents", "hosts", "instants", "terminal", "processes", "storage"]
-BELOW_ALL += ["refused", "link_names", "machine_code", "config", "extras", "cluster"]
+BELOW_ALL = ["", "limits", "errors", "precedence", "caches", "documents", "hosts", "instants", "terminal", "processes"]
+BELOW_ALL += ["storage", "refused", "link_names", "machine_code", "config", "extras", "cluster"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it
 BLIND = {

@@ -39,6 +39,7 @@ from lowwater.capture.records.stream import (
     split_by_interface,
 )
 from lowwater.errors import CaptureError
+from lowwater.limits import CAPTURE_CHUNK_BYTES
 from lowwater.storage.failures import hint_of
 
 __all__ = [
@@ -68,9 +69,6 @@ _SCANNERS: dict[str, Callable[[CaptureFile], Scanner]] = {
     "snoop": SnoopScanner.of,
     "erf": ErfScanner.of,
 }
-
-CHUNK_BYTES = 4 << 20
-"""Bytes read at a time: few enough to stay in the processor's cache while they are scanned and decoded."""
 
 
 class CaptureReader:
@@ -208,7 +206,7 @@ class CaptureReader:
 def read(
     capture: str | Path | BinaryIO,
     max_jump: int,
-    chunk_bytes: int = CHUNK_BYTES,
+    chunk_bytes: int = CAPTURE_CHUNK_BYTES,
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
     columns: Sequence[str] | None = None,

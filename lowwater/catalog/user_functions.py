@@ -18,11 +18,11 @@ from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function, StateFunction, Udaf
 from lowwater.errors import ConfigError, QueryError, raise_all
+from lowwater.limits import FUNCTION_FILE_BYTES
 
 # Loads the Python files that declarations of functions name. Below `user_functions`. The code belongs to the user:
 # naming its file in a declaration allows it to run.
 
-MAX_BYTES = 10_000_000
 AGGREGATE_METHODS = ("initialize", "iterate", "output", "destroy")
 
 
@@ -136,16 +136,16 @@ def read_content(path: str, hint: str = "a MODULE path is relative to the file o
         hint: the remedy if the file cannot be read.
 
     Raises:
-        ConfigError: the file cannot be read, or has more than MAX_BYTES.
+        ConfigError: the file cannot be read, or has more than FUNCTION_FILE_BYTES.
     """
     try:
         with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(FUNCTION_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {cause}", hint) from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path}: has more than {MAX_BYTES:,} bytes", "split it")
+    if len(data) > FUNCTION_FILE_BYTES:
+        raise ConfigError(f"{path}: has more than {FUNCTION_FILE_BYTES:,} bytes", "split it")
     return data
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.catalog.builtin.numbers import in_range
-from lowwater.catalog.builtin.strings import MAX_BYTES
 from lowwater.catalog.values import Type, pack_ip, parse_mac
 from lowwater.errors import ConfigError
+from lowwater.limits import LOOKUP_FILE_BYTES
 
 WatchlistRow = tuple[Any, ...]
 """The values of one row; an empty value is None."""
@@ -63,8 +63,8 @@ def _content(path: str) -> bytes:
         if not os.path.isfile(path):
             raise ConfigError(f"{path}: is not a file", _HINT)
         size = os.stat(path).st_size
-        if size > MAX_BYTES:
-            raise ConfigError(f"{path}: has {size:,} bytes, more than {MAX_BYTES:,}", "leave lines out")
+        if size > LOOKUP_FILE_BYTES:
+            raise ConfigError(f"{path}: has {size:,} bytes, more than {LOOKUP_FILE_BYTES:,}", "leave lines out")
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)

@@ -13,6 +13,7 @@ import pyarrow.ipc as ipc
 
 from lowwater.capture.digests import row_digests
 from lowwater.columns.values import Frame, concat_frames
+from lowwater.limits import ROW_BLOCK_ROWS
 
 # Equal keys have equal numbers, and NULL equals NULL.
 
@@ -47,9 +48,6 @@ def normal(column: pa.Array) -> pa.Array:
 
 # An operator may make many rows from one.
 
-BLOCK = 1 << 20
-"""Largest number of rows of a block, unless a single row makes more."""
-
 
 def repeated(counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
     """Repeats each row as often as its count, a block at a time.
@@ -65,7 +63,7 @@ def repeated(counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
     at = 0
     while at < len(upto):
         before = int(upto[at - 1]) if at else 0
-        until = max(at + 1, int(np.searchsorted(upto, before + BLOCK, side="right")))
+        until = max(at + 1, int(np.searchsorted(upto, before + ROW_BLOCK_ROWS, side="right")))
         row_counts = counts[at:until]
         places = np.repeat(np.arange(at, until), row_counts)
         yield places, np.arange(len(places)) - np.repeat(np.cumsum(row_counts) - row_counts, row_counts)
@@ -73,12 +71,12 @@ def repeated(counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
 
 
 def in_blocks(blocks: Iterable[Frame]) -> Iterator[Frame]:
-    """Regroups rows into blocks of about BLOCK rows."""
+    """Regroups rows into blocks of about ROW_BLOCK_ROWS rows."""
     waiting: list[Frame] = []
     for frame in blocks:
         if frame.rows:
             waiting.append(frame)
-        if sum(block.rows for block in waiting) >= BLOCK:
+        if sum(block.rows for block in waiting) >= ROW_BLOCK_ROWS:
             yield concat_frames(waiting)
             waiting = []
     if waiting:

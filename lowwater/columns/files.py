@@ -21,6 +21,7 @@ from lowwater.catalog.schemas import LAST, ROW
 from lowwater.columns.blocks import normal
 from lowwater.columns.values import Frame, first
 from lowwater.instants import HOUR
+from lowwater.limits import OPEN_HOUR_FILES
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import (
     INSTANT,
@@ -203,8 +204,6 @@ def divide(rows: pa.Table, keys: Sequence[Expr], fewest: int) -> Iterator[tuple[
 # part of a table unchanged.
 
 ROW_GROUP = 1 << 20
-MOST_OPEN = 64
-"""Files that are open at once; rows of more hours in mixed order make several files for an hour."""
 
 
 def file_schema(fields: Sequence[Field], published: bool) -> pa.Schema:
@@ -283,7 +282,7 @@ class HourFiles:
     def _writer(self, hour: int) -> tuple[PurePath, DividedWriter]:
         entry = self._open.pop(hour, None)
         if entry is None:
-            if len(self._open) == MOST_OPEN:
+            if len(self._open) == OPEN_HOUR_FILES:
                 self._close(next(iter(self._open)))
             path = self._folder / f"{self._name}-{len(self.files):05d}.parquet"
             draft = paths.draft(path)

@@ -20,8 +20,8 @@ from lowwater.errors import QueryError, raise_all
 from lowwater.gsql.build import fault, place_of, unquoted
 from lowwater.gsql.nodes import Place
 from lowwater.gsql.parser import load_grammar, unix_lines
+from lowwater.limits import DECLARATIONS_BYTES
 
-MAX_BYTES = 1_000_000
 KINDS = ("FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE")
 COSTS = ("FREE", "LOW", "HIGH", "EXPENSIVE", "TOP")
 FLAGS = (
@@ -99,7 +99,7 @@ def parse_declarations(text: str, file: str = "") -> DeclarationFile:
     """Parses one file of declarations.
 
     Args:
-        text: the text of the file, at most MAX_BYTES in UTF-8.
+        text: the text of the file, at most DECLARATIONS_BYTES in UTF-8.
         file: the name of the file, for errors.
 
     Raises:
@@ -110,8 +110,10 @@ def parse_declarations(text: str, file: str = "") -> DeclarationFile:
         (('LFTA_LEGAL', ''), ('COST', 'LOW'))
     """
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > MAX_BYTES:
-        raise QueryError(f"the declarations have {size:,} bytes, more than {MAX_BYTES:,}", "split the file", file)
+    if size > DECLARATIONS_BYTES:
+        raise QueryError(
+            f"the declarations have {size:,} bytes, more than {DECLARATIONS_BYTES:,}", "split the file", file
+        )
     source = unix_lines(text)
     declarations: list[Declaration] = []
     errors: list[QueryError] = []

@@ -22,6 +22,7 @@ from lowwater.gsql.build import TreeBuilder, fault, place_of
 from lowwater.gsql.mistakes import refused_token, syntax_error
 from lowwater.gsql.nodes import BinaryOp, Case, Place, QueryFile, Statement, begin, children, expressions_of
 from lowwater.gsql.words import Keywords
+from lowwater.limits import EXPRESSION_DEPTH, QUERY_BYTES
 from lowwater.precedence import POWER
 
 # Loads the lark grammars of this folder, and caches their parse tables on disk. Below `parser` and `declarations`.
@@ -52,9 +53,7 @@ def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex
     return Lark(grammar, parser="lalr", lexer="basic", postlex=postlex, transformer=transformer, cache=cache)
 
 
-MAX_BYTES = 250_000
-MAX_DEPTH = 200
-MAX_OPERATORS = MAX_DEPTH - 1
+MAX_OPERATORS = EXPRESSION_DEPTH - 1
 """Most operators of a chain such as `a + b - c`, where each operator is one level. ANDs and ORs have no such limit."""
 
 MAX_ERRORS = 20
@@ -64,7 +63,7 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
     """Parses the text of one `.gsql` file.
 
     Args:
-        text: the text of the file, at most MAX_BYTES in UTF-8.
+        text: the text of the file, at most QUERY_BYTES in UTF-8.
         file: the name of the file, for errors.
         functions: names that follow the case rule of keywords, in lower case; the tree has every other as written.
 
@@ -73,7 +72,7 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
 
     Raises:
         UnsupportedError: a construct of GSQL or SQL that Lowwater does not run.
-        QueryError: a syntax error, a text over MAX_BYTES, or an expression more than 200 levels deep.
+        QueryError: a syntax error, a text over QUERY_BYTES, or an expression more than 200 levels deep.
         QueryErrors: several of these errors, at most MAX_ERRORS.
 
     Example:
@@ -81,9 +80,9 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
         (SelectItem(expression=Name(name='time', qualifier=''), alias=''),)
     """
     size = len(text.encode("utf-8", "surrogatepass"))
-    if size > MAX_BYTES:
+    if size > QUERY_BYTES:
         raise QueryError(
-            f"the query text has {size:,} bytes, more than {MAX_BYTES:,}", "split it into several files", file
+            f"the query text has {size:,} bytes, more than {QUERY_BYTES:,}", "split it into several files", file
         )
     source = unix_lines(text)
     tokens = _tokens_of(source, functions)
@@ -136,7 +135,7 @@ def _parse_statement(tokens: Sequence[Token], functions: tuple[str, ...]) -> Que
         if error:
             raise error
         nesting += (token.type in ("LPAR", "LSQB", "_WINDOW")) - (token.type in ("RPAR", "RSQB"))
-        if nesting > MAX_DEPTH:
+        if nesting > EXPRESSION_DEPTH:
             raise _too_deep(place_of(token))
         try:
             result = parser.feed_token(token)
@@ -164,7 +163,7 @@ def _check_depth(statement: Statement) -> None:
     stack = [(root, 1) for root in expressions_of(statement)]
     while stack:
         expression, depth = stack.pop()
-        if depth > MAX_DEPTH:
+        if depth > EXPRESSION_DEPTH:
             raise _too_long(statement) or _too_deep(begin(expression))
         # A CASE counts twice: its branches are pairs in a tuple, so comparing trees recurses twice per CASE.
         below = depth + (2 if isinstance(expression, Case) else 1)
@@ -194,7 +193,7 @@ def _too_long(statement: Statement) -> QueryError | None:
 
 def _too_deep(place: Place) -> QueryError:
     return fault(
-        f"the expression is more than {MAX_DEPTH} levels deep",
+        f"the expression is more than {EXPRESSION_DEPTH} levels deep",
         "a parenthesis or an operator is one level, a CASE two: compute a part of it in a query of its own",
         place,
     )

@@ -22,11 +22,11 @@ from lowwater.catalog.expr import Column, Expr, columns_of
 from lowwater.catalog.functions import Columns, Fold, PartialColumn
 from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.catalog.state_json import load_state, write_state
-from lowwater.columns import blocks as row_blocks
-from lowwater.columns.blocks import BLOCK, Numbers, codes, divided, normal, repeated
+from lowwater.columns.blocks import Numbers, codes, divided, normal, repeated
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import Frame, concat_frames, group_end, last, window_end
 from lowwater.errors import LowwaterError
+from lowwater.limits import ROW_BLOCK_ROWS
 from lowwater.plan.operators import (
     Aggregate,
     Cut,
@@ -252,9 +252,9 @@ def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
     waiting: list[Frame] = []
     for frame in blocks:
         waiting.append(_merged(_partials(node, frame, aggregates), names, states))
-        if sum(each.rows for each in waiting) > BLOCK:
+        if sum(each.rows for each in waiting) > ROW_BLOCK_ROWS:
             waiting = [_merged(concat_frames(waiting), names, states)]
-            if waiting[0].rows > BLOCK // 2:  # the groups are too many to be held
+            if waiting[0].rows > ROW_BLOCK_ROWS // 2:  # the groups are too many to be held
                 yield _ending(node, waiting.pop())
     if waiting:
         yield _ending(node, _merged(concat_frames(waiting), names, states))
@@ -553,8 +553,8 @@ def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, st
     fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below}
     for at, (keeps, side, frame, other, pairs) in enumerate(sides):
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
-        for begin in range(0, len(alone), row_blocks.BLOCK):
-            rows = alone[begin : begin + row_blocks.BLOCK]
+        for begin in range(0, len(alone), ROW_BLOCK_ROWS):
+            rows = alone[begin : begin + ROW_BLOCK_ROWS]
             present = frame.take(rows)
             columns = dict(present.columns) | _tied(pairs, present, other, needed, fields)
             ends = _ends(node, values[at], rows, at == 0, lasts[at][rows])

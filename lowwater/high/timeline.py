@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.catalog.time import ticks_up_to
+from lowwater.limits import TIMELINE_TICKS
 from lowwater.plan.operators import Join, Node, walk
 from lowwater.plan.properties import read_from
 from lowwater.plan.temporal import END_OF_TIME
@@ -60,9 +61,6 @@ def _nearest(values: list[int], target: float) -> int:
 # slice evaluates it.
 
 Instants = npt.NDArray[np.int64]
-
-MOST_TICKS = 1 << 16
-"""Largest number of ticks; beyond it ticks are made longer."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ def grid(first: int, closing: int, step: int) -> Instants:
         >>> grid(7, 32, 10).tolist()
         [10, 20, 30, 32]
     """
-    while (closing - first) // step > MOST_TICKS:
+    while (closing - first) // step > TIMELINE_TICKS:
         step *= 2
     return np.append(np.arange(-(-first // step) * step, closing, step, dtype=np.int64), closing)
 

@@ -18,7 +18,6 @@ from lowwater.errors import LakeError
 from lowwater.lake.open_tables import existing, was_opened
 from lowwater.lake.table_logs import pack_logs
 from lowwater.lake.tables import (
-    MOST_GROUPED,
     DataFile,
     describe,
     files_dataset,
@@ -29,6 +28,15 @@ from lowwater.lake.tables import (
     plain_type,
     require_room,
     swap_files,
+)
+from lowwater.limits import (
+    JOIN_HELD_BYTES,
+    JOINED_FILE_BYTES,
+    JOINED_GROUP_ROWS,
+    JOINED_LEDGER_BYTES,
+    LEDGER_FRAGMENTS,
+    LEDGER_FRAGMENTS_OF_STORE,
+    LEDGER_GROUP_ROWS,
 )
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
@@ -43,27 +51,12 @@ if TYPE_CHECKING:
 # commit takes those whose files are all still there in the version that it follows, and leaves the others out. So
 # nobody waits, and a join that was overtaken does nothing (docs/adr/0151).
 
-MOST_FRAGMENTS, FEW = 64, 2
-"""Small files of a partition of a ledger, on a disk and in a store, above which they are joined: readers open each of
-them, which is a request to a store."""
 
 AT_ONCE = 2
 """Ledgers that are joined at the end of a command, those first that need it most: no run has to do it for all."""
 
 SELDOM = 16
 """Small files of a ledger that no run reads, which count as one."""
-
-LARGE = 4 << 20
-"""Bytes of a joined file of a ledger in a store; of a larger ledger, joins write again only what is new."""
-
-LARGEST = 100 << 20
-"""Bytes of files that one joined file takes up; a larger file stays as it is."""
-
-GROUPED = 1 << 20
-"""Most rows of a row group of a published table."""
-
-HELD = 64 << 20
-"""Bytes of rows that are held until they are written as a row group."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,7 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
     pack_logs(root)
 
 
-def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
+def compact(path: PurePath, grouped: int = LEDGER_GROUP_ROWS) -> None:
     """Joins the small files of those partitions of a ledger that have the most, once these are many.
 
     Args:
@@ -104,7 +97,7 @@ def compact(path: PurePath, grouped: int = MOST_GROUPED) -> None:
     """
     fragments = _fragments(path)
     most = max(fragments.values(), default=0)
-    if most > (FEW if isinstance(path, ObjectPath) else MOST_FRAGMENTS):
+    if most > (LEDGER_FRAGMENTS_OF_STORE if isinstance(path, ObjectPath) else LEDGER_FRAGMENTS):
         join(path, lambda row: _is_small(path, row) and fragments[_part(row)] == most, grouped)
 
 
@@ -115,7 +108,7 @@ def _fragments(path: PurePath) -> Counter[Hashable]:
 
 
 def _is_small(path: PurePath, row: Mapping[str, Any]) -> bool:
-    return int(row["size_bytes"]) < (LARGE if isinstance(path, ObjectPath) else LARGEST) // 2
+    return int(row["size_bytes"]) < (JOINED_LEDGER_BYTES if isinstance(path, ObjectPath) else JOINED_FILE_BYTES) // 2
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
@@ -124,7 +117,7 @@ def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
     return join(path, lambda row: str(row[f"partition.{column}"]) in wanted)
 
 
-def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: int = GROUPED) -> bool:
+def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: int = JOINED_GROUP_ROWS) -> bool:
     """Joins the chosen files of each partition.
 
     Args:
@@ -171,9 +164,9 @@ def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         group: list[dict[str, Any]] = []
         size = 0
         for row in sorted(part, key=lambda row: row.get("min._last") or 0):
-            if row["size_bytes"] >= LARGEST:
+            if row["size_bytes"] >= JOINED_FILE_BYTES:
                 continue
-            if size + row["size_bytes"] > LARGEST:
+            if size + row["size_bytes"] > JOINED_FILE_BYTES:
                 if len(group) > 1:
                     yield group
                 group, size = [], 0
@@ -219,7 +212,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
-        if size >= HELD:
+        if size >= JOIN_HELD_BYTES:
             yield pa.Table.from_batches(held, schema)
             held, size = [], 0
     if held:

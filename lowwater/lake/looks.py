@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from urllib.parse import quote
 
-from lowwater.documents import LARGEST_STATE, json_value
+from lowwater.documents import json_value
 from lowwater.errors import LakeError
+from lowwater.limits import STATE_BYTES
 from lowwater.storage import paths
 
 FOLDER = "_looks"
@@ -46,7 +47,7 @@ def last_look(root: PurePath, query_set: str) -> LastLook:
     if not paths.may_hold(root, FOLDER):
         return LastLook()
     try:
-        values = json_value(paths.read(path, LARGEST_STATE))
+        values = json_value(paths.read(path, STATE_BYTES))
         told = tuple(Told(int(each["from"]), int(each["to"]), str(each["why"])) for each in values["cannot_start"])
         return LastLook(int(values["at"]), told)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):

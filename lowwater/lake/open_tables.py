@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lowwater.errors import LakeError
 from lowwater.lake import table_logs
 from lowwater.lake.table_logs import Mirror, mirror_of, require_modest_commits, require_modest_log, require_plain_table
+from lowwater.limits import OPEN_TABLES
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import require_plain_folder
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 # run asks a hundred times for one of fifteen tables, and reading a whole log takes up to 20 ms. A table object
 # changes when it follows the log, so every thread has its own.
 
-CACHED = 64
-"""Most open tables of a thread, and most computed values of the process."""
 
 T = TypeVar("T")
 
@@ -79,7 +78,7 @@ class ValuesByState:
 
 
 _OPEN = _Open()
-_VALUES = ValuesByState(CACHED)
+_VALUES = ValuesByState(OPEN_TABLES)
 
 
 def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = None) -> DeltaTable:
@@ -274,7 +273,7 @@ def keep(path: PurePath, table: DeltaTable) -> None:
 
 def _put(path: PurePath, opened: _Opened) -> None:
     _OPEN.tables[path] = opened
-    while len(_OPEN.tables) > CACHED:
+    while len(_OPEN.tables) > OPEN_TABLES:
         _OPEN.tables.popitem(last=False)
 
 

@@ -26,6 +26,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.tables import lake_errors, live_files
+from lowwater.limits import COMPARED_RECORDS
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 # Copies of packets (SEMANTICS D1 to D6), by stored hashes: neither the captures nor the order of their ingest matter.
 
-MOST_RECORDS = 1 << 22
-"""Records that are compared at once. Where a window holds more, their hashes are compared in several classes."""
 
 _TIMES = ("timestamp", "arrival")
 
@@ -99,7 +98,7 @@ class CopyRule:
 class CopyFinder:
     """Finds the copies among the packets of a link.
 
-    It holds the hashes of the files that a window reaches. More than MOST_RECORDS are divided into classes by their
+    It holds the hashes of the files that a window reaches. More than COMPARED_RECORDS are divided into classes by their
     hash; a class is larger only where many of the records are copies of one packet.
 
     Args:
@@ -141,7 +140,7 @@ class CopyFinder:
             for other in link.files
             if other.last >= low and other.first <= high + link.skews.longest
         ]
-        classes = -(-sum(other.rows for _, _, other in near) // MOST_RECORDS)
+        classes = -(-sum(other.rows for _, _, other in near) // COMPARED_RECORDS)
         kept = {other.path for _, _, other in near} if classes == 1 else set()
         self._loaded = {path: loaded for path, loaded in self._loaded.items() if path in kept}
         copied, elsewhere = np.zeros(file.rows, np.bool_), np.zeros(file.rows, np.bool_)

@@ -20,6 +20,16 @@ from urllib.parse import unquote
 
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
+from lowwater.limits import (
+    CHECKPOINT_BYTES,
+    CHECKPOINT_HINT_BYTES,
+    LOG_COMMIT_BYTES,
+    LOG_COMMITS,
+    LOG_FILES,
+    LOG_LINE_BYTES,
+    PACKED_CHECKPOINT_BYTES,
+    TABLE_COLUMNS,
+)
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import LOOK, FileCache, file_cache, is_recent
@@ -35,25 +45,12 @@ if TYPE_CHECKING:
 # may be is looked at once it is open. The bounds are far above those of a lake of years: `packets/` of 30 links and
 # 8,760 hours has a checkpoint of 74 MB.
 
-MOST_NAMES = 500_000
-"""Most files in the folder of a log. Delta keeps those of 30 days: a commit every five seconds."""
-MOST_COMMITS = 10_000
-"""Most commits behind a checkpoint, which Lowwater makes every hundred: 2 s and 80 MB."""
-LARGEST_COMMITS = 1 << 27
-"""Most bytes of the commits that are read at once: 2 GB of memory. Removing 262,800 files takes 80 MB of them."""
-LONGEST_LINE = 1 << 22
-"""Most bytes of one action; the schema of `packets/` has 16 KB."""
-LARGEST_CHECKPOINT = 1 << 30
-"""Most bytes of a checkpoint in memory; those of the files of ten years of 30 links."""
-LARGEST_HINT = 1 << 16
-"""Most bytes of `_last_checkpoint`."""
 NEWEST = 1 << 53
 """Versions are below this."""
 DEEPEST = 1000
 """Brackets of an action that cannot be nested too deeply: Delta's library crashes at 30,000 levels."""
 SMALL = 1 << 13
 """Bytes of a commit, or of statistics, that cannot be nested deeply enough to be looked into."""
-MOST_COLUMNS = 10_000
 DEEPEST_TYPE = 16
 
 HINT = "another program wrote this log, and nothing of it was read; restore the table, or do not use the lake"
@@ -96,9 +93,9 @@ def _hint(log: PurePath) -> int:
     """Returns the version of the checkpoint that the log itself names; -1 without one."""
     place = log / "_last_checkpoint"
     try:
-        text = paths.read(place, LARGEST_HINT + 1)
-        if len(text) > LARGEST_HINT:
-            raise LakeError(f"{place}: is too long, at most {LARGEST_HINT:,} bytes are read", HINT)
+        text = paths.read(place, CHECKPOINT_HINT_BYTES + 1)
+        if len(text) > CHECKPOINT_HINT_BYTES:
+            raise LakeError(f"{place}: is too long, at most {CHECKPOINT_HINT_BYTES:,} bytes are read", HINT)
         value = json_value(text)
     except FileNotFoundError:
         return -1
@@ -113,8 +110,8 @@ def _hint(log: PurePath) -> int:
 def _entries(log: PurePath, since: int) -> Iterator[_Entry]:
     """Yields the files of a log that Delta may read; in a store only those of versions behind `since`, or of it."""
     for number, (name, size) in enumerate(paths.sizes(log, f"{since:020d}" if since >= 0 else ""), 1):
-        if number > MOST_NAMES:
-            raise LakeError(f"{log}: has more than {MOST_NAMES:,} files", HINT)
+        if number > LOG_FILES:
+            raise LakeError(f"{log}: has more than {LOG_FILES:,} files", HINT)
         if _NAME.fullmatch(name):
             if int(name[:20]) >= NEWEST:
                 raise LakeError(f"{log / name}: no table has so many versions", HINT)
@@ -148,7 +145,7 @@ def _checkpoint(log: PurePath, entries: Iterable[_Entry], newest: int) -> int:
             names = [found[version].get((parts, number)) for number in range(1, parts + 1)] if parts <= 1000 else [None]
             if None not in names:
                 for name_of_part in names:
-                    _require_checkpoint(log / str(name_of_part), LARGEST_CHECKPOINT // parts)
+                    _require_checkpoint(log / str(name_of_part), CHECKPOINT_BYTES // parts)
                 return version
     return -1
 
@@ -177,8 +174,8 @@ def _require_texts(place: PurePath, name: str, texts: pa.ChunkedArray) -> None:
 
     lengths = pc.binary_length(texts)
     longest = pc.max(lengths).as_py() or 0
-    if longest > LONGEST_LINE:
-        raise LakeError(f"{place}: {name} has {longest:,} bytes, at most {LONGEST_LINE:,} are read", HINT)
+    if longest > LOG_LINE_BYTES:
+        raise LakeError(f"{place}: {name} has {longest:,} bytes, at most {LOG_LINE_BYTES:,} are read", HINT)
     texts = texts.filter(pc.greater(lengths, SMALL))
     brackets = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
     for text in texts.filter(pc.greater(brackets, DEEPEST)).to_pylist():
@@ -191,11 +188,11 @@ def _require_commits(log: PurePath, entries: Iterable[_Entry]) -> None:
         if ".checkpoint." in name:
             continue
         total += size
-        if number > MOST_COMMITS:
-            raise LakeError(f"{log}: has more than {MOST_COMMITS:,} commits behind its last checkpoint", HINT)
-        if total > LARGEST_COMMITS:
+        if number > LOG_COMMITS:
+            raise LakeError(f"{log}: has more than {LOG_COMMITS:,} commits behind its last checkpoint", HINT)
+        if total > LOG_COMMIT_BYTES:
             raise LakeError(
-                f"{log / name}: makes what is read of the log {total:,} bytes, at most {LARGEST_COMMITS:,} are read",
+                f"{log / name}: makes what is read of the log {total:,} bytes, at most {LOG_COMMIT_BYTES:,} are read",
                 HINT,
             )
         if size > SMALL:
@@ -203,10 +200,10 @@ def _require_commits(log: PurePath, entries: Iterable[_Entry]) -> None:
 
 
 def _require_lines(place: PurePath) -> None:
-    for number, line in enumerate(paths.read(place, LARGEST_COMMITS).split(b"\n"), 1):
+    for number, line in enumerate(paths.read(place, LOG_COMMIT_BYTES).split(b"\n"), 1):
         where = f"line {number}"
-        if len(line) > LONGEST_LINE:
-            raise LakeError(f"{place}: {where} has {len(line):,} bytes, at most {LONGEST_LINE:,} are read", HINT)
+        if len(line) > LOG_LINE_BYTES:
+            raise LakeError(f"{place}: {where} has {len(line):,} bytes, at most {LOG_LINE_BYTES:,} are read", HINT)
         if line.count(b"{") + line.count(b"[") > DEEPEST:
             _require_flat(place, where, line)
             try:
@@ -239,8 +236,8 @@ def require_plain_table(path: PurePath, table: DeltaTable) -> None:
         said = ", ".join(sorted(features)) or f"version {protocol.min_reader_version} of the protocol"
         raise LakeError(f"{path}: the table asks its readers for {said[:200]}, which Lowwater does not have", HINT)
     columns = table.schema().fields
-    if len(columns) > MOST_COLUMNS:
-        raise LakeError(f"{path}: the table has {len(columns):,} columns, at most {MOST_COLUMNS:,} are read", HINT)
+    if len(columns) > TABLE_COLUMNS:
+        raise LakeError(f"{path}: the table has {len(columns):,} columns, at most {TABLE_COLUMNS:,} are read", HINT)
     if any(_deeper(column.type, DEEPEST_TYPE) for column in columns):
         raise LakeError(f"{path}: a type in the table is nested too deeply", HINT)
     for column in columns:
@@ -279,8 +276,6 @@ the same time, and no run has to do it for all."""
 CLEANINGS = 100
 """Commits between two clean-ups of a log; each lists it."""
 
-LARGEST_PACKED = 64 << 10
-"""Bytes of a checkpoint from which on it is not packed with others."""
 
 KEPT = 30 * 86400.0
 """Seconds for which entries of a log stay that no later checkpoint needs, by the clock of the store."""
@@ -405,7 +400,7 @@ class Mirror:
                 return None
             files = {name: (self._log / name).read_bytes() for name in names}
             checkpoint = self._log / f"{base:020d}.checkpoint.parquet"
-            if base and checkpoint.exists() and checkpoint.stat().st_size <= LARGEST_PACKED:
+            if base and checkpoint.exists() and checkpoint.stat().st_size <= PACKED_CHECKPOINT_BYTES:
                 files[checkpoint.name] = checkpoint.read_bytes()
             texts = {name: b64encode(data).decode() for name, data in files.items()}
             return {"version": self.version, "tag": self._tag, "base": base, "files": texts}
@@ -423,7 +418,7 @@ class Mirror:
     def _bring(self, version: int) -> bool:
         """Brings a commit; whether it exists."""
         try:
-            data, tag = objects.read(self._entry(version), LARGEST_COMMITS + 1)
+            data, tag = objects.read(self._entry(version), LOG_COMMIT_BYTES + 1)
         except FileNotFoundError:
             return False
         self._write(f"{version:020d}.json", data)
@@ -447,7 +442,7 @@ class Mirror:
 
     def _read(self, name: str) -> bytes | None:
         try:
-            return objects.read(self._path / "_delta_log" / name, LARGEST_HINT + 1)[0]
+            return objects.read(self._path / "_delta_log" / name, CHECKPOINT_HINT_BYTES + 1)[0]
         except FileNotFoundError:
             return None
 

@@ -30,6 +30,13 @@ from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.open_tables import change as apply
 from lowwater.lake.open_tables import existing, forget, keep, make_table, newest, table_address
+from lowwater.limits import (
+    BOUND_CHARACTERS,
+    COMMIT_ROOM_BYTES,
+    FILE_COUNT,
+    LEDGER_GROUP_ROWS,
+    LIBRARY_MESSAGE_CHARACTERS,
+)
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
 from lowwater.storage.locks import Fence, LostError
@@ -53,11 +60,7 @@ GONE_HINT = (
     "a file that its log names is gone: `lowwater maintain`, then `lowwater backfill` make rows of a published table "
     "again; restore other tables"
 )
-ROOM = 1 << 20
-"""Bytes that the disk of a lake must have before a commit."""
 LOG_HINT = "the log of the table is damaged, or another program wrote it: restore the table, or make it again"
-MOST_SAID = 500
-"""Most characters of what a library says, which may repeat a value of the log."""
 _LOG = re.compile("[Kk]ernel error|Arrow error|Invalid (JSON|Checkpoint)|log file|schema")
 _FRAMES = re.compile(r" (stack backtrace: )?0: (<unknown>|[\w:<>]+( at \S+)?) 1: .*")
 """Frames of a stack, which errors of Delta's library end with."""
@@ -70,10 +73,6 @@ UNKNOWN = 4
 _CONFLICT = re.compile(r"oncurrent|(Metadata|Protocol) changed|transaction: \d+$")
 """Messages of Delta when other writers were faster; the last one after its own 15 attempts. Delta raises one class
 for this and for disk errors, so only the text tells them apart."""
-MOST_COUNTED = 1 << 48
-"""Most rows, and bytes, of one file."""
-MOST_GROUPED = 1 << 13
-"""Most rows of a row group of a ledger."""
 _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status code: \d\d\d|object store")
 """Errors of Delta that are errors of an object store."""
 
@@ -174,7 +173,13 @@ def _one_line(error: BaseException) -> str:
     text = " ".join(re.sub("\x1b\\[[0-9;]*m|↳", " ", str(error)).split())
     text = _FRAMES.sub("", text)
     found = _DISK.search(text)
-    return found[0] if found else text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}..."
+    return (
+        found[0]
+        if found
+        else text
+        if len(text) <= LIBRARY_MESSAGE_CHARACTERS
+        else f"{text[:LIBRARY_MESSAGE_CHARACTERS]}..."
+    )
 
 
 def require_room(path: PurePath, more: int = 0) -> None:
@@ -189,7 +194,7 @@ def require_room(path: PurePath, more: int = 0) -> None:
     """
     if isinstance(path, Path):
         disk = os.statvfs(path)
-        if disk.f_bavail * disk.f_frsize < ROOM + more:
+        if disk.f_bavail * disk.f_frsize < COMMIT_ROOM_BYTES + more:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -527,7 +532,7 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: F
     commit(path, overwrite, fence)
 
 
-def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = MOST_GROUPED) -> None:
+def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = LEDGER_GROUP_ROWS) -> None:
     """Appends rows in one commit.
 
     Args:
@@ -631,7 +636,7 @@ def _require_counts(folder: str, files: pa.Table) -> None:
         raise LakeError(f"{folder}: its log names a file twice, whose rows would count twice", LOG_HINT)
     for name in ("num_records", "size_bytes"):
         values = files.column(name) if name in files.column_names else pa.nulls(files.num_rows, pa.int64())
-        wrong = pc.or_kleene(pc.is_null(values), pc.or_(pc.less(values, 0), pc.greater(values, MOST_COUNTED)))
+        wrong = pc.or_kleene(pc.is_null(values), pc.or_(pc.less(values, 0), pc.greater(values, FILE_COUNT)))
         found = pc.index(pc.fill_null(wrong, True), True).as_py()
         if found >= 0:
             raise LakeError(
@@ -647,7 +652,7 @@ def _require_counts(folder: str, files: pa.Table) -> None:
             )
 
 
-def _groups(most: int = MOST_GROUPED) -> WriterProperties:
+def _groups(most: int = LEDGER_GROUP_ROWS) -> WriterProperties:
     """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
     from deltalake import WriterProperties
 
@@ -763,9 +768,6 @@ def quote(text: str) -> str:
 
 # What a commit says of a file of a table, from the footer of the file.
 
-LONGEST_BOUND = 64
-"""Most characters of a text in the bounds of a file."""
-
 
 def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> DataFile:
     """Describes a file in the folder of its table, for a commit.
@@ -804,8 +806,8 @@ def _bound(value: Any, behind: str = "") -> Any:
     """Returns a bound as JSON has it: of a long text its beginning, with what comes behind all that begin so."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    if isinstance(value, str) and len(value) > LONGEST_BOUND:
-        return value[:LONGEST_BOUND] + behind
+    if isinstance(value, str) and len(value) > BOUND_CHARACTERS:
+        return value[:BOUND_CHARACTERS] + behind
     return value
 
 

@@ -24,6 +24,7 @@ from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Native
 from lowwater.catalog.native import NATIVE, type_of
 from lowwater.catalog.protocols import ALIASES
 from lowwater.catalog.records import field_name
+from lowwater.limits import GROUP_TABLE_SLOTS
 from lowwater.plan.operators import (
     MOST_COLUMNS,
     ROWS,
@@ -51,9 +52,6 @@ from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
 # What may run at the low level, and the setting of the planner.
 
 # Facts of a query set that the rules read besides its plans.
-
-DEFAULT_SLOTS = 1 << 14
-"""Slots of an LFTA's group table, for queries without `aggregate_slots`."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ class Setting:
 
     def size(self, query: str) -> int:
         """Returns the slots of a query's group tables."""
-        return self.slots.get(query, DEFAULT_SLOTS)
+        return self.slots.get(query, GROUP_TABLE_SLOTS)
 
     def one(self, above: Node, below: Node) -> bool:
         """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.

@@ -15,6 +15,7 @@ from lowwater.catalog.functions import AggregateFunction, Native, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.records import RecordLayout
 from lowwater.errors import LawError
+from lowwater.limits import EXPRESSION_NODES
 from lowwater.plan.temporal import Step, Temporal, grid, infer
 
 # Columns and named expressions, the parts of every operator.
@@ -1589,15 +1590,10 @@ def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
             stack += [(below, False) for below in reversed(node.inputs())]
 
 
-LARGEST = 4_000
-"""Nodes that rules may make of smaller expressions, by putting definitions in place of columns. A chain of queries that
-each read a column twice doubles it with every step, so beyond it two operators stay two."""
-
-
 def outgrows(after: Iterable[Expr], before: Iterable[Expr]) -> bool:
-    """Whether expressions are larger than those of which a rule made them, and than LARGEST."""
+    """Whether expressions are larger than those of which a rule made them, and than EXPRESSION_NODES."""
     nodes = sum(expr.size for expr in after)
-    return nodes > LARGEST and nodes > sum(expr.size for expr in before)
+    return nodes > EXPRESSION_NODES and nodes > sum(expr.size for expr in before)
 
 
 def substitute(expr: Expr, items: Sequence[Item]) -> Expr:

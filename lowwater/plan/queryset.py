@@ -18,6 +18,7 @@ from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
 from lowwater.errors import LowwaterError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
+from lowwater.limits import PLAN_OPERATORS
 from lowwater.link_names import family_of
 from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden, read_texts
 from lowwater.plan.context import Context, Links
@@ -26,9 +27,6 @@ from lowwater.plan.operators import Key, Lfta, Node, Source, lftas_of, walk
 from lowwater.plan.properties import Prefilter, by_arrival, choose_prefilters, lftas_as_read, unique_key
 from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, with_numbers
 from lowwater.plan.text import Note, nearest, place_of
-
-MOST_OPERATORS = 200_000
-"""Most operators of the queries of a set, where those that several read count for each. Planning takes some seconds."""
 
 
 @dataclass(frozen=True)
@@ -220,10 +218,10 @@ def _require_small(bound: Bound) -> None:
     operators = 0
     for name, node in bound.plans.items():
         operators += sum(1 for _ in walk(node))
-        if operators > MOST_OPERATORS:
+        if operators > PLAN_OPERATORS:
             statement, text = bound.statements[name]
             message = f"query {name}: it and those before it have {operators:,} operators, each with all that it reads"
-            hint = f"{MOST_OPERATORS:,} are the most: let fewer queries read each other"
+            hint = f"{PLAN_OPERATORS:,} are the most: let fewer queries read each other"
             raise text.error(place_of(statement), message, hint)
 
 

@@ -16,6 +16,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.runs import read_violations
 from lowwater.lake.packets import read_packets
+from lowwater.limits import OFFENDER_PACKETS
 from lowwater.quality.lateness import QUANTILES, BoundEffect, Outlier, ReadingQuery, SkewReview, bound_of, recommend
 from lowwater.quality.links import SOURCE
 
@@ -192,8 +193,6 @@ FIRST = 10
 """First violations that are listed."""
 MOST_NAMED = 20
 """Captures and senders that are listed."""
-MOST_READ = 100_000
-"""Violations whose packets are looked up."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +241,7 @@ def offenders(lake: Lake, link: str, captures: Sequence[Capture], settings: Link
                  packets.get(each["capture"]), each["lateness_max"])
         for each in by_capture
     ]  # fmt: skip
-    looked_up = rows.slice(0, MOST_READ)
+    looked_up = rows.slice(0, OFFENDER_PACKETS)
     order = ("position", "timestamp", "arrival", "lateness")
     first = [
         LateRecord(names.get(row["capture"], ""), *(row[name] for name in order))

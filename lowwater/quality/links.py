@@ -16,6 +16,7 @@ from lowwater.catalog.schemas import stored
 from lowwater.catalog.time import Skews, is_late
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.lake.packets import COPY, ELSEWHERE, KEYS, LinkRead
+from lowwater.limits import PROFILE_SOURCES
 from lowwater.low import VIOLATIONS
 from lowwater.quality.lateness import LatenessMonitor
 
@@ -104,8 +105,6 @@ class SenderCounts:
 TALKERS = 20
 """Number of busiest sources in the profile."""
 
-MOST_SOURCES = 1 << 16
-"""Number of sources that are counted. Beyond it the less busy half is dropped, so a share may be too low."""
 
 SOURCE = tuple(stored(["srcIP"]))
 """Stored columns of a source address."""
@@ -132,7 +131,7 @@ class LinkProfile:
         self.bytes: int | None = None
         self._start, self._end = start, end
         self._clock, self._silence = start, 0
-        self._sources = SenderCounts(MOST_SOURCES)
+        self._sources = SenderCounts(PROFILE_SOURCES)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records in order of arrival; records that arrive outside the interval are ignored."""

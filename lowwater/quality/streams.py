@@ -20,13 +20,12 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW
 from lowwater.errors import LakeError
 from lowwater.lake.tables import quote
+from lowwater.limits import COMPARED_KEY_ROWS, EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import published_schema, result_schema
 from lowwater.plan.temporal import INT64_MAX
 
 BATCH = 65536
-EXAMPLE_ROWS = 1000
-"""Number of rows that are kept as examples of a broken rule."""
 
 EARLIEST, LATEST = -INT64_MAX - 1, INT64_MAX
 """Stand for an instant that is NULL. No engine writes NULL, so a row with one breaks the rules."""
@@ -200,23 +199,17 @@ def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = Non
 # different keys; only rows with equal digests are compared. Where this leaves a doubt, `shared_keys` finds the rows
 # that share a key, which takes longer.
 
-LARGEST_COMPARISON = 500_000
-"""Most rows whose keys are compared in memory."""
-
-LARGEST_STREAM = 1 << 27
-"""Most rows whose digests are held in memory, 8 bytes each."""
-
 
 def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
     """Whether all rows of a stream certainly have different keys; NULL equals NULL.
 
     False may also mean "unknown": a column of the key is a float (digests know two zeros), a file cannot be
-    read, or the limits LARGEST_STREAM or LARGEST_COMPARISON are exceeded.
+    read, or the limits KEY_DIGESTS or COMPARED_KEY_ROWS are exceeded.
     """
     if any(field.type is Type.FLOAT for field in fields if field.name in key):
         return False
     try:
-        if sum(pq.read_metadata(path).num_rows for path in files) > LARGEST_STREAM:
+        if sum(pq.read_metadata(path).num_rows for path in files) > KEY_DIGESTS:
             return False
         whole = np.concatenate(
             [row_digests(keys.columns, keys.num_rows) for keys in key_columns(files, key)] or [np.empty(0, np.uint64)]
@@ -235,7 +228,7 @@ def _all_different(files: Sequence[Path], key: Sequence[str], shared: NDArray[np
         part = keys.filter(pa.array(np.isin(row_digests(keys.columns, keys.num_rows), shared)))
         chosen.append(part)
         count += part.num_rows
-        if count > LARGEST_COMPARISON:
+        if count > COMPARED_KEY_ROWS:
             return False
     rows = pa.Table.from_batches(chosen)
     return bool(rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows)

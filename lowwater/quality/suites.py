@@ -23,10 +23,11 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent, require
 from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote, safe_name
+from lowwater.limits import EXAMPLE_ROWS, SUITE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
 from lowwater.processes import Answers, EndedError, Process
-from lowwater.quality.streams import EXAMPLE_ROWS, BrokenRows, rows_at
+from lowwater.quality.streams import BrokenRows, rows_at
 from lowwater.storage import paths
 
 # Reads custom suites: the expectations that users write about the rows of a query. A suite is the file
@@ -34,8 +35,6 @@ from lowwater.storage import paths
 # checked against the columns of the query before a run starts; `judging` applies it at the audit.
 
 FOLDER = "expectations"
-LARGEST_SUITE = 1 << 20
-"""Largest suite, bytes."""
 SEVERITIES = ("critical", "warning", "info")
 SUITE_KEYS = {"name", "id", "expectations", "meta", "notes", "suite_parameters"}
 ENTRY_KEYS = {"type", "kwargs", "id", "meta", "severity", "description", "notes", "rendered_content"}
@@ -190,11 +189,9 @@ def starting_suite(query_set: str, query: str, fields: Sequence[Field]) -> str:
 
 def _read(path: PurePath, names: tuple[str, str], schema: pa.Schema, code: bool) -> tuple[CustomExpectation, ...]:
     try:
-        data = paths.read(path, LARGEST_SUITE + 1)
-        if len(data) > LARGEST_SUITE:
-            raise ConfigError(
-                f"{path}: the suite is larger than {LARGEST_SUITE:,} bytes", "leave out what is not needed"
-            )
+        data = paths.read(path, SUITE_BYTES + 1)
+        if len(data) > SUITE_BYTES:
+            raise ConfigError(f"{path}: the suite is larger than {SUITE_BYTES:,} bytes", "leave out what is not needed")
         suite = json.loads(data.decode(), parse_constant=_no_number)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}", "write a suite of Great Expectations as JSON") from error

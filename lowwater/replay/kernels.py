@@ -37,6 +37,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
+from lowwater.limits import COMPILE_WAIT
 from lowwater.quality.links import scan_link
 from lowwater.storage.locks import hold_file
 from lowwater.terminal import say
@@ -44,8 +45,6 @@ from lowwater.terminal import say
 # `make setup` runs `python -m lowwater.replay.kernels`, and `lowwater doctor --prepare` does the same. Otherwise
 # `capture.interpretation` runs it for one kind of link, beside the first process that reads more than some of it.
 
-PATIENCE = 600.0
-"""Seconds for which one process that compiles waits for another."""
 
 ARP = bytes.fromhex("ffffffffffff020000000001 0806 0001080006040001 020000000001 0a000001 000000000000 0a000002")
 """A frame that also needs the kernel for rare packets."""
@@ -124,7 +123,7 @@ def main() -> None:
             compile_kernels(work)
         else:  # beside a command: several of them begin this at once
             os.nice(5)
-            with hold_file(cache_folder() / f"kernels-{link}.lock", wait=PATIENCE):
+            with hold_file(cache_folder() / f"kernels-{link}.lock", wait=COMPILE_WAIT):
                 compile_kernels(work, link)
     except LowwaterError as error:
         # Only time is lost: the first reader of such a capture compiles.

@@ -37,6 +37,7 @@ from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_rang
 from lowwater.lake.packets import PacketFiles, read_packets
 from lowwater.lake.results.streams import keep_state
 from lowwater.lake.tables import read_rows
+from lowwater.limits import RUN_INTERVALS
 from lowwater.link_names import family_of
 from lowwater.low import LowSettings, Policy
 from lowwater.plan.bind import queries as reserved
@@ -158,8 +159,6 @@ def _trace_rows(rows: Mapping[str, Numbers], trace: object, level: str, producer
 
 
 # The stages are the same as in a scheduled run; writing files replaces audit and publishing.
-
-MOST_INTERVALS = 100_000
 
 
 @dataclass(frozen=True)
@@ -387,14 +386,14 @@ def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -
         return []
     spans = _spans(request, ranges)
     chosen = _numbers(spans, length)
-    if (number := _count(chosen)) > MOST_INTERVALS:
+    if (number := _count(chosen)) > RUN_INTERVALS:
         first = next(
             candidate
             for candidate in _lengths()
-            if candidate > length and _count(_numbers(spans, candidate)) <= MOST_INTERVALS
+            if candidate > length and _count(_numbers(spans, candidate)) <= RUN_INTERVALS
         )
         raise ConfigError(
-            f"--interval {format_duration(length)} makes {number:,} intervals, more than {MOST_INTERVALS:,}",
+            f"--interval {format_duration(length)} makes {number:,} intervals, more than {RUN_INTERVALS:,}",
             f"write --interval {format_duration(first)} or a longer one",
         )
     return [(at * length, (at + 1) * length) for lo, hi in chosen for at in range(lo, hi + 1)]

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 import pyarrow as pa
 
-from lowwater.documents import LARGEST_STATE, json_value, stored_object
+from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration
 from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
@@ -42,6 +42,7 @@ from lowwater.lake.results.exploring import ResultTable, TableDiff, Wish, compar
 from lowwater.lake.results.streams import keep_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
+from lowwater.limits import STATE_BYTES
 from lowwater.plan.properties import hands_over, unique_key
 from lowwater.plan.text import nearest
 from lowwater.replay.interval import replay
@@ -328,7 +329,7 @@ def _text(query_set: str, tried: TrialChanges) -> str:
 def _read(folder: PurePath) -> tuple[str, TrialChanges] | None:
     file = folder / TRIAL
     try:
-        values = json_value(paths.read(file, LARGEST_STATE))
+        values = json_value(paths.read(file, STATE_BYTES))
         skews = {str(link): int(skew) for link, skew in values["skews"].items()}
         files = tuple(Path(each) for each in values["files"])
         if any("\0" in str(file) for file in files):

@@ -16,14 +16,9 @@ from fnmatch import translate
 from pathlib import Path, PosixPath, PurePath
 from typing import Any
 
+from lowwater.limits import FIRST_READ_BYTES, READ_AHEAD_BYTES
 from lowwater.storage import objects
 from lowwater.storage.object_paths import ObjectPath, parse
-
-FIRST_READ = 64 << 10
-"""Bytes of the first request; whoever looks at the first bytes of a file needs no more."""
-
-LARGEST_READ = 4 << 20
-"""Most bytes that are read ahead of what was asked for."""
 
 
 class StoredCapture(ObjectPath, PosixPath):
@@ -75,7 +70,7 @@ class StoredCapture(ObjectPath, PosixPath):
 class ObjectFile(io.RawIOBase):
     """An object as a file for reading; each read is a request for a range, or comes from the last one.
 
-    Requests grow while the file is read on, up to LARGEST_READ, and begin small again after a seek.
+    Requests grow while the file is read on, up to READ_AHEAD_BYTES, and begin small again after a seek.
 
     Args:
         path: the object. If it is replaced while it is open, reading fails.
@@ -92,7 +87,7 @@ class ObjectFile(io.RawIOBase):
         self.name = str(path)
         self.size = int(meta["size"])
         self._path, self._version = path, meta["e_tag"] or ""
-        self._at, self._start, self._ahead = 0, 0, FIRST_READ
+        self._at, self._start, self._ahead = 0, 0, FIRST_READ_BYTES
         self._block = memoryview(b"")
 
     def readable(self) -> bool:
@@ -121,9 +116,9 @@ class ObjectFile(io.RawIOBase):
 
     def _load(self, wanted: int) -> None:
         follows = self._at == self._start + len(self._block)
-        self._ahead = min(2 * self._ahead, LARGEST_READ) if follows and self._at else FIRST_READ
+        self._ahead = min(2 * self._ahead, READ_AHEAD_BYTES) if follows and self._at else FIRST_READ_BYTES
         self._start, self._block = self._at, memoryview(b"")  # the old block goes before the new one comes
-        size = min(max(min(wanted, LARGEST_READ), self._ahead), self.size - self._at)
+        size = min(max(min(wanted, READ_AHEAD_BYTES), self._ahead), self.size - self._at)
         if size > 0:
             self._block = memoryview(objects.read_range(self._path, self._at, size, self._version))
 

@@ -25,6 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from lowwater.caches import make_folder
+from lowwater.limits import FILE_CACHE_BYTES, STORE_CONNECTIONS, STORE_FIRST_PATIENCE, STORE_PATIENCE, STORE_PIECE_BYTES
 from lowwater.processes import require_descriptors
 from lowwater.storage import failures
 from lowwater.storage.failures import ANSWER, KEYS, Door, StoreError, store_error
@@ -163,11 +164,6 @@ def _require_plain(connection: socket.socket, where: str, host: str) -> None:
 PREFIXES = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_",), "abfs": ("AZURE_",), "abfss": ("AZURE_",)}
 """Scheme -> beginnings of the environment variables that its client knows."""
 
-PIECE = 8 << 20
-"""Bytes that are read or sent at a time."""
-
-CONNECTIONS = 8
-"""Most connections to a store that wait for the next request."""
 
 T = TypeVar("T")
 Version = str
@@ -266,8 +262,8 @@ def _told(error: BaseException) -> BaseException | None:
 def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False) -> T:
     """Sends a request, and again while it fails for the moment: the one policy of tries (docs/object-stores.md).
 
-    Pauses grow to LONGEST_PAUSE. After PATIENCE seconds in all, or FIRST_PATIENCE where the store has never answered
-    this process, the last failure is the error. What is waited for is said every TELL seconds.
+    Pauses grow to LONGEST_PAUSE. After STORE_PATIENCE seconds in all, or STORE_FIRST_PATIENCE where the store has never
+    answered this process, the last failure is the error. What is waited for is said every TELL seconds.
 
     Args:
         path: what the request is about.
@@ -302,10 +298,6 @@ def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False)
             time.sleep(pause)
 
 
-PATIENCE = 300.0
-"""Seconds for which a request is tried, unless LOWWATER_STORE_PATIENCE says otherwise."""
-FIRST_PATIENCE = 20.0
-"""The same for a store that has never answered: its address may be wrong."""
 LONGEST_PAUSE = 10.0
 """Longest pause between two tries, s."""
 TELL = 10.0
@@ -327,9 +319,9 @@ def patience(seconds: float) -> Iterator[None]:
 
 
 def _most(path: ObjectPath) -> float:
-    most = float(os.environ.get("LOWWATER_STORE_PATIENCE") or PATIENCE)
+    most = float(os.environ.get("LOWWATER_STORE_PATIENCE") or STORE_PATIENCE)
     if path.bucket not in _ANSWERED:
-        most = min(most, FIRST_PATIENCE)
+        most = min(most, STORE_FIRST_PATIENCE)
     limit = _LIMIT.get()
     return most if limit is None else min(most, limit)
 
@@ -393,7 +385,7 @@ def download(path: ObjectPath, target: Path) -> None:
             try:
                 if size is None:
                     answer = obstore.get(store(path), path.key)
-                    size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=PIECE))
+                    size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=STORE_PIECE_BYTES))
                 elif pieces is None:
                     pieces = _pieces(store(path), path.key, file.tell(), size)
                 found = next(pieces, b"")
@@ -411,15 +403,15 @@ def download(path: ObjectPath, target: Path) -> None:
 def _pieces(of: ObjectStore, key: str, begin: int, size: int) -> Iterator[Any]:
     import obstore
 
-    for start in range(begin, size, PIECE):
-        yield obstore.get_range(of, key, start=start, end=min(start + PIECE, size))
+    for start in range(begin, size, STORE_PIECE_BYTES):
+        yield obstore.get_range(of, key, start=start, end=min(start + STORE_PIECE_BYTES, size))
 
 
 def upload(path: ObjectPath, source: Path) -> None:
     """Writes an object from a file, in the place of another."""
     import obstore
 
-    tried(path, lambda: obstore.put(store(path), path.key, source, chunk_size=PIECE))
+    tried(path, lambda: obstore.put(store(path), path.key, source, chunk_size=STORE_PIECE_BYTES))
 
 
 def write(path: ObjectPath, data: bytes) -> None:
@@ -569,7 +561,7 @@ def _client(bucket: str, chosen: tuple[tuple[str, str], ...]) -> ObjectStore:
     require_descriptors()
     config = dict(chosen)
     client: Any = {"timeout": config.pop("timeout"), "connect_timeout": "5s"}
-    client |= {"pool_max_idle_per_host": str(CONNECTIONS), "pool_idle_timeout": "30s"}
+    client |= {"pool_max_idle_per_host": str(STORE_CONNECTIONS), "pool_idle_timeout": "30s"}
     if config.pop("allow_http", ""):
         client["allow_http"] = True
     # `tried` sends every request again. The parts of a large file have no other chance.
@@ -581,8 +573,6 @@ def _client(bucket: str, chosen: tuple[tuple[str, str], ...]) -> ObjectStore:
 # Copies of objects on the disk of this machine. A file of a lake never changes under its name, so a copy is never
 # stale. A whole file is one request, and its readers then have Arrow's own files with pages in any order.
 
-MOST_BYTES = 16 << 30
-"""Bytes of copies, above which those are removed that nobody asked for lately."""
 
 LATELY = 600.0
 """Seconds for which a copy stays after somebody asked for it, so that its reader has opened it."""
@@ -596,7 +586,7 @@ class FileCache:
         most: bytes above which old copies are removed.
     """
 
-    def __init__(self, folder: Path, most: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path, most: int = FILE_CACHE_BYTES) -> None:
         self._folder, self._most = folder, most
         self._lock = threading.Lock()
         self._used: OrderedDict[Path, tuple[float, int]] = OrderedDict()

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from lowwater.limits import STORE_PIECE_BYTES, STORE_READS
 from lowwater.storage import objects
 from lowwater.storage.failures import LATER, StoreError
 from lowwater.storage.object_paths import ObjectPath, parse
@@ -33,8 +34,6 @@ OTHERS = stat.S_IRWXO | stat.S_IWGRP
 WHOLE = "_whole"
 """Name of the object that says that all others of a folder are there: a store shows them one by one."""
 
-AT_ONCE = 8
-"""Objects that are read at the same time."""
 
 FENCED = 5
 """Most tries to write a small file under a lease."""
@@ -208,7 +207,7 @@ def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
         with source.open("rb") as file, waiting.open("wb") as part:
             file.seek(begin)
             left = (source.stat().st_size if end is None else end) - begin
-            while left > 0 and (data := file.read(min(left, objects.PIECE))):
+            while left > 0 and (data := file.read(min(left, STORE_PIECE_BYTES))):
                 left -= part.write(data)
         if isinstance(target, ObjectPath):
             objects.upload(target, waiting)
@@ -490,9 +489,9 @@ def clock(folder: PurePath) -> int:
 
 def read_all(files: Sequence[PurePath]) -> list[bytes]:
     """Reads small files; those of a store at the same time."""
-    if len(files) < AT_ONCE or not isinstance(files[0], ObjectPath):
+    if len(files) < STORE_READS or not isinstance(files[0], ObjectPath):
         return [read(file) for file in files]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(STORE_READS) as pool:
         return list(pool.map(read, files))
 
 

@@ -23,6 +23,7 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from lowwater.errors import LakeError
+from lowwater.limits import STORE_PIECE_BYTES
 from lowwater.storage import locks, objects
 from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
@@ -208,7 +209,7 @@ class _Store:
             ("replace, if unchanged", "two processes may hold one lock, and write over each other", self._replace),
             ("delete", "`maintain` frees no room, and locks stay", self._delete),
             ("copy", "results cannot be taken to their place", self._copy),
-            ("large files in parts", f"files above {objects.PIECE >> 20} MiB cannot be written", self._parts),
+            ("large files in parts", f"files above {STORE_PIECE_BYTES >> 20} MiB cannot be written", self._parts),
             ("read a range", "captures in the store cannot be read", self._range),
             ("names, byte for byte", "links and groups with such names are lost, or mixed up", self._names),
             ("clock", "requests are refused from a quarter of an hour on, and ages of files are wrong", self._clock),

@@ -18,6 +18,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from lowwater.errors import LakeError
+from lowwater.limits import (
+    PARQUET_FILE_BYTES,
+    PARQUET_FOOTER_BYTES,
+    PARQUET_GROUP_BYTES,
+    PARQUET_PAGE_BYTES,
+    PARQUET_PAGE_HEADER_BYTES,
+    PARQUET_TEXTS,
+)
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -139,20 +147,9 @@ def require_plain_folder(folder: PurePath) -> None:
 # `paths`. Decoders take memory by what the headers of pages say, not by the footer. So the headers are walked, which
 # decompresses nothing, and the few pages whose values can stand for many others, dictionaries, are read.
 
-LARGEST_FOOTER = 1 << 24
-"""Most bytes of a footer; one of 60 columns and 100 row groups has 300 KB."""
-LARGEST_PAGE = 1 << 28
-"""Most bytes of a page. Writers make pages of 1 MiB, and of one value where that is larger."""
-LARGEST_GROUP = 1 << 30
-"""Most bytes of a row group in memory. Lowwater writes groups of 128 Ki rows."""
-LARGEST_FILE = 1 << 38
-"""Most bytes that decoding of all of a file may make, one row group after another: some minutes. Lowwater's files have
-100 MB, which are a few GB."""
 
 NEAR = 1 << 18
 """Bytes of a column above which the length of each text is looked at where it matters: that costs time."""
-MOST_VALUES = 1 << 24
-"""Most texts that are looked at."""
 
 HINT = "another program wrote this file: remove it and make it again, or do not use the lake"
 
@@ -168,8 +165,6 @@ class UnreadableError(LakeError, OSError):
         self.errno, self.strerror = errno.EINVAL, message
 
 
-_HEADER = 1 << 16
-"""Most bytes of the header of a page, which may hold statistics."""
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
 _CODED = (2, 8)
 """Encodings by a dictionary."""
@@ -240,14 +235,16 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
         raise _Other
     file.seek(-8, os.SEEK_END)
     footer = int.from_bytes(file.read(4), "little")
-    if footer > LARGEST_FOOTER:
-        raise UnreadableError(f"{name}: its footer has {footer:,} bytes, at most {LARGEST_FOOTER:,} are read", HINT)
+    if footer > PARQUET_FOOTER_BYTES:
+        raise UnreadableError(
+            f"{name}: its footer has {footer:,} bytes, at most {PARQUET_FOOTER_BYTES:,} are read", HINT
+        )
     try:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError):
         raise _Other from None
     chunks: list[tuple[int, pq.ColumnChunkMetaData, int]] = []
-    made, longest = 0, LARGEST_FILE if whole is None else 2 * whole
+    made, longest = 0, PARQUET_FILE_BYTES if whole is None else 2 * whole
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for at in range(group.num_columns):
@@ -257,9 +254,9 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
             if made > longest:  # before the rest of it is looked at
                 raise UnreadableError(f"{name}: takes too long to read: it becomes more than {longest:,} bytes", HINT)
         if whole is None:
-            made += _require_room(name, path, chunks, LARGEST_GROUP)
+            made += _require_room(name, path, chunks, PARQUET_GROUP_BYTES)
             chunks = []
-    _require_room(name, path, chunks, LARGEST_GROUP if whole is None else whole)
+    _require_room(name, path, chunks, PARQUET_GROUP_BYTES if whole is None else whole)
 
 
 def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMetaData, int]], most: int) -> int:
@@ -279,9 +276,9 @@ def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bo
     are counted until they are more than `most`."""
     text, longest, memory, decoded = chunk.physical_type in _TEXTS, 0, 0, 0
     for page in _pages(file, chunk):
-        if page.unpacked > LARGEST_PAGE or page.unpacked < 0 or page.values < 0:
+        if page.unpacked > PARQUET_PAGE_BYTES or page.unpacked < 0 or page.values < 0:
             raise UnreadableError(
-                f"{name}: a page of it has {page.unpacked:,} bytes, at most {LARGEST_PAGE:,} are read", HINT
+                f"{name}: a page of it has {page.unpacked:,} bytes, at most {PARQUET_PAGE_BYTES:,} are read", HINT
             )
         decoded += page.unpacked + 8 * page.values
         if decoded > most:
@@ -306,7 +303,7 @@ def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
     end = at + chunk.total_compressed_size
     while at < end:
         file.seek(at)
-        data = file.read(_HEADER)
+        data = file.read(PARQUET_PAGE_HEADER_BYTES)
         header, length = _struct(data, 0, 0)
         kind, unpacked, packed = header[1], header[2], header[3]
         inner: dict[int, Any] = header.get({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}.get(kind, 0), {})
@@ -349,7 +346,7 @@ def _exact(path: str, number: int, chunk: pq.ColumnChunkMetaData, bound: int) ->
     """Returns the bytes of a column of a row group where its texts are as long as they are, not as the longest one."""
     import pyarrow.parquet as pq
 
-    if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values > MOST_VALUES:
+    if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values > PARQUET_TEXTS:
         return bound
     name = chunk.path_in_schema
     with pq.ParquetFile(path, read_dictionary=[name]) as file:

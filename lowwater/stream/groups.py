@@ -18,6 +18,7 @@ from lowwater.catalog.calls import checked_call
 from lowwater.catalog.expr import Column, Expr, StateCall, conjunction, conjuncts, walk
 from lowwater.catalog.functions import StateFunction
 from lowwater.errors import LowwaterError
+from lowwater.limits import IDLE_EPOCHS
 from lowwater.plan.operators import Aggregation, Field, Group, Running, Sampling
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.stream.aggregates import Accumulator, Aggregates, compile_keys, kept_values, results_of
@@ -261,9 +262,6 @@ def last_values(fields: Sequence[Field], key: Values) -> dict[str, int]:
 # Running aggregation: groups that outlive their epoch, until CLOSING_WHEN holds (SEMANTICS O4, 004). Built on
 # `epochs`; the high level runs the same operator (`high.operators`).
 
-MOST_IDLE = 1_000
-"""Number of successive epochs without rows through which groups may stay open."""
-
 
 class RunningOperator(EpochOperator):
     """Emits, at the end of each epoch, the groups for which HAVING holds; drops those for which CLOSING_WHEN holds.
@@ -313,9 +311,9 @@ class RunningOperator(EpochOperator):
                 group = self._groups[key] = self._aggregates.fresh()
             self._aggregates.add(group, self._aggregates.arguments(values), order)
         self._before, self._idle = epoch, 0 if rows else self._idle + 1
-        if self._idle > MOST_IDLE:
+        if self._idle > IDLE_EPOCHS:
             raise LowwaterError(
-                f"query {self._query}: groups stay open over more than {MOST_IDLE:,} epochs without rows",
+                f"query {self._query}: groups stay open over more than {IDLE_EPOCHS:,} epochs without rows",
                 "close them: CLOSING_WHEN count(*) = 0, or `OR count(*) = 0` behind the condition",
             )
         self.counts.update(rows_in=len(rows), groups=len(self._groups))

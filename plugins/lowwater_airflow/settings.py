@@ -17,14 +17,14 @@ from typing import Any
 
 from lowwater.caches import cache_folder
 from lowwater.config import FILE_NAME, Config, load_config
-from lowwater.documents import LARGEST_SETTINGS
 from lowwater.errors import ConfigError
 from lowwater.extras import checkout
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.chains import is_chained
+from lowwater.limits import SETTINGS_BYTES, STORE_PATIENCE
 from lowwater.storage import paths
 from lowwater.storage.failures import away
-from lowwater.storage.objects import PATIENCE, patience
+from lowwater.storage.objects import patience
 from lowwater.storage.paths import lake_path
 
 POOL = "lowwater"
@@ -189,8 +189,8 @@ def _config(lake: PurePath) -> Config:
         return load_config(lake)
     copy = cache_folder() / "settings" / f"{sha256(str(lake).encode()).hexdigest()[:24]}.toml"
     try:
-        with patience(SOON if copy.is_file() else PATIENCE):
-            text = paths.read_lately(lake / FILE_NAME, LARGEST_SETTINGS + 1).decode()
+        with patience(SOON if copy.is_file() else STORE_PATIENCE):
+            text = paths.read_lately(lake / FILE_NAME, SETTINGS_BYTES + 1).decode()
     except OSError as error:
         if not away(error) or not copy.is_file():
             return load_config(lake)

@@ -225,7 +225,7 @@ def read_table(data: bytes, options: TableOptions, sizes: tuple[int, ...] = (1 <
     path, found = _FOLDER / "file", []
     path.write_bytes(data)
     for size in sizes:
-        blocks.BLOCK_BYTES = size
+        blocks.RECORD_BLOCK_BYTES = size
         try:
             reader = RecordReader(path, options, 10**11, "")
             rows = [row for batch in reader for row in batch.to_pylist()]

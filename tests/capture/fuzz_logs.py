@@ -65,7 +65,7 @@ def check(random: Random, path: Path) -> None:
     path.write_bytes(stored[: random.randrange(len(stored) + 1)] if random.random() < 0.2 else stored)
     protocol = READY[random.choice(list(READY))]
     assert protocol.layout is not None
-    before, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, random.choice((1 << 22, 1 << 22, 100, 1000))
+    before, blocks.RECORD_BLOCK_BYTES = blocks.RECORD_BLOCK_BYTES, random.choice((1 << 22, 1 << 22, 100, 1000))
     try:
         reader = RecordReader(path, TableOptions(protocol.kind, protocol.layout), 10**13, "")
         count = sum(batch.num_rows for batch in reader)
@@ -73,7 +73,7 @@ def check(random: Random, path: Path) -> None:
         assert error.hint, error
         return
     finally:
-        blocks.BLOCK_BYTES = before
+        blocks.RECORD_BLOCK_BYTES = before
     assert reader.summary is not None
     assert count == reader.summary.packets
     rows = [row for row in reader.malformed.to_pylist() if row["reason"] != "compression"]

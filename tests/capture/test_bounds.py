@@ -136,7 +136,7 @@ def test_too_many_malformed_records_are_an_error_that_says_which(
     data = capture("pcapng", "g" * 16 + "n" * 900 + "r" * 200 + "g" * 20)
     path.write_bytes(data)
     everything = inspect(path, JUMP, SECOND)
-    monkeypatch.setattr(malformed, "MOST_ROWS", 1000)
+    monkeypatch.setattr(malformed, "MALFORMED_ROWS", 1000)
     monkeypatch.setattr(gaps, "PASSED_RECORDS", 64)
     with pytest.raises(CaptureError) as error:
         list(read(path, JUMP, 4096))

@@ -21,6 +21,7 @@ from lowwater.catalog.builtin.strings import read_prefixes, read_strings
 from lowwater.catalog.values import Type
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import ConfigError
+from lowwater.limits import RECORD_BLOCK_BYTES
 from tests.capture.hostile_inputs import FAMILIES
 from tests.capture.measure_parsers import JUMP, attempt, passes
 from tests.capture.tablemaker import BEGIN
@@ -64,7 +65,7 @@ def test_work_grows_with_the_input_and_not_with_its_square(name: str, tmp_path: 
 @pytest.mark.parametrize("line", [b'"x","\n', b'"""a","\n'])
 def test_each_byte_is_read_once_where_every_line_opens_a_quote(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of each line is too long, so each line is damage, and where its record ended was looked for again."""
-    data, looked = line * (3 * blocks.BLOCK_BYTES // (2 * len(line))), []
+    data, looked = line * (3 * RECORD_BLOCK_BYTES // (2 * len(line))), []
 
     def counted(array: Any, at: int, *rest: Any) -> Any:
         looked.append(len(array) - at)
@@ -129,7 +130,7 @@ def test_chunks_of_a_capture_of_many_interfaces_share_their_clocks(tmp_path: Pat
 
 def test_records_within_one_window_are_compared_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     looked, found = [], copies.copies
-    monkeypatch.setattr(copies, "_ROWS", 10)
+    monkeypatch.setattr(copies, "UNCOMPARED_RECORDS", 10)
     monkeypatch.setattr(copies, "copies", lambda records, window: looked.append(len(records)) or found(records, window))
     counter = copies.CopyCounter(1 << 40, 0)
     for number in range(300):

@@ -277,7 +277,7 @@ def test_a_file_of_another_form_is_refused(protocol: str, data: bytes, words: st
 
 
 def test_many_headers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "MOST_SECTIONS", 5)
+    monkeypatch.setattr(delimited, "LOG_HEADERS", 5)
     data = b"".join(b"#fields\tts\tc%d\n" % at for at in range(6))
     with pytest.raises(CaptureError, match="more than 5 different headers"):
         read(write(tmp_path / "log", data), "ZEEK_CONN")
@@ -306,7 +306,7 @@ def test_blocks_change_nothing(size: int, tmp_path: Path, monkeypatch: pytest.Mo
         data[random.randrange(begin, begin + 3000)] = random.choice(b"\t\n\r -\xff")
     path = write(tmp_path / "log", bytes(data))
     whole, first = read(path, "ZEEK_CONN")
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    monkeypatch.setattr(blocks, "RECORD_BLOCK_BYTES", size)
     parts, second = read(path, "ZEEK_CONN")
     assert len(whole) > 90
     assert parts == whole

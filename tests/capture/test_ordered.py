@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.capture.tables import reader as ordered
+from lowwater.limits import THREAD_BYTES
 
 MACHINE = 64 << 30
 
@@ -18,7 +19,7 @@ MACHINE = 64 << 30
         ("max 100000", "max", 16),
         ("150000 100000", "", 2),
         ("50000 100000", "max", 1),
-        ("", f"{3 * ordered.MEMORY}", 3),
+        ("", f"{3 * THREAD_BYTES}", 3),
         ("", "1000000", 1),
         ("9900000 100000", f"{MACHINE * 2}", 16),
     ],
@@ -35,7 +36,7 @@ def test_threads_follow_cores_and_memory_of_a_container(
         ordered.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": MACHINE // 4096}[name]
     )
     assert ordered.thread_count() == count
-    assert ordered.thread_count(2 * ordered.MEMORY) == min(count, 2), "a setting is another bound"
+    assert ordered.thread_count(2 * THREAD_BYTES) == min(count, 2), "a setting is another bound"
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3])

@@ -129,7 +129,7 @@ def test_a_stream_counts_the_same(waiting: int, rows: list[tuple[int, int, int]]
     expected = np.count_nonzero(copies(records.take(admitted), window))
     counter = CopyCounter(window, skew)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_ROWS", waiting)
+        patch.setattr(module, "UNCOMPARED_RECORDS", waiting)
         for at in range(0, len(rows), 3):
             counter.add(records.take(np.arange(at, min(at + 3, len(rows)))), arrivals[at : at + 3])
         counter.finish()

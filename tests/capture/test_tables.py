@@ -102,7 +102,7 @@ def test_blocks_change_nothing(size: int, tmp_path: Path, monkeypatch: pytest.Mo
         broken[random.randrange(len(broken))] = random.choice(b',"\n\r x\xff')
     path = write(tmp_path / "file", bytes(broken))
     whole, first = read(path, options("csv", BY_POSITION))
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+    monkeypatch.setattr(blocks, "RECORD_BLOCK_BYTES", size)
     parts, second = read(path, options("csv", BY_POSITION))
     assert parts == whole
     assert second.malformed.equals(first.malformed)
@@ -330,12 +330,12 @@ def test_a_quote_without_an_end_is_one_bad_line(tmp_path: Path) -> None:
 
 
 def test_a_long_record_is_damage_whatever_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "MOST_RECORD", 200)
+    monkeypatch.setattr(blocks, "RECORD_BYTES", 200)
     long = f"{BEGIN},10.0.0.1,1,{'x' * 300},1,true\n".encode()
     data = as_csv(flows(7, 20)) + long + as_csv(flows(7, 20))
     path = write(tmp_path / "file", data)
     for size in (50, 1000, 1 << 20):
-        monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
+        monkeypatch.setattr(blocks, "RECORD_BLOCK_BYTES", size)
         got, reader = read(path, options("csv", BY_POSITION))
         assert len(got) == 40
         assert [(offset, reason) for _, offset, _, reason in reasons(reader)] == [(len(as_csv(flows(7, 20))), "length")]
@@ -398,7 +398,7 @@ def test_hostile_files_are_read_or_refused(maker: str, count: int, tmp_path: Pat
 
 def test_texts_of_a_dictionary_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One long text that a dictionary repeats would fill the memory; a longer one than a record may be is malformed."""
-    monkeypatch.setattr(columnar, "DECODED_BYTES", 5000)
+    monkeypatch.setattr(columnar, "PARQUET_TEXT_BYTES", 5000)
     monkeypatch.setattr(columnar, "MOST_VALUE", 1500)
     texts = ["x", "y" * 1000, "z" * 2000, None]
     hosts = [texts[at % 4] for at in range(400)]

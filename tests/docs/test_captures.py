@@ -15,11 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from lowwater.capture.formats.capture_file import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
-from lowwater.capture.formats.sources import HISTORY
 from lowwater.capture.headers.links import LINK_TYPES
 from lowwater.capture.inspect import inspect
-from lowwater.capture.reader import CHUNK_BYTES, open_capture
-from lowwater.capture.records import malformed
+from lowwater.capture.reader import open_capture
 from lowwater.capture.records.malformed import REASONS
 from lowwater.cli.main import cli
 from lowwater.config import Config
@@ -28,6 +26,7 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.survey import MOST_INTERFACES
 from lowwater.lake.layout import open_lake
+from lowwater.limits import CAPTURE_CHUNK_BYTES, DECOMPRESSOR_HISTORY, MALFORMED_ROWS
 from tests.docs.book import ROOT, Block, blocks
 from tests.docs.coverages import rewritten
 from tests.docs.oddities import BEGIN, CASES, REFUSED, two_interfaces
@@ -84,9 +83,9 @@ def test_every_reason_is_told_and_met() -> None:
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
-    for bound in (malformed.MOST_ROWS, MOST_INTERFACES):
+    for bound in (MALFORMED_ROWS, MOST_INTERFACES):
         assert f"{bound:,}" in TEXT
-    for bound in (_SMALLEST_LIMIT >> 10, _LARGEST_LIMIT >> 20, HISTORY >> 20, CHUNK_BYTES >> 20):
+    for bound in (_SMALLEST_LIMIT >> 10, _LARGEST_LIMIT >> 20, DECOMPRESSOR_HISTORY >> 20, CAPTURE_CHUNK_BYTES >> 20):
         assert re.search(rf"\b{bound} [KM]iB", TEXT)
 
 

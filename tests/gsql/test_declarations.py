@@ -10,13 +10,13 @@ from lowwater.errors import QueryError, QueryErrors
 from lowwater.gsql.declarations import (
     COSTS,
     FLAGS,
-    MAX_BYTES,
     Declaration,
     FunctionParameter,
     Module,
     parse_declarations,
 )
 from lowwater.gsql.nodes import Place
+from lowwater.limits import DECLARATIONS_BYTES
 
 EVERY_FORM = """
 -- one of each, in the forms that GSQL's own file has
@@ -147,7 +147,7 @@ def test_all_mistakes_of_a_file_are_reported() -> None:
 
 def test_a_text_that_is_too_long() -> None:
     with pytest.raises(QueryError, match="more than 1,000,000"):
-        read("-" * (MAX_BYTES + 1))
+        read("-" * (DECLARATIONS_BYTES + 1))
 
 
 TOKENS = ["FUN", "PRED", "UDAF", "EXTR", "SFUN", "STATE", "MODULE", "HANDLE", "CONST", "CLASS", "COST", *COSTS, *FLAGS]

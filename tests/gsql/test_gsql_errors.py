@@ -10,8 +10,9 @@ import pytest
 
 from lowwater.errors import QueryError, QueryErrors, UnsupportedError
 from lowwater.gsql.mistakes import CLAUSES, EXPRESSION, OPERATORS, TERMINAL_NAMES
-from lowwater.gsql.parser import MAX_BYTES, MAX_DEPTH, MAX_ERRORS, _lark, parse
+from lowwater.gsql.parser import MAX_ERRORS, _lark, parse
 from lowwater.gsql.printer import print_file
+from lowwater.limits import EXPRESSION_DEPTH, QUERY_BYTES
 from tests.gsql import gsql_cases
 
 ERRORS = gsql_cases.GOLDEN / "errors"
@@ -95,7 +96,7 @@ def test_errors_pickle() -> None:
 
 
 def test_size_is_bounded() -> None:
-    padding = "-" * (MAX_BYTES - len("SELECT a FROM R\n"))
+    padding = "-" * (QUERY_BYTES - len("SELECT a FROM R\n"))
     assert parse(f"SELECT a FROM R\n{padding}").statements
     with pytest.raises(QueryError, match=r"250,001 bytes.*more than 250,000"):
         parse(f"SELECT a FROM R\n{padding}-")
@@ -120,12 +121,12 @@ NESTERS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("nester", NESTERS)
 def test_depth_is_bounded(nester: str) -> None:
     nest = NESTERS[nester]
-    tree = parse(f"SELECT {nest(MAX_DEPTH // 2 - 1 if nester == 'CASE' else MAX_DEPTH - 1)} FROM R")
+    tree = parse(f"SELECT {nest(EXPRESSION_DEPTH // 2 - 1 if nester == 'CASE' else EXPRESSION_DEPTH - 1)} FROM R")
     assert parse(print_file(tree)) == tree
     assert repr(tree)
-    for depth in (MAX_DEPTH + 1, 9_000):
+    for depth in (EXPRESSION_DEPTH + 1, 9_000):
         for clause in ("SELECT {} FROM R", "SELECT a FROM R WHERE {} HAVING b", "MERGE a.t : b.t SLACK {} FROM a, b"):
-            said = "a chain of .* operators" if nester == "left chain" else f"more than {MAX_DEPTH} levels deep"
+            said = "a chain of .* operators" if nester == "left chain" else f"more than {EXPRESSION_DEPTH} levels deep"
             with pytest.raises(QueryError, match=said):
                 parse(clause.format(nest(depth)))
 

@@ -204,7 +204,7 @@ def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
         return bool(a["k"] == b["k"] and a["tb"] - below <= b["tb"] <= a["tb"] + above and fits)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(blocks, "ROW_BLOCK_ROWS", block)
         patch.setattr(blocks, "ROWS_IN_MEMORY", most)
         found = evaluated(node, {"l": left, "r": right})
     assert found == sorted(joined(left, right, node, NAMES, meets), key=order)
@@ -269,7 +269,7 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits
         (*key, *(plainly(each, members) for each in chosen), epoch(10).last(key[0])) for key, members in whole.items()
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(blocks, "ROW_BLOCK_ROWS", block)
         patch.setattr(blocks, "ROWS_IN_MEMORY", most)
         found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
     assert found == sorted(wanted, key=order)

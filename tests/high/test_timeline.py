@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lowwater.errors import QueryError
 from lowwater.high.streams import StreamFiles
-from lowwater.high.timeline import MOST_TICKS, Timeline, grid
+from lowwater.high.timeline import Timeline, grid
+from lowwater.limits import TIMELINE_TICKS
 from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.golden import names, plan
 
@@ -56,9 +57,9 @@ def test_punctuation_says_each_promise_at_its_tick(steps: list[tuple[int, int]],
 @given(st.integers(0, 10**12), st.integers(0, 10**9), st.integers(1, 10**4))
 def test_the_ticks_are_multiples_up_to_the_closing_one(first: int, length: int, step: int) -> None:
     found = grid(first, first + length, step)
-    assert found[-1] == first + length and len(found) <= MOST_TICKS + 2
+    assert found[-1] == first + length and len(found) <= TIMELINE_TICKS + 2
     assert (np.diff(found) > 0).all() and (found[:-1] % step == 0).all() and (found >= first).all()
-    if length // step <= MOST_TICKS:
+    if length // step <= TIMELINE_TICKS:
         assert found[:-1].tolist() == [*range(-(-first // step) * step, first + length, step)]
 
 

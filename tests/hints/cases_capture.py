@@ -111,7 +111,7 @@ def _jumping(desk: Desk) -> Said:
         some = [(stamp + 200 * SECOND * (number % 3 == 1), frame) for number, (stamp, frame) in enumerate(first)]
         path.write_bytes(pcap_bytes(some))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(malformed, "MOST_ROWS", 20)
+        patch.setattr(malformed, "MALFORMED_ROWS", 20)
         return desk.run("ingest", "--lake", desk.lake, "--link", "main1", path)
 
 

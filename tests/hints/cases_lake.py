@@ -387,7 +387,7 @@ def _init(desk: Desk, folder: str) -> Said:
     for number in range(5):
         (desk.folder / "found" / f"{number}.txt").write_text("no capture")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proposal, "MOST_FILES", 4)
+        patch.setattr(proposal, "PROPOSED_FILES", 4)
         return desk.run("init", desk.folder / "found" / folder, "--lake", desk.folder / "new")
 
 

@@ -49,7 +49,7 @@ def run_over(
 
 def _too_many(desk: Desk) -> Said:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "MOST_ROWS", 1)
+        patch.setattr(reader, "MALFORMED_ROWS", 1)
         return run_over(BY_POSITION, LINES.replace(b",1", b"").replace(b",2", b"") * 3 + LINES * 4)(desk)
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from lowwater.gsql.parser import MAX_BYTES
+from lowwater.limits import QUERY_BYTES
 from tests.gsql.gsql_cases import GOLDEN, REFUSED, SYNTAX
 from tests.plan import binding_cases
 from tests.replay.support import Said, lowwater
@@ -84,7 +84,7 @@ RIGHT = {
     "plan_property": "SELECT @town FROM main1.TCP ;; --links other.toml",
 }
 MORE = [
-    ("large", f"Query a: {LEN};\n-- {'n' * MAX_BYTES}\nQuery b: {LEN}", "split it into several files", LEN),
+    ("large", f"Query a: {LEN};\n-- {'n' * QUERY_BYTES}\nQuery b: {LEN}", "split it into several files", LEN),
     ("in", f"{LEN} WHERE len IN [{', '.join(map(str, range(10_001)))}]", "keep the values in a watch list", WATCHED),
     ("assumed", "SELECT bytes FROM flows ;; alone", "give --schema FILE if it is a PROTOCOL", ASSUMED),
     (

@@ -48,10 +48,10 @@ def many(path: Path, count: int = 3000) -> Path:
 
 
 def small(monkeypatch: pytest.MonkeyPatch, chunk: int, rows: int, group: int) -> None:
-    monkeypatch.setattr(batching, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(batching, "INGEST_CHUNK_BYTES", chunk)
     monkeypatch.setattr(batching, "TASK_ROWS", rows)
     monkeypatch.setattr(packing, "FILE_ROWS", group)
-    monkeypatch.setattr(packing, "PAGE_ROWS", group // 4)
+    monkeypatch.setattr(packing, "PACKET_PAGE_ROWS", group // 4)
 
 
 def contents(lake: Lake) -> pa.Table:

@@ -113,9 +113,9 @@ def test_copies_are_those_of_a_self_join_over_all_frames(
     since, until = link.since or 0, END_OF_TIME if link.until is None else link.until
     copied = oracle(records, since, until)
     assert 10 < len(copied) < 80
-    monkeypatch.setattr(batches, "CHUNK_BYTES", 600)  # so that a capture has several files
+    monkeypatch.setattr(batches, "INGEST_CHUNK_BYTES", 600)  # so that a capture has several files
     monkeypatch.setattr(batches, "TASK_ROWS", 8)
-    monkeypatch.setattr(module, "MOST_RECORDS", draw.choice([3, 40, 1 << 22]))
+    monkeypatch.setattr(module, "COMPARED_RECORDS", draw.choice([3, 40, 1 << 22]))
     lake = lake_of(tmp_path, records, seed, link)
     arrivals = np.maximum.accumulate([stamp for stamp, *_ in records]).tolist()
     kept = [

@@ -39,7 +39,7 @@ from lowwater.config import Config
 from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-batch.CHUNK_BYTES, batch.TASK_ROWS = {CHUNK}, 1
+batch.INGEST_CHUNK_BYTES, batch.TASK_ROWS = {CHUNK}, 1
 lake = open_lake(Path(sys.argv[1]))
 print("ready", flush=True)
 ingest(lake, "a", [Path(name) for name in sys.argv[2:]], Config())

@@ -179,7 +179,7 @@ def opens(path: Path) -> None:
 def test_a_log_is_refused_in_one_line(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change, said = LOGS[name]
     change(path)
-    monkeypatch.setattr(table_logs, "MOST_COMMITS", 50)
+    monkeypatch.setattr(table_logs, "LOG_COMMITS", 50)
     before = peak_memory()
     with pytest.raises(LakeError, match=said) as refused:
         opens(path)
@@ -256,7 +256,7 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_a_checkpoint_is_refused_in_one_line(name: str, marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change, said = CHECKPOINTS[name]
     change(marked)
-    monkeypatch.setattr(table_logs, "LARGEST_CHECKPOINT", 1 << 24)
+    monkeypatch.setattr(table_logs, "CHECKPOINT_BYTES", 1 << 24)
     before = peak_memory()
     with pytest.raises(LakeError, match=said) as refused:
         opens(marked)
@@ -299,8 +299,8 @@ def test_a_small_file_of_much_memory_is_refused(
 ) -> None:
     place = path / added(path)["path"]
     bomb(place)
-    monkeypatch.setattr(untrusted, "LARGEST_PAGE", 1 << 20)
-    monkeypatch.setattr(untrusted, "LARGEST_FILE", 1 << 24)
+    monkeypatch.setattr(untrusted, "PARQUET_PAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(untrusted, "PARQUET_FILE_BYTES", 1 << 24)
     assert place.stat().st_size < 1 << 20
     with pytest.raises(LakeError, match="bytes") as refused:
         read_rows(path, SCHEMA)
@@ -323,7 +323,7 @@ def test_texts_of_a_dictionary_count_by_their_own_length(tmp_path: Path, monkeyp
     """One long text among many short ones is no bomb, though the longest times the rows would be one."""
     place = tmp_path / "honest.parquet"
     pq.write_table(pa.table({"x": ["a" * 100_000, *(["b"] * 20_000)]}), place)
-    monkeypatch.setattr(untrusted, "LARGEST_GROUP", 1 << 20)
+    monkeypatch.setattr(untrusted, "PARQUET_GROUP_BYTES", 1 << 20)
     require_modest(place, place)
     pq.write_table(pa.table({"x": ["a" * 100_000] * 20}), place)
     with pytest.raises(LakeError, match="bytes of memory"):

@@ -309,10 +309,10 @@ TABLES = {
 def test_every_command_ends_with_one_line_of_a_table_that_is_a_bomb(
     name: str, table: str, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_logs, "MOST_COMMITS", 40)
-    monkeypatch.setattr(table_logs, "LARGEST_COMMITS", 1 << 18)
-    monkeypatch.setattr(table_logs, "LARGEST_CHECKPOINT", 1 << 24)
-    monkeypatch.setattr(untrusted, "LARGEST_PAGE", 1 << 22)
+    monkeypatch.setattr(table_logs, "LOG_COMMITS", 40)
+    monkeypatch.setattr(table_logs, "LOG_COMMIT_BYTES", 1 << 18)
+    monkeypatch.setattr(table_logs, "CHECKPOINT_BYTES", 1 << 24)
+    monkeypatch.setattr(untrusted, "PARQUET_PAGE_BYTES", 1 << 22)
     make, text = BOMBS[name]
     make(lake / table / "_delta_log")
     refused = set()

@@ -134,9 +134,9 @@ def test_a_file_that_turns_out_bad_leaves_nothing_of_what_was_packed_ahead(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first chunks are packed while it is surveyed; then there is more damage in it than is told of."""
-    monkeypatch.setattr(batching, "CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr(batching, "INGEST_CHUNK_BYTES", 1 << 12)
     monkeypatch.setattr(batching, "TASK_ROWS", 1)
-    monkeypatch.setattr(malformed, "MOST_ROWS", 50)
+    monkeypatch.setattr(malformed, "MALFORMED_ROWS", 50)
     good = [(at(number), udp("10.0.0.1", "10.0.0.2", 1, 2)) for number in range(2000)]
     bad = [(stamp, frame, 1 << 31) for stamp, frame in good]
     path = tmp_path / "a.pcap"

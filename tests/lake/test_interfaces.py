@@ -162,7 +162,7 @@ def test_one_name_with_two_link_types_is_one_link_in_the_order_of_the_file(
     lake: Lake, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if form == "chunks":
-        monkeypatch.setattr(batch, "CHUNK_BYTES", 100)
+        monkeypatch.setattr(batch, "INGEST_CHUNK_BYTES", 100)
         monkeypatch.setattr(batch, "TASK_ROWS", 2)
     names, packets = ["any", "eth0", "any", "any"], [(1, 2), (3, 0), (2, 2), (4, 1), (5, 3)]
     path = pcapng(tmp_path / "a.pcapng", names, packets, kinds="eere")

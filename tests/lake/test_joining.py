@@ -15,8 +15,9 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.transaction import RemoveAction
 
 from lowwater.lake import compaction
-from lowwater.lake.compaction import MOST_FRAGMENTS, compact, join_files, tidy_ledgers
+from lowwater.lake.compaction import compact, join_files, tidy_ledgers
 from lowwater.lake.tables import append_rows, commit, create, live_files, read_rows
+from lowwater.limits import LEDGER_FRAGMENTS
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])
 
@@ -40,14 +41,14 @@ def test_threads_that_write_and_join_at_once_lose_and_double_nothing(tmp_path: P
         compact(path)
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(add, range(2 * MOST_FRAGMENTS + 10)))
-    assert values(path) == list(range(2 * MOST_FRAGMENTS + 10))
+        list(pool.map(add, range(2 * LEDGER_FRAGMENTS + 10)))
+    assert values(path) == list(range(2 * LEDGER_FRAGMENTS + 10))
 
 
 def test_the_fullest_ledgers_are_joined_and_of_them_the_fullest_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "MOST_FRAGMENTS", 2)
+    monkeypatch.setattr(compaction, "LEDGER_FRAGMENTS", 2)
     files = {"few": "abab", "more": "abaab", "most": "abaaabb", "many": "abaabba"}
     for name, parts in files.items():
         create(tmp_path / name, SCHEMA, ["part"])

@@ -71,7 +71,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[obje
 def test_commits_are_those_of_portions_and_a_file_is_compared_with_few(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "MOST_FILES", 20)
+    monkeypatch.setattr(batch, "COMMIT_CAPTURES", 20)
     replaces = counted(monkeypatch, replacement.LedgerFiles, "_replaces")
     overlaps = counted(monkeypatch, replacement, "_overlap")
     before = versions(lake)

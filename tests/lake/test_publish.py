@@ -290,7 +290,7 @@ def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
 
 
 def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "MOST_FRAGMENTS", 5)
+    monkeypatch.setattr(compaction, "LEDGER_FRAGMENTS", 5)
     for when in range(12):
         record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
         compaction.tidy_ledgers(lake.root, lake.run_ledgers())

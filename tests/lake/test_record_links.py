@@ -112,10 +112,10 @@ def test_a_file_that_grew_replaces_what_was_read(tmp_path: Path) -> None:
 def test_records_are_divided_into_files_and_pages_by_their_bytes(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "PAGE_BYTES", 20_000)
-    monkeypatch.setattr(packing, "RECORD_FILE_BYTES", 60_000)
-    monkeypatch.setattr(columnar, "ROWS", 300)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(packing, "RECORD_PAGE_BYTES", 20_000)
+    monkeypatch.setattr(packing, "FILE_BYTES", 60_000)
+    monkeypatch.setattr(columnar, "BATCH_ROWS", 300)
+    monkeypatch.setattr(blocks, "RECORD_BLOCK_BYTES", 20_000)
     lake, rows = _lake(tmp_path, kind), flows(8, 6000, disorder=2)
     write(tmp_path / "log_0", WRITERS[kind](rows))
     _take(lake, "log_0")

@@ -349,7 +349,7 @@ def test_a_folder_that_cannot_be_read_is_said_and_forgets_nothing(
     assert states(lake) == {"a_2027011508.pcap": READ, "a_2027011508.pcap1": UNCLAIMED, "cap": FOLDER}
     assert f"folder {folder}: cannot be read: Permission denied" in unread_lines(lake, config)[1]
     monkeypatch.setattr(os, "scandir", real)
-    monkeypatch.setattr(folders, "MOST_UNCLAIMED", 0)
+    monkeypatch.setattr(folders, "UNCLAIMED_FILES", 0)
     look(lake, config)
     assert "only the first 0 are judged" in unread_lines(lake, config)[1]
 

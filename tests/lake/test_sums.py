@@ -117,8 +117,8 @@ def test_new_files_are_read_until_the_next_maintenance_and_sums_of_gone_ones_are
 
 def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = shown(lake, WHOLE, "cnt", "flow")[0]
-    monkeypatch.setattr(exploring, "MOST_VALUES", 10)
-    monkeypatch.setattr(exploring, "KEPT_VALUES", 8)
+    monkeypatch.setattr(exploring, "SUMMED_VALUES", 10)
+    monkeypatch.setattr(exploring, "LARGEST_SUMS", 8)
     make_sums(lake.table("flows"))
     some, approximate = shown(lake, WHOLE, "cnt", "flow")
     assert approximate and some[-1][0] == OTHERS
@@ -135,7 +135,7 @@ def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monke
 
 def test_more_values_than_are_held_become_others(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = shown(lake, WHOLE, "cnt", "flow")
-    monkeypatch.setattr(exploring, "HELD_VALUES", 2_000)
+    monkeypatch.setattr(exploring, "PLOT_SUMS", 2_000)
     monkeypatch.setattr(exploring, "GROUPED", 500)
     some, approximate = shown(lake, WHOLE, "cnt", "flow")
     assert approximate and not exact[1]

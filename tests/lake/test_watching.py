@@ -10,18 +10,11 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingestion.arrivals import (
-    PORTION_BYTES,
-    PORTION_FILES,
-    SETTLED,
-    FileState,
-    Watch,
-    pattern_files,
-    portions,
-)
+from lowwater.lake.ingestion.arrivals import SETTLED, FileState, Watch, pattern_files, portions
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
+from lowwater.limits import WATCH_BYTES, WATCH_FILES
 from tests.lake.support import BASE, at, capture
 
 SETTLE = 10 * SECOND
@@ -173,9 +166,9 @@ def test_patterns_are_those_of_all_links(config: Config, tmp_path: Path) -> None
 
 
 def test_portions_are_in_order_and_bounded() -> None:
-    sizes = [1, 2, PORTION_BYTES, 3, *[1] * (2 * PORTION_FILES)]
+    sizes = [1, 2, WATCH_BYTES, 3, *[1] * (2 * WATCH_FILES)]
     files = [(Path(str(number)), FileState(size, 0, True)) for number, size in enumerate(sizes)]
     found = list(portions(files))
     assert [file for portion in found for file in portion] == files
-    assert [len(portion) for portion in found] == [2, 1, PORTION_FILES, PORTION_FILES, 1]
+    assert [len(portion) for portion in found] == [2, 1, WATCH_FILES, WATCH_FILES, 1]
     assert list(portions([])) == []

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Type, Unary, show, walk
 from lowwater.catalog.values import pack_ip
+from lowwater.limits import IN_VALUES
 from lowwater.low import LowSettings
 from lowwater.low.code.expressions import of_link
-from lowwater.plan.bind.expressions import LONGEST, SHORT, any_of, binary
+from lowwater.plan.bind.expressions import SHORT, any_of, binary
 from lowwater.stream.values import Faults, compile_expr
 from tests import capturemaker as maker
 from tests.lftamaker import data, make, records, run
@@ -69,8 +70,8 @@ def test_a_list_has_the_value_of_its_equalities(kind: Type, given: st.DataObject
 
 def test_one_operator_whatever_the_length() -> None:
     column = Column(Type.INT, "x")
-    whole = any_of(column, equalities(column, list(range(LONGEST))))
-    assert isinstance(whole, OneOf) and len(whole.values) == LONGEST
+    whole = any_of(column, equalities(column, list(range(IN_VALUES))))
+    assert isinstance(whole, OneOf) and len(whole.values) == IN_VALUES
     assert show(any_of(column, equalities(column, list(range(17))))) == f"(x IN [{', '.join(map(str, range(17)))}])"
     others = [binary("=", column, Column(Type.INT, f"y{number}")) for number in range(5000)]
     deep = any_of(column, [each for each in others if each])
@@ -121,7 +122,7 @@ def numbers(count: int) -> str:
     return ", ".join(str(number) for number in range(count))
 
 
-@pytest.mark.parametrize("count", [600, pytest.param(LONGEST, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [600, pytest.param(IN_VALUES, marks=pytest.mark.slow)])
 def test_long_lists_plan(tmp_path: Path, count: int) -> None:
     path = query(tmp_path, f"destPort IN [{numbers(count)}] AND srcPort NOT IN ({numbers(count - 1)}, NULL)")
     said = lowwater("check", path)
@@ -132,7 +133,7 @@ def test_long_lists_plan(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.slow
 def test_a_longer_list_is_refused(tmp_path: Path) -> None:
-    said = lowwater("check", query(tmp_path, f"len IN [{numbers(LONGEST + 1)}]"))
+    said = lowwater("check", query(tmp_path, f"len IN [{numbers(IN_VALUES + 1)}]"))
     assert said.code == 1 and "IN takes at most 10,000 values, not 10,001" in said.err and "watch list" in said.err
 
 

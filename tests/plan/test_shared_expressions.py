@@ -9,8 +9,9 @@ import pytest
 from lowwater.catalog.expr import Binary, Column, Expr
 from lowwater.catalog.values import Type
 from lowwater.errors import QueryError
+from lowwater.limits import EXPRESSION_NODES
 from lowwater.plan.context import Links
-from lowwater.plan.operators import LARGEST, lftas_of, walk
+from lowwater.plan.operators import lftas_of, walk
 from lowwater.plan.queryset import Plan, plan_texts
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import lowwater
@@ -50,12 +51,12 @@ def nodes(plan: Plan) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_chain_that_doubles_does_not_double_the_plan(shape: str) -> None:
-    assert nodes(plan_texts([("q.gsql", chain(shape))], Links())) <= LARGEST
+    assert nodes(plan_texts([("q.gsql", chain(shape))], Links())) <= EXPRESSION_NODES
 
 
 def test_aggregates_over_a_chain(tmp_path: Path) -> None:
     text = chain("items", last=f"SELECT tb, sum(x+x) AS s FROM q{STEPS - 1} GROUP BY time/60 AS tb")
-    assert nodes(plan_texts([("q.gsql", text)], Links())) <= LARGEST
+    assert nodes(plan_texts([("q.gsql", text)], Links())) <= EXPRESSION_NODES
 
 
 def test_rows_of_a_chain_are_those_of_its_definition(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_table_of_sources_grows() -> None:
 
 
 def test_sources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "MOST_SOURCES", 10)
+    monkeypatch.setattr(profile, "PROFILE_SOURCES", 10)
     made = LinkProfile(0, 1000, 0)
     for at in range(50):
         made.add(batch([(at, at, "10.0.0.1"), (at, at, f"10.0.1.{at}"), (at, at, f"10.0.2.{at}")]))

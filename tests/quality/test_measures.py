@@ -273,9 +273,9 @@ def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeyp
         answers.add(len(set(rows)) == len(rows))
         assert distinct_keys(files, FIELDS, ("addr", "n")) == (len(set(rows)) == len(rows))
     assert answers == {True, False}
-    monkeypatch.setattr(unique_keys, "LARGEST_COMPARISON", 0)
+    monkeypatch.setattr(unique_keys, "COMPARED_KEY_ROWS", 0)
     assert distinct_keys(files, FIELDS, ("addr", "n")) == (bits == 64 and len(set(rows)) == len(rows))
-    monkeypatch.setattr(unique_keys, "LARGEST_STREAM", 0)
+    monkeypatch.setattr(unique_keys, "KEY_DIGESTS", 0)
     assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
 

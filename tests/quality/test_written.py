@@ -19,11 +19,10 @@ from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.config import SuiteLimits
 from lowwater.errors import ConfigError
 from lowwater.lake.layout import row_schema
+from lowwater.limits import EXAMPLE_ROWS, SUITE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
-from lowwater.quality.streams import EXAMPLE_ROWS
 from lowwater.quality.suites import (
-    LARGEST_SUITE,
     NOTHING,
     CustomExpectation,
     RuleResult,
@@ -275,7 +274,7 @@ def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is written twice"):
         written(tmp_path, ENTRY, ENTRY)
     path = suite_file(tmp_path, "set", "q")
-    for text in ("[" * 100_000, '{"name": NaN}', "\udcff", " " * (LARGEST_SUITE + 1), ""):
+    for text in ("[" * 100_000, '{"name": NaN}', "\udcff", " " * (SUITE_BYTES + 1), ""):
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
         with pytest.raises(ConfigError, match=r"q\.json: "):
             read_suites(tmp_path, "set", {"q": SCHEMA})

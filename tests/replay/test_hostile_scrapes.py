@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.lake.layout import open_lake
+from lowwater.limits import SCRAPE_CONNECTIONS
 from lowwater.replay.telemetry import metrics
 from lowwater.replay.telemetry.metrics import serving
 from tests.breadth import some
@@ -26,7 +27,7 @@ HALF = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-"
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     pytest.importorskip("prometheus_client")
-    monkeypatch.setattr(metrics, "PATIENCE", 1.0)
+    monkeypatch.setattr(metrics, "SCRAPE_SECONDS", 1.0)
     open_lake(tmp_path / "lake")
     with serving(tmp_path / "lake", tmp_path, "127.0.0.1", 0) as at:
         yield at
@@ -52,14 +53,14 @@ def test_who_says_nothing_keeps_nobody_out(port: int) -> None:
     assert is_well(port)  # threads of what reads the lake begin with the first answer
     before = threading.active_count()
     with ExitStack() as held:
-        for at in range(6 * metrics.MOST):
+        for at in range(6 * SCRAPE_CONNECTIONS):
             line = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
             line.sendall(HALF if at % 2 else b"")
-            if at % metrics.MOST == 0:
+            if at % SCRAPE_CONNECTIONS == 0:
                 assert is_well(port)
         assert is_well(port)
         # The thread of a connection that was ended sees that at its next turn.
-        while threading.active_count() - before > metrics.MOST:
+        while threading.active_count() - before > SCRAPE_CONNECTIONS:
             time.sleep(0.05)
 
 

@@ -42,6 +42,7 @@ from lowwater.lake.tables import (
     replace_rows,
     swap_files,
 )
+from lowwater.limits import OPEN_TABLES
 from lowwater.storage import failures, locks, objects, paths
 from lowwater.storage.locks import Holder
 from lowwater.storage.object_paths import ObjectPath
@@ -605,7 +606,7 @@ class _Values:
         self._world = world
 
     def get(self, *asked: Any) -> Any:
-        values: ValuesByState = self._world.me().tables.setdefault("values", ValuesByState(open_tables.CACHED))
+        values: ValuesByState = self._world.me().tables.setdefault("values", ValuesByState(OPEN_TABLES))
         return values.get(*asked)
 
 

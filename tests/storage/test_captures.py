@@ -18,8 +18,9 @@ from lowwater.capture.reader import read
 from lowwater.errors import AwayError, CaptureError, ConfigError, LowwaterError
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.layout import open_lake
+from lowwater.limits import READ_AHEAD_BYTES
 from lowwater.storage import objects, paths
-from lowwater.storage.captures import LARGEST_READ, ObjectFile, StoredCapture, capture_path, captures_like
+from lowwater.storage.captures import ObjectFile, StoredCapture, capture_path, captures_like
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import file_cache
 from tests.lake.test_interfaces import pcapng
@@ -67,12 +68,12 @@ def test_a_capture_in_a_store_has_the_rows_of_a_file(
 
 @pytest.mark.slow
 def test_memory_and_disk_do_not_grow_with_the_capture(root: ObjectPath, proxy: Proxy) -> None:
-    size = 3 * LARGEST_READ + 1
+    size = 3 * READ_AHEAD_BYTES + 1
     path = stored(root, "large", bytes(size))
     proxy.seen()
     with path.open("rb", buffering=0) as file:
         pieces = list(iter(lambda: file.read(64 << 10), b""))
-        assert isinstance(file, ObjectFile) and len(file._block) <= LARGEST_READ
+        assert isinstance(file, ObjectFile) and len(file._block) <= READ_AHEAD_BYTES
         file.seek(size - 5)
         assert file.read(10) == bytes(5) and file.read(1) == b""
     assert sum(map(len, pieces)) == size and max(map(len, pieces)) <= 64 << 10
@@ -83,11 +84,11 @@ def test_memory_and_disk_do_not_grow_with_the_capture(root: ObjectPath, proxy: P
 
 @pytest.mark.slow
 def test_a_capture_that_is_replaced_while_it_is_read_is_an_error(root: ObjectPath) -> None:
-    path = stored(root, "a.pcap", bytes(3 * LARGEST_READ))
+    path = stored(root, "a.pcap", bytes(3 * READ_AHEAD_BYTES))
     with path.open("rb", buffering=0) as file:
         file.read(1)
-        stored(root, "a.pcap", b"\1" * 3 * LARGEST_READ)
-        file.seek(2 * LARGEST_READ)
+        stored(root, "a.pcap", b"\1" * 3 * READ_AHEAD_BYTES)
+        file.seek(2 * READ_AHEAD_BYTES)
         with pytest.raises(OSError, match="replaced while it was read"):
             file.read(1)
 

@@ -20,6 +20,7 @@ from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_
 from lowwater.lake.open_tables import at_version
 from lowwater.lake.table_logs import CHECKPOINTS
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
+from lowwater.limits import STORE_CONNECTIONS
 from lowwater.storage import objects, paths
 from lowwater.storage.failures import StoreError, store_error
 from lowwater.storage.object_paths import ObjectPath
@@ -103,7 +104,7 @@ def test_a_store_that_fails_for_good_is_waited_for_and_said(
 def test_a_store_that_never_answered_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(objects, "FIRST_PATIENCE", 0.1)
+    monkeypatch.setattr(objects, "STORE_FIRST_PATIENCE", 0.1)
     monkeypatch.setattr(objects, "require_endpoint", lambda *_: None)  # it listened then
     path = ObjectPath("s3:", "nobody", "object")
     for request in (lambda: objects.read(path), lambda: objects.make(path, b"")):
@@ -211,7 +212,7 @@ def test_connections_are_few(root: ObjectPath) -> None:
     before = len(os.listdir("/proc/self/fd"))
     as_another_process(path)
     assert len(stored(path)) == 30
-    assert len(os.listdir("/proc/self/fd")) - before < objects.CONNECTIONS
+    assert len(os.listdir("/proc/self/fd")) - before < STORE_CONNECTIONS
 
 
 def test_a_limit_of_open_files_that_is_too_low_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

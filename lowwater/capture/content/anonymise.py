@@ -24,10 +24,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.errors import ConfigError
+from lowwater.limits import ANONYMISED_ADDRESSES
 
 KEY_BYTES = 32
-CACHED_ADDRESSES = 1 << 16
-"""Most addresses of a kind in the cache of an `Anonymiser`."""
 
 _HINT = "make one: `openssl rand -hex 32 > KEY; chmod 600 KEY`"
 _MOST = 1024  # bytes of a key file
@@ -82,7 +81,7 @@ class Anonymiser:
         cache_size: most addresses of every kind in the cache; bounds the memory and does not change results.
     """
 
-    def __init__(self, key: bytes, cache_size: int = CACHED_ADDRESSES) -> None:
+    def __init__(self, key: bytes, cache_size: int = ANONYMISED_ADDRESSES) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
         self._keys = {_V4: key, _V6: key, _MAC: hmac.digest(key, b"lowwater: Ethernet addresses", "sha256")}

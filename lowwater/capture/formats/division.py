@@ -19,17 +19,14 @@ from lowwater.capture.formats import classic
 from lowwater.capture.formats.classic import Scanner
 from lowwater.capture.formats.pcapng import PcapngScanner, give_times
 from lowwater.capture.headers.batches import Memory
-from lowwater.capture.reader import CHUNK_BYTES, CaptureReader
+from lowwater.capture.reader import CaptureReader
 from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.malformed import MalformedRows
 from lowwater.capture.records.stream import RecordSpan, decode_span, split_by_interface
 from lowwater.errors import CaptureError
+from lowwater.limits import BATCH_ROWS, CAPTURE_CHUNK_BYTES, CHUNK_INTERFACES
 from lowwater.storage.failures import hint_of
 
-_ROWS = 1 << 16
-"""Most records of a batch."""
-_CHANGED = 32
-"""Most interfaces whose clocks a chunk has of its own: of many chunks of many interfaces each would have all."""
 _NONE = np.empty(0, np.int64)
 
 
@@ -96,7 +93,7 @@ class CaptureIndex:
 def index(
     path: Path,
     max_jump: int,
-    chunk_bytes: int = CHUNK_BYTES,
+    chunk_bytes: int = CAPTURE_CHUNK_BYTES,
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
 ) -> CaptureIndex:
@@ -113,7 +110,7 @@ def index(
 def indexing(
     path: Path,
     max_jump: int,
-    chunk_bytes: int = CHUNK_BYTES,
+    chunk_bytes: int = CAPTURE_CHUNK_BYTES,
     sha256: str | None = None,
     content: ContentOptions = NOTHING,
 ) -> Generator[CaptureChunk, None, CaptureIndex]:
@@ -130,7 +127,7 @@ def indexing(
         CaptureError: as `read`.
     """
     times = ContentOptions(untimed=content.untimed, resolution=content.resolution)
-    reader = CaptureReader(path, max_jump, min(chunk_bytes, CHUNK_BYTES), sha256, times, identified=True)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CAPTURE_CHUNK_BYTES), sha256, times, identified=True)
     builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
     for span in reader.spans():
         if not reader.header.compression:
@@ -185,7 +182,7 @@ class _ChunkBuilder:
 
     def _now(self) -> Clocks:
         """Returns the clocks before the next span."""
-        if len(self._changed) > _CHANGED:
+        if len(self._changed) > CHUNK_INTERFACES:
             self._clocks, self._changed = self._reader.clocks(), set()
         return Clocks(self._clocks, {number: self._reader.clock(number) for number in self._changed})
 
@@ -215,7 +212,7 @@ def read_chunk(
     memory, builder = memory or Memory(again=False), ContentBuilder(content)
     buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
     # Batches of equal size: whoever makes pages of a small batch has to copy it.
-    records = memory.records(-(-chunk.records // -(-chunk.records // _ROWS)))
+    records = memory.records(-(-chunk.records // -(-chunk.records // BATCH_ROWS)))
     clocks: dict[int, int] = {}
     position, at, stopped = chunk.position, 0, classic.FULL
     while stopped == classic.FULL:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowwater.errors import CaptureError
+from lowwater.limits import DECOMPRESSED_AHEAD, DECOMPRESSOR_HISTORY
 from lowwater.storage.captures import ObjectFile, capture_path
 from lowwater.storage.failures import hint_of
 
@@ -408,14 +409,9 @@ def _whole(piece: bytes, size: int, name: str) -> bytes:
 # Decompression of captures in gzip, zstd, xz or lz4 frames. Between the file and the reader's window:
 # `DecompressedSource` decompresses in its own thread, a bounded amount ahead. A file is one or more members (gzip
 # members, zstd or lz4 frames, xz streams) of one format, recognised by its magic. Memory is bounded for every file:
-# `AHEAD` blocks of 2 MiB, the history of the decompressor (gzip 32 KiB, lz4 about 8 MiB, zstd and xz at most
-# `HISTORY`), and 4 MiB of the stored file.
+# `DECOMPRESSED_AHEAD` blocks of 2 MiB, the history of the decompressor (gzip 32 KiB, lz4 about 8 MiB, zstd and xz
+# at most `DECOMPRESSOR_HISTORY`), and 4 MiB of the stored file.
 
-HISTORY = 128 << 20
-"""Largest history (bytes) that a zstd or xz stream may request; the highest levels of the tools use as much."""
-
-AHEAD = 16
-"""Blocks that are decompressed in advance."""
 
 _BLOCK = 1 << 20
 _STEP = 256 << 10
@@ -542,7 +538,7 @@ def _gzip(stored: PieceSource, step: int, fine: int | None) -> Iterator[bytes]:
 
 def _xz(stored: PieceSource, step: int, fine: int | None) -> Iterator[bytes]:
     """Yields one xz stream; arguments as for `_gzip`."""
-    engine, size_out = lzma.LZMADecompressor(lzma.FORMAT_XZ, HISTORY + _XZ_OVERHEAD), 0
+    engine, size_out = lzma.LZMADecompressor(lzma.FORMAT_XZ, DECOMPRESSOR_HISTORY + _XZ_OVERHEAD), 0
     while not engine.eof:
         slow = fine is not None and size_out >= fine
         piece = stored.piece(1 if slow else None) if engine.needs_input else memoryview(b"")
@@ -609,7 +605,7 @@ def _frame(codec: str, split: Callable[[PieceSource], Iterator[bytes]]) -> _Memb
 _FORMATS: dict[str, _Member] = {
     "gzip": _gzip,
     "xz": _xz,
-    "zstd": _frame("zstd", lambda stored: zstd_pieces(stored, HISTORY)),
+    "zstd": _frame("zstd", lambda stored: zstd_pieces(stored, DECOMPRESSOR_HISTORY)),
     "lz4": _frame("lz4", lz4_pieces),
 }
 
@@ -637,7 +633,7 @@ class DecompressedSource:
         self._source = PieceSource(file, hashed)
         self._pieces = members(self._source)
         self._thread = ThreadPoolExecutor(1)
-        self._blocks: deque[Future[bytes]] = deque(self._thread.submit(self._block) for _ in range(AHEAD))
+        self._blocks: deque[Future[bytes]] = deque(self._thread.submit(self._block) for _ in range(DECOMPRESSED_AHEAD))
         self._rest = memoryview(b"")
 
     def readinto(self, target: memoryview) -> int:

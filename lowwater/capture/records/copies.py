@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowwater.catalog.time import is_late, promise_at
-
-_ROWS = 1 << 18
-"""Records that wait before they are compared."""
+from lowwater.limits import HASH_CLASSES, UNCOMPARED_RECORDS
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,8 @@ def _shared(records: Hashed) -> NDArray[np.int64]:
 class CopyCounter:
     """Counts the copies among the records of one link, which come in order of arrival.
 
-    It holds the records of the last `window + skew` of the clock, and as many more, at least _ROWS: so a record that
-    stays within the window is compared a few times, however many records there are.
+    It holds the records of the last `window + skew` of the clock, and as many more, at least UNCOMPARED_RECORDS: so a
+    record that stays within the window is compared a few times, however many records there are.
 
     Args:
         window: longest time from a record to its copy, ns.
@@ -138,7 +136,7 @@ class CopyCounter:
         self._waiting.append(part)
         self._rows += len(part)
         self._clock = int(arrivals[-1]) if len(arrivals) else self._clock
-        if self._rows >= max(_ROWS, self._kept):
+        if self._rows >= max(UNCOMPARED_RECORDS, self._kept):
             self._decide(promise_at(self._clock, self._skew))
             self._rows = 0
         return part
@@ -161,9 +159,6 @@ class CopyCounter:
 # Copies across links: which records of one link another link has earlier, within a window (SEMANTICS D2). `inspect`
 # reads links one after the other, so the hashes of all records wait in files by hash until every link is read. The
 # audits of a lake find such copies by reading all links side by side instead (`lake.packets`).
-
-_CLASSES = 64
-"""Classes of hashes. One of them at a time is in memory, and the others are in files."""
 
 
 class CopySpool:
@@ -193,7 +188,7 @@ class CopySpool:
 
     def add(self, link: int, records: Hashed) -> None:
         """Adds records of a link, in any order."""
-        classes = records.high & (_CLASSES - 1)
+        classes = records.high & (HASH_CLASSES - 1)
         rows = np.stack((records.high, records.low, records.stamps, np.full(len(records), link)), axis=1)
         for number in np.unique(classes):
             with self._file(number).open("ab") as file:
@@ -202,7 +197,7 @@ class CopySpool:
     def count(self) -> Counter[int]:
         """Returns for each link how many of its records another link has earlier."""
         counts: Counter[int] = Counter()
-        for number in range(_CLASSES):
+        for number in range(HASH_CLASSES):
             if not (file := self._file(number)).exists():
                 continue
             high, low, stamps, links = np.ascontiguousarray(np.fromfile(file, np.int64).reshape(-1, 4).T)

@@ -19,9 +19,7 @@ from lowwater.capture.formats import classic
 from lowwater.capture.formats.sources import FileWindow
 from lowwater.capture.records.facts import Malformed
 from lowwater.errors import CaptureError
-
-MOST_ROWS = 1 << 22
-"""Most malformed rows that are stored for a capture."""
+from lowwater.limits import MALFORMED_ROWS
 
 REASONS = (
     "time-range", "time-jump", "wire-length", "no-time", "interface", "captured", "length", "block", "cut",
@@ -115,7 +113,7 @@ class MalformedRows(Sequence[Malformed]):
         """Adds rows, dtype ROW.
 
         Raises:
-            CaptureError: if they are more than MOST_ROWS.
+            CaptureError: if they are more than MALFORMED_ROWS.
         """
         if len(rows):
             self._totals.add(rows)
@@ -166,7 +164,7 @@ class _Totals:
         keys, counts = np.unique(rows["interface"].astype(np.int64) << 8 | rows["reason"], return_counts=True)
         for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
             self.counts[key] += count
-        if self.store_rows and self._total > MOST_ROWS:
+        if self.store_rows and self._total > MALFORMED_ROWS:
             raise self._too_many()
 
     def _too_many(self) -> CaptureError:
@@ -175,7 +173,7 @@ class _Totals:
             reasons[REASONS[key & 255]] += count
         commonest, count = reasons.most_common(1)[0]
         return CaptureError(
-            f"{self.path}: more than {MOST_ROWS:,} malformed records, {count:,} of them {commonest}, "
+            f"{self.path}: more than {MALFORMED_ROWS:,} malformed records, {count:,} of them {commonest}, "
             f"the first at byte {self._first:,}",
             "raise max_jump of the link if its clock jumps (time-jump), or set its resolution if its files have "
             "nanoseconds and say microseconds (sub-second); `lowwater inspect` counts them by reason",

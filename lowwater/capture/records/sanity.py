@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.records.facts import Interface, InterfaceSummary
 from lowwater.catalog.time import arrival_times
+from lowwater.limits import LEAST_MEDIAN_TIMESTAMPS, MEDIAN_INTERFACES, MEDIAN_TIMESTAMPS
 from lowwater.machine_code import cached_njit
 
 SIDE = 16
@@ -327,12 +328,6 @@ class Median:
 # Running totals of one interface while its capture is read. The reader takes arrivals from the clock, and the summary
 # from the totals.
 
-MOST_MEDIANS = 256
-"""Interfaces of a capture with a median. A capture with more makes no links of its interfaces, so needs none."""
-
-_HELD, _LEAST_HELD = 1 << 23, 1 << 16
-"""Most timestamps in memory for the first interface, and for the last ones."""
-
 
 class Tally:
     """Totals of the records of one interface.
@@ -355,8 +350,8 @@ class Tally:
         self._last: int | None = None
         self._smallest: int | None = None
         self._lull = 0
-        in_memory = max(_HELD >> number.bit_length(), _LEAST_HELD)
-        self._median = Median(in_memory) if number < MOST_MEDIANS else None
+        in_memory = max(MEDIAN_TIMESTAMPS >> number.bit_length(), LEAST_MEDIAN_TIMESTAMPS)
+        self._median = Median(in_memory) if number < MEDIAN_INTERFACES else None
 
     def add(self, stamps: NDArray[np.int64]) -> None:
         """Counts sane records by their timestamps (ns); at least one."""

@@ -26,6 +26,7 @@ from lowwater.capture.records import malformed as limits
 from lowwater.capture.records.facts import Interface
 from lowwater.capture.records.malformed import NUMBERS, ROW, Gap, GapQueue, MalformedRows
 from lowwater.capture.records.sanity import END_OF_TIME, LARGEST_WIRE, SIDE, Judge, Tally, judgeable
+from lowwater.limits import BATCH_ROWS
 
 # Record spans: judged records of a piece of a capture, divided by interface and decoded. `sanity` makes them; the
 # reader and `formats.division.read_chunk` decode them.
@@ -271,9 +272,6 @@ class RecordJudge:
         return clocks
 
 
-_ROWS = 1 << 16
-
-
 class RecordStream:
     """The spans of a capture; iterate it once, and add the sane records of every span to the tallies.
 
@@ -292,12 +290,12 @@ class RecordStream:
 
     def __init__(self, window: FileWindow, scanner: Scanner, max_jump: int, malformed: MalformedRows) -> None:
         self.scanner = scanner
-        self.judge = RecordJudge(scanner, max_jump, malformed, _ROWS)
+        self.judge = RecordJudge(scanner, max_jump, malformed, BATCH_ROWS)
         self.rest = 0
         self.damaged_to_end = False
         self._window = window
         self._gaps = GapQueue(window, malformed)
-        self._records = np.zeros((classic.ROWS, _ROWS), np.int64)
+        self._records = np.zeros((classic.ROWS, BATCH_ROWS), np.int64)
         self._waiting = 0
         self._malformed_tail = 0  # of the waiting records, the last ones that are malformed by themselves
         self._at = scanner.start

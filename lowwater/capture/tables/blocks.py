@@ -17,16 +17,8 @@ from numpy.typing import NDArray
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables.values import nanoseconds, stored_columns, typed
 from lowwater.catalog.records import RecordLayout
+from lowwater.limits import RECORD_BLOCK_BYTES, RECORD_BLOCK_RECORDS, RECORD_BYTES
 from lowwater.machine_code import cached_njit
-
-BLOCK_BYTES = 4 << 20
-"""Bytes of a file that are parsed at a time."""
-
-BLOCK_RECORDS = 1 << 17
-"""Most records that are parsed at a time: short ones take far more memory than their bytes."""
-
-MOST_RECORD = 1 << 20
-"""Longest record, bytes. A quote that never ends makes a record of all that follows."""
 
 NEWLINE, RETURN = 10, 13
 MARK = b"\xef\xbb\xbf"
@@ -44,7 +36,7 @@ class Block:
         begins: begin of each record in `data`.
         ends: end of each record in `data`, with its end of line.
         lines: line of each record, from 1.
-        long: whether the record is longer than MOST_RECORD, so that only its first line belongs to it.
+        long: whether the record is longer than RECORD_BYTES, so that only its first line belongs to it.
         last: whether the file ends with the block.
     """
 
@@ -60,12 +52,12 @@ class Block:
         return len(self.begins)
 
     def parts(self) -> Iterator[Block]:
-        """Yields the block in parts of at most BLOCK_RECORDS records."""
-        if len(self) <= BLOCK_RECORDS:
+        """Yields the block in parts of at most RECORD_BLOCK_RECORDS records."""
+        if len(self) <= RECORD_BLOCK_RECORDS:
             yield self
             return
-        for first in range(0, len(self), BLOCK_RECORDS):
-            end = first + BLOCK_RECORDS
+        for first in range(0, len(self), RECORD_BLOCK_RECORDS):
+            end = first + RECORD_BLOCK_RECORDS
             begins, ends, lines = (column[first:end] for column in (self.begins, self.ends, self.lines))
             last = self.last and end >= len(self)
             yield Block(self.data, self.offset, begins, ends, lines, self.long[first:end], last)
@@ -202,7 +194,7 @@ class TextBlocks:
     def __iter__(self) -> Iterator[Block]:
         rest, offset = b"", 0
         while True:
-            piece = self._read(BLOCK_BYTES)
+            piece = self._read(RECORD_BLOCK_BYTES)
             last = not piece
             data = rest + piece
             if data or last:
@@ -227,13 +219,13 @@ class TextBlocks:
         newlines = np.flatnonzero(array == NEWLINE)
         at = self._mark(data) if offset == 0 else self._rest_of_long_line(newlines, len(data))
         lines = newlines[np.searchsorted(newlines, at) :]
-        begins, ends, long = _divided(lines, self._lasts(array, at, lines), at, len(data), MOST_RECORD, last)
+        begins, ends, long = _divided(lines, self._lasts(array, at, lines), at, len(data), RECORD_BYTES, last)
         at = int(ends[-1]) if len(ends) else at
-        if at < len(data) and (last or len(data) - at > max(MOST_RECORD, 2 * BLOCK_BYTES)):
+        if at < len(data) and (last or len(data) - at > max(RECORD_BYTES, 2 * RECORD_BLOCK_BYTES)):
             # A line without an end.
             self.open_end, self._in_long_line = last, not last
             begins, ends = np.append(begins, at), np.append(ends, len(data))
-            long = np.append(long, len(data) - at > MOST_RECORD or (last and self._damaged()))
+            long = np.append(long, len(data) - at > RECORD_BYTES or (last and self._damaged()))
             at = len(data)
         return self._made(data, offset, begins, ends, long, newlines, at, last), at
 

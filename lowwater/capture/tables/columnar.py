@@ -12,21 +12,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater.capture.tables.blocks import LONG, MOST_RECORD, Piece, Places, Refusals, make_piece
+from lowwater.capture.tables.blocks import LONG, Piece, Places, Refusals, make_piece
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
+from lowwater.limits import BATCH_ROWS, PARQUET_TEXT_BYTES, RECORD_BYTES
 from lowwater.storage.captures import arrow_source
 
-ROWS = 1 << 16
-"""Most rows that are read at a time."""
-
-DECODED_BYTES = 64 << 20
-"""Most bytes of the texts of a piece: a dictionary of one long text stands for any number of them."""
-
-MOST_VALUE = MOST_RECORD
+MOST_VALUE = RECORD_BYTES
 """Longest text, bytes, as in text files."""
 
-_NUMBERS, _ZEROS = np.arange(ROWS, dtype=np.int64), np.broadcast_to(np.int64(0), ROWS)
+_NUMBERS, _ZEROS = np.arange(BATCH_ROWS, dtype=np.int64), np.broadcast_to(np.int64(0), BATCH_ROWS)
 _NUMBERS.flags.writeable = False
 
 _TEXTS = (
@@ -75,7 +70,7 @@ class ParquetParser:
         offset = 0
         columns = [".".join(path) for path in dict.fromkeys(self._paths)]
         try:
-            for batch in self._file.iter_batches(ROWS, columns=columns, use_threads=False):
+            for batch in self._file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
                 raw = [column_at(batch, path) for path in self._paths]
                 for first, end in _spans(raw, batch.num_rows):
                     yield partial(self._piece, offset + first, [values[first:end] for values in raw])
@@ -184,12 +179,12 @@ def _text_lengths(values: pa.DictionaryArray) -> NDArray[np.int64]:
 
 
 def _spans(raw: list[pa.Array], rows: int) -> Iterator[tuple[int, int]]:
-    """Divides rows so that the texts of a part have DECODED_BYTES, or more in a single row."""
-    texts = [values for values in raw if longest_text(values) * rows > DECODED_BYTES // max(len(raw), 1)]
+    """Divides rows so that the texts of a part have PARQUET_TEXT_BYTES, or more in a single row."""
+    texts = [values for values in raw if longest_text(values) * rows > PARQUET_TEXT_BYTES // max(len(raw), 1)]
     total = np.sum([np.zeros(rows, np.int64), *map(_text_lengths, texts)], axis=0)
-    if int(total.sum()) <= DECODED_BYTES:
+    if int(total.sum()) <= PARQUET_TEXT_BYTES:
         yield 0, rows
         return
-    parts = np.cumsum(np.minimum(total, DECODED_BYTES)) // DECODED_BYTES
+    parts = np.cumsum(np.minimum(total, PARQUET_TEXT_BYTES)) // PARQUET_TEXT_BYTES
     begins = np.flatnonzero(np.diff(parts, prepend=-1))
     yield from zip(begins.tolist(), [*begins[1:].tolist(), rows], strict=True)

@@ -34,6 +34,7 @@ from lowwater.capture.tables.blocks import (
 from lowwater.catalog.protocols import NFDUMP_KIND, ZEEK_KIND
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
+from lowwater.limits import LOG_COLUMNS, LOG_HEADER_CHARACTERS, LOG_HEADERS, SEPARATED_COLUMNS
 from lowwater.machine_code import cached_njit
 
 # Delimited text (CSV): parses blocks of records with Arrow's reader. Between `blocks` and `reader`. Arrow splits the
@@ -219,9 +220,6 @@ def _joined(columns: list[pa.ChunkedArray]) -> pa.Array:
 SAMPLED = 1000
 """First records of a file without a header, whose most frequent number of values is that of the file."""
 
-MOST_COLUMNS = 10_000
-"""Most columns of a file. Each costs memory, whatever is in it."""
-
 
 @dataclass(frozen=True)
 class TextOptions:
@@ -288,9 +286,9 @@ class DelimitedParser:
         sampled = block.joined(np.arange(1 if self._header else min(len(block), SAMPLED)))
         widths = block_widths(sampled, ord(self._options.separator), ord(self._options.quote or "\n"))
         self.width = _most_frequent(widths)
-        if self.width > MOST_COLUMNS:
+        if self.width > SEPARATED_COLUMNS:
             raise CaptureError(
-                f"{self._path}: has {self.width:,} columns, and at most {MOST_COLUMNS:,} are read",
+                f"{self._path}: has {self.width:,} columns, and at most {SEPARATED_COLUMNS:,} are read",
                 "check separator and quote in the settings of the link",
             )
         self._splitter = replace(self._splitter, width=self.width, chosen=tuple(range(self.width)))
@@ -445,18 +443,6 @@ def _type_and_code(port: str | None) -> tuple[str | None, str | None]:
     if not (port.isascii() and port.isdigit() and len(port) <= 5):
         return port, port
     return str(int(port) >> 8), str(int(port) & 0xFF)
-
-
-MOST_SECTIONS = 1000
-"""Most different headers of a file. A log has one; a hostile file would make a section of every line."""
-
-
-MOST_LOG_COLUMNS = 4096
-"""Most columns of a header."""
-
-
-MOST_HEADER = 1 << 17
-"""Most characters of the names in a header: all headers of a file stay in memory."""
 
 
 _NO_RECORD, _NO_HEADER = -1, -2
@@ -630,12 +616,12 @@ class SectionedParser(ABC):
         """
         if key not in self._headers:
             many = ""
-            if len(names) > MOST_LOG_COLUMNS:
+            if len(names) > LOG_COLUMNS:
                 many = f"{len(names):,} columns"
-            elif sum(map(len, names)) > MOST_HEADER:
-                many = f"a header of more than {MOST_HEADER:,} characters"
-            elif len(self._headers) == MOST_SECTIONS:
-                many = f"more than {MOST_SECTIONS:,} different headers"
+            elif sum(map(len, names)) > LOG_HEADER_CHARACTERS:
+                many = f"a header of more than {LOG_HEADER_CHARACTERS:,} characters"
+            elif len(self._headers) == LOG_HEADERS:
+                many = f"more than {LOG_HEADERS:,} different headers"
             if many:
                 raise CaptureError(f"{self._path}: has {many}, which no log has", "check kind of the link")
             self._headers[key] = len(self._sections)

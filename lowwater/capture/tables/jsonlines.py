@@ -34,6 +34,7 @@ from lowwater.capture.tables.delimited import type_name, with_ends
 from lowwater.catalog.records import INSTANT, ISO, LIST, PROTOCOL_NAME, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.values import Type
 from lowwater.errors import ConfigError
+from lowwater.limits import EVENT_TYPES, JSON_OBJECT_BYTES
 
 
 class _Decimal(str):
@@ -41,9 +42,6 @@ class _Decimal(str):
 
     __slots__ = ()
 
-
-DECODED_BYTES = 1 << 18
-"""Bytes of lines whose objects are in memory at a time: they take many times as much."""
 
 _BLANKS = " \t\n\r"
 _COMPOUND = object()
@@ -68,9 +66,6 @@ _TYPE_KEYS = {"suricata": "event_type", "zeek": "_path"}
 
 _SAMPLED = 100
 """Events of a piece in which names that no field reads are looked for."""
-
-_MOST_NAMES = 64
-"""Types of events that a piece counts by name; further ones are counted together."""
 
 
 class JsonParser:
@@ -130,12 +125,12 @@ class JsonParser:
                 unread.append(index)
             elif kind is not None:
                 overhead += int(places.lengths[index])
-                left_out[kind if kind in left_out or len(left_out) < _MOST_NAMES else "others"] += 1
+                left_out[kind if kind in left_out or len(left_out) < EVENT_TYPES else "others"] += 1
             else:
                 parsed.append(index)
                 objects.append(found)
                 size += int(places.lengths[index])
-                if size > DECODED_BYTES:
+                if size > JSON_OBJECT_BYTES:
                     self._extend(values, objects)
                     sample = sample or objects[:_SAMPLED]
                     objects, size = [], 0

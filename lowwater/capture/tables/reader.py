@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from lowwater.capture.formats.sources import DecompressedSource, PeekableSource, Source, compression_of, open_source
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, Lateness
 from lowwater.capture.records.facts import CaptureSummary, Interface
-from lowwater.capture.records.malformed import MOST_ROWS
 from lowwater.capture.records.sanity import SIDE, Judge, Tally
 from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.capture.tables.columnar import ParquetParser
@@ -34,6 +33,7 @@ from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import arrival_times
 from lowwater.errors import CaptureError
+from lowwater.limits import LEFT_OUT_TYPES, MALFORMED_ROWS, THREAD_BYTES
 from lowwater.storage.failures import hint_of
 
 # Runs work on threads, and gives the results in order. Between the parsers and `reader`, and below the task runners
@@ -46,17 +46,14 @@ TaskMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 CGROUP = Path("/sys/fs/cgroup")
 """The limits of a container."""
 
-MEMORY = 1 << 29
-"""Bytes of memory for each thread: what the tasks of ingest and of both levels take, and results that wait."""
-
 
 def thread_count(most: int = 0) -> int:
-    """Returns the number of threads: one a core of this process, fewer where a thread would have less than MEMORY.
+    """Returns the number of threads: one a core of this process, fewer where one would have less than THREAD_BYTES.
 
     Args:
         most: bytes of memory that they share; 0 for those of the machine or of its container.
     """
-    return max(1, min(cores(), (min(most, memory()) if most else memory()) // MEMORY))
+    return max(1, min(cores(), (min(most, memory()) if most else memory()) // THREAD_BYTES))
 
 
 def cores() -> int:
@@ -158,8 +155,6 @@ DAMAGE = pa.schema(
 )
 """Malformed records: position and offset as for packets, `line` from 1 in a text file; `interface` is 0."""
 
-MOST_TYPES = 64
-"""Types of records left out that are counted by name; further ones are counted together."""
 
 TextParser = DelimitedParser | JsonParser | ZeekParser | NfdumpParser
 
@@ -334,7 +329,9 @@ class RecordReader:
         places, refusals = piece.places, piece.refusals
         self._overhead += piece.overhead
         for name, count in piece.left_out:
-            self._left_out[name if name in self._left_out or len(self._left_out) < MOST_TYPES else "others"] += count
+            self._left_out[name if name in self._left_out or len(self._left_out) < LEFT_OUT_TYPES else "others"] += (
+                count
+            )
         if piece.absent is not None:
             self._absent = piece.absent if self._absent is None else self._absent & piece.absent
             self._unknown |= piece.unknown
@@ -370,9 +367,9 @@ class RecordReader:
         rows["line"], rows["arrival"], rows["reason"] = lines, -1, reasons
         self._bad.append(rows)
         self._malformed += len(rows)
-        if self._malformed > MOST_ROWS:
+        if self._malformed > MALFORMED_ROWS:
             raise CaptureError(
-                f"{self._path}: more than {MOST_ROWS:,} malformed records, the last for "
+                f"{self._path}: more than {MALFORMED_ROWS:,} malformed records, the last for "
                 f"{self._reasons[int(rows['reason'][-1])]!r} at byte {int(rows['offset'][-1]):,}",
                 "check kind, separator and header of the link, and the PROTOCOL",
             )
@@ -483,7 +480,7 @@ class RecordReader:
             damage=damage,
             blocks=tuple(sorted(self._left_out.items())),
             absent=tuple(field.name for field in self._options.layout.fields if field.name in (self._absent or ())),
-            unknown=tuple(sorted(self._unknown)[:MOST_TYPES]),
+            unknown=tuple(sorted(self._unknown)[:LEFT_OUT_TYPES]),
         )
 
     def _cut(self) -> bool:

@@ -35,22 +35,23 @@ from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.values import Type
 from lowwater.errors import CaptureError
 from lowwater.instants import HOUR
+from lowwater.limits import (
+    PROPOSED_COLUMNS,
+    SAMPLE_FIRST_BYTES,
+    SAMPLE_GROUP_BYTES,
+    SAMPLE_LATER_BYTES,
+    SAMPLE_ROWS,
+    SAMPLE_SEPARATORS,
+    SAMPLE_UNPACKED_BYTES,
+)
 from lowwater.storage.failures import hint_of
 
 # Columns of a sample of a file of records: their types, and the clock among them. First steps of a proposal. The
 # sample of a text file is whole lines from its begin, its middle and its end, in bounded time and memory; a
-# compressed file is decompressed up to MOST_UNPACKED bytes. The type of a column is the narrowest by which the reader
-# can read nearly all values: each is tried with the conversions of the reader (`capture.tables.values`), so a
+# compressed file is decompressed up to SAMPLE_UNPACKED_BYTES. The type of a column is the narrowest by which the
+# reader can read nearly all values: each is tried with the conversions of the reader (`capture.tables.values`), so a
 # proposal holds for the values that it was made from.
 
-FIRST_BYTES = 1 << 20
-"""Bytes of the first piece."""
-
-LATER_BYTES = 1 << 18
-"""Bytes of the pieces from the middle and the end."""
-
-MOST_UNPACKED = 64 << 20
-"""Most bytes of a compressed file that are decompressed for a sample."""
 
 _STEP = 1 << 20
 
@@ -91,26 +92,26 @@ def sample_text(path: Path) -> TextSample:
 
 
 def _plain(source: PeekableSource, size: int) -> TextSample:
-    first = _take(source, FIRST_BYTES)
-    if len(first) < FIRST_BYTES or not source.rewinds:
+    first = _take(source, SAMPLE_FIRST_BYTES)
+    if len(first) < SAMPLE_FIRST_BYTES or not source.rewinds:
         return TextSample("", (_lines(first, begin=True, end=True),), True)
     pieces = [_lines(first, begin=True, end=False)]
-    for offset in (size // 2, size - LATER_BYTES):
-        if offset >= FIRST_BYTES:
+    for offset in (size // 2, size - SAMPLE_LATER_BYTES):
+        if offset >= SAMPLE_FIRST_BYTES:
             source.rewind(offset)
-            pieces.append(_lines(_take(source, LATER_BYTES), begin=False, end=False))
+            pieces.append(_lines(_take(source, SAMPLE_LATER_BYTES), begin=False, end=False))
     return TextSample("", tuple(pieces), False)
 
 
 def _unpacked(compression: str, source: Source) -> TextSample:
-    first = _take(source, FIRST_BYTES)
-    if len(first) < FIRST_BYTES:
+    first = _take(source, SAMPLE_FIRST_BYTES)
+    if len(first) < SAMPLE_FIRST_BYTES:
         return TextSample(compression, (_lines(first, begin=True, end=True),), True)
     steps: list[bytes] = []
     size = len(first)
-    while size < MOST_UNPACKED and (step := _take(source, _STEP)):
+    while size < SAMPLE_UNPACKED_BYTES and (step := _take(source, _STEP)):
         size += len(step)
-        steps.append(step[:LATER_BYTES] if len(step) == _STEP else step[-LATER_BYTES:])
+        steps.append(step[:SAMPLE_LATER_BYTES] if len(step) == _STEP else step[-SAMPLE_LATER_BYTES:])
     chosen = dict.fromkeys((len(steps) // 2, len(steps) - 1)) if steps else {}
     later = tuple(_lines(steps[number], begin=False, end=False) for number in chosen)
     return TextSample(compression, (_lines(first, begin=True, end=False), *later), False)
@@ -291,10 +292,6 @@ def _read(values: pa.Array, field: RecordField) -> tuple[pa.Array | None, int]:
 
 def _refused(flags: Flags) -> int:
     return int(np.count_nonzero(flags))
-
-
-MOST_COLUMNS = 1000
-"""Most columns of a proposal; access functions count as far."""
 
 
 @dataclass(frozen=True)
@@ -540,16 +537,11 @@ WHOLE = 0.9
 DEEPEST = 4
 """Most names of a path."""
 
-SAMPLED_ROWS = 10_000
-"""Rows of a row group that are read, bounded also by GROUP_BYTES."""
-
-GROUP_BYTES = 256 << 20
-"""Largest row group that is read for a sample, bytes without compression."""
 
 LONGEST_VALUE = 1024
 """A longer text, in bytes, is a text and nothing else."""
 
-_TOO_MANY = f"it is behind the first {MOST_COLUMNS:,} columns"
+_TOO_MANY = f"it is behind the first {PROPOSED_COLUMNS:,} columns"
 
 
 def json_columns(sample: TextSample) -> SniffedColumns | None:
@@ -566,11 +558,11 @@ def json_columns(sample: TextSample) -> SniffedColumns | None:
             if record is None:
                 continue
             for path, value in _leaves(record):
-                if path in paths or len(paths) < MOST_COLUMNS:
+                if path in paths or len(paths) < PROPOSED_COLUMNS:
                     paths.setdefault(path, {})[sniffed.records] = value
                 else:
                     sniffed.left_out[".".join(path)[:200]] = _TOO_MANY
-                    if len(sniffed.left_out) > MOST_COLUMNS:
+                    if len(sniffed.left_out) > PROPOSED_COLUMNS:
                         return None
             sniffed.records += 1
     if not sniffed.records or sniffed.records < WHOLE * lines:
@@ -666,7 +658,7 @@ def parquet_columns(path: Path) -> SniffedColumns:
                 sniffed.left_out[column.name[:200]] = "several columns have this name"
                 continue
             for leaf in _struct_leaves(column):
-                if len(leaves) < MOST_COLUMNS:
+                if len(leaves) < PROPOSED_COLUMNS:
                     leaves[leaf] = number if len(leaf) == 1 else None
                 else:
                     sniffed.left_out[".".join(leaf)[:200]] = _TOO_MANY
@@ -726,9 +718,9 @@ def _parquet_parts(path: Path, file: pq.ParquetFile, columns: list[str]) -> list
     parts: list[pa.RecordBatch] = []
     try:
         for group in sorted({0, groups // 2, groups - 1} & set(range(groups))):
-            if file.metadata.row_group(group).total_byte_size > GROUP_BYTES and parts:
+            if file.metadata.row_group(group).total_byte_size > SAMPLE_GROUP_BYTES and parts:
                 continue
-            batches = file.iter_batches(SAMPLED_ROWS, row_groups=[group], columns=columns, use_threads=False)
+            batches = file.iter_batches(SAMPLE_ROWS, row_groups=[group], columns=columns, use_threads=False)
             parts += [part for part in [next(batches, None)] if part is not None and part.num_rows]
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
@@ -741,8 +733,6 @@ def _parquet_parts(path: Path, file: pq.ParquetFile, columns: list[str]) -> list
 
 SEPARATORS = (",", "\t", ";", "|", " ", ":", "^", "\x01")
 
-_MOST_SEPARATORS = 1 << 22
-"""Separators in a sample, beyond which a candidate costs more memory than it is worth."""
 
 Candidate = tuple[TextOptions, SniffedColumns]
 
@@ -781,7 +771,7 @@ def _quotes(first: bytes, separator: str) -> list[str]:
 def _columns(sample: TextSample, options: TextOptions, least: int = 2) -> Candidate | None:
     """Returns the columns by a form of text; None where it does not divide the records into equally many values."""
     width = _width(sample.pieces[0], options)
-    if not least <= width <= MOST_COLUMNS:
+    if not least <= width <= PROPOSED_COLUMNS:
         return None
     parts: list[pa.RecordBatch] = []
     records, starts = 0, False
@@ -821,7 +811,7 @@ def _width(piece: bytes, options: TextOptions) -> int:
     """Returns the most frequent number of values of the records of a piece; 0 where there are too many."""
     lines = piece.split(b"\n", 1000)[:1000]
     mark = options.separator.encode()
-    if piece.count(mark) > _MOST_SEPARATORS or max(line.count(mark) for line in lines) >= 4 * MOST_COLUMNS:
+    if piece.count(mark) > SAMPLE_SEPARATORS or max(line.count(mark) for line in lines) >= 4 * PROPOSED_COLUMNS:
         return 0
     parser = _parser(piece, options, 1)
     try:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lowwater.catalog.protocols import protocol_number
 from lowwater.catalog.records import INSTANT, ISO, PROTOCOL_NAME, SECONDS, TIMES, RecordField
 from lowwater.catalog.values import Type, pack_ip, words_from_ip
+from lowwater.limits import DICTIONARY_BYTES
 from lowwater.machine_code import cached_njit
 
 # Texts of IP addresses as the columns that are stored: version, upper and lower word. A kernel reads plain IPv4
@@ -92,8 +93,6 @@ Flags = NDArray[np.bool_]
 Typed = tuple[pa.Array, Flags]
 """A column, NULL where a value cannot be read, and flags of the values that cannot be read."""
 
-DICTIONARY_BYTES = 1 << 20
-"""Most bytes of a dictionary that rows of texts keep."""
 
 NANOSECONDS = 1_000_000_000
 _LATEST = (1 << 62) // NANOSECONDS

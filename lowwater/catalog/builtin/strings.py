@@ -17,12 +17,12 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import NOT_EMPTY, Cost, Function, Limits, at_least
 from lowwater.catalog.values import pack_ip
 from lowwater.errors import ConfigError
+from lowwater.limits import LOOKUP_FILE_BYTES
 
 # Reads the tables of functions from files: address prefixes, and strings of numbers. Below the families of the built-
 # in catalog. A function reads a file again only after the file has changed. The hash of the content is an input of
 # the query (S1); `Function.files` names the file for the planner. A path is relative to the working folder.
 
-MAX_BYTES = 100_000_000
 NO_PREFIX = -1
 _WIDTH = {4: 32, 6: 128}
 _BETWEEN = re.compile(r"[\s,|]+")
@@ -123,8 +123,10 @@ def _table(path: str, read: Callable[[str], Any]) -> Any:
         state = os.stat(path)
         if not os.path.isfile(path):
             raise ConfigError(f"{path}: is not a file", "name a text file")
-        if state.st_size > MAX_BYTES:
-            raise ConfigError(f"{path}: has {state.st_size:,} bytes, more than {MAX_BYTES:,}", "leave lines out")
+        if state.st_size > LOOKUP_FILE_BYTES:
+            raise ConfigError(
+                f"{path}: has {state.st_size:,} bytes, more than {LOOKUP_FILE_BYTES:,}", "leave lines out"
+            )
         return _cached_file(path, state.st_mtime_ns, state.st_size, read)
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else str(error)

@@ -24,15 +24,10 @@ from lowwater.lake.files.names import Form, LinkFiles, NameGroup, group_names, n
 from lowwater.lake.files.patterns import is_dated, literal, regex_of
 from lowwater.lake.files.protocols import LogProposal, RecordProposal
 from lowwater.lake.files.sample import Sample, earliest, largest
+from lowwater.limits import COMPARED_NAMES, PROPOSAL_READ_BYTES, PROPOSED_FILES
 from lowwater.storage import objects
 from lowwater.storage.captures import StoredCapture
 from lowwater.storage.untrusted import open_regular
-
-MOST_FILES = 200_000
-"""Most files of a folder; a tree of more is no folder of captures."""
-
-MOST_COMPARED = 2_000_000
-"""Most comparisons of names with the patterns of other links."""
 
 SKEWS = tuple(SECOND * n // 10 for n in (1, 2, 5, 10, 20, 50, 100, 200, 300, 600, 1200, 3000, 6000, 18000, 36000))
 MOST_SKEW = 10 * SECOND
@@ -47,8 +42,6 @@ NO_DISORDER = 24 * 3600 * SECOND
 SAID = 5
 """Most files that are named for one reason."""
 
-READ_WHOLE = 64 << 20
-"""Most bytes of the files of a link that are all read to the end, to find cut ones."""
 
 COUNTABLE = re.compile(r"(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")
 """Dated names to which tcpdump may append a count."""
@@ -169,7 +162,7 @@ def propose(
 
 def _without_others(links: Sequence[LinkProposal]) -> list[LinkProposal]:
     """Lists the files of a link by name where its pattern would take files of another one, too."""
-    if len(links) * sum(len(link.named.names) for link in links) > MOST_COMPARED:
+    if len(links) * sum(len(link.named.names) for link in links) > COMPARED_NAMES:
         return list(links)
     kept = []
     for link in links:
@@ -206,8 +199,8 @@ def files_below(folder: Path) -> list[str]:
 
 
 def _require_few(folder: Path, names: Sequence[str]) -> None:
-    if len(names) > MOST_FILES:
-        raise ConfigError(f"{folder}: more than {MOST_FILES:,} files", "name a folder with the captures alone")
+    if len(names) > PROPOSED_FILES:
+        raise ConfigError(f"{folder}: more than {PROPOSED_FILES:,} files", "name a folder with the captures alone")
 
 
 def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | None:
@@ -299,7 +292,7 @@ def _cut(sample: Sample, names: Sequence[str]) -> list[str]:
 
 def _read_whole(sample: Sample, names: Sequence[str]) -> list[str]:
     """The files of a link that are read to the end: all of them, while they are small."""
-    left, chosen = READ_WHOLE, [*sample.spread(names)]
+    left, chosen = PROPOSAL_READ_BYTES, [*sample.spread(names)]
     for name in names:
         left -= (sample.folder / name).stat().st_size
         if left < 0:

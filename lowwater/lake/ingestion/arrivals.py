@@ -20,6 +20,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.files import ASIDE, READ, FolderNames, SeenFile, location, read_seen, told_files
+from lowwater.limits import WATCH_BYTES, WATCH_FILES
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import is_address
 from lowwater.storage.paths import lake_path, names_in
@@ -245,9 +246,6 @@ class _Known:
 # `ingest --watch` remembers only what was tried, so nothing is lost with its process: the ledger says what is in the
 # lake.
 
-PORTION_FILES, PORTION_BYTES = 32, 256 << 20
-"""Most files, and about most bytes, that are ingested before a watch can stop."""
-
 
 @dataclass(frozen=True)
 class FileState:
@@ -357,7 +355,7 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
     portion: list[tuple[Path, FileState]] = []
     size = 0
     for file in files:
-        if portion and (len(portion) >= PORTION_FILES or size + file[1].size > PORTION_BYTES):
+        if portion and (len(portion) >= WATCH_FILES or size + file[1].size > WATCH_BYTES):
             yield portion
             portion, size = [], 0
         portion.append(file)

@@ -24,7 +24,7 @@ from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.files.patterns import by_rotation
-from lowwater.lake.ingestion.packing import FILE_ROWS, PackResult, PackTask, not_written, send
+from lowwater.lake.ingestion.packing import PackResult, PackTask, not_written, send
 from lowwater.lake.ingestion.replacement import (
     Coverage,
     LedgerFile,
@@ -46,17 +46,11 @@ from lowwater.lake.ledgers.files import key_of
 from lowwater.lake.ledgers.missing import absent_words, attempt_paths, strays
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, append_rows, swap_files
+from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
 from lowwater.storage.paths import exists, locals_of
-
-CHUNK_BYTES = 8 << 20
-"""Approximate size of a chunk, bytes: a task holds this much of the file at a time."""
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""
-
-MOST_FILES, MOST_BYTES = 1_000, 64 << 20
-"""Captures, and their bytes, that become visible in one commit: a commit takes as long as the decoding of some
-megabytes, and what is not committed yet is done again after a crash."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,7 @@ class _Portion:
     @property
     def is_full(self) -> bool:
         """Whether it should be committed."""
-        return len(self.results) >= MOST_FILES or self.bytes >= MOST_BYTES
+        return len(self.results) >= COMMIT_CAPTURES or self.bytes >= COMMIT_BYTES
 
 
 class Batch:
@@ -255,8 +249,8 @@ class Batch:
     def _survey_of(self, number: int) -> SurveyTask:
         path, content, jump = self._paths[number], self._content_of(number), self._settings.jump
         if isinstance(content, TableOptions):
-            return SurveyTask(path, jump, CHUNK_BYTES, whole=True)
-        return SurveyTask(path, jump, CHUNK_BYTES, content=content)
+            return SurveyTask(path, jump, INGEST_CHUNK_BYTES, whole=True)
+        return SurveyTask(path, jump, INGEST_CHUNK_BYTES, content=content)
 
     def _is_packed(self, file_survey: Survey) -> bool:
         """Whether another file of the batch has these bytes, or these records."""

@@ -57,14 +57,12 @@ from lowwater.lake.ledgers.files import (
     spellings,
     told_files,
 )
+from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
 from lowwater.storage.untrusted import open_regular
 
 # One listing a folder, whichever links it belongs to; the next month's beside those that patterns reach.
-
-MOST_FOLDERS = 20_000
-"""Most folders of a pattern that are listed; a loop of symbolic links has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +164,9 @@ def listing(config: Config) -> Listing:
             begin = re.split(r"[%*?\[]", pattern.rpartition("/")[2], maxsplit=1)[0]
             folders = _objects(found, pattern) if is_address(pattern) else _folders(found, pattern)
             for number, folder in enumerate(dict.fromkeys(folders)):
-                if number == MOST_FOLDERS:
+                if number == LISTED_FOLDERS:
                     found.problems[folder] = (
-                        f"more than {MOST_FOLDERS:,} folders fit {pattern}: this one and more are not looked into"
+                        f"more than {LISTED_FOLDERS:,} folders fit {pattern}: this one and more are not looked into"
                     )
                     break
                 reached.add(folder)
@@ -220,7 +218,7 @@ def _folders(found: Listing, pattern: str) -> Iterator[str]:
             yield from _listed(found, level)
         fits: Callable[[str], bool] = _beside(parts[at]) if at < fixed else _fits(parts[at])
         level = [f"{folder}/{name}" for folder in level for name in found.subfolders(folder) if fits(name)][
-            : MOST_FOLDERS + 1
+            : LISTED_FOLDERS + 1
         ]
     if fixed == len(parts):
         level = _with(level, "/".join(parts))
@@ -249,12 +247,6 @@ def _beside(part: str) -> Callable[[str], bool]:
 # After ingest, which says what it took and refused; before the intervals, of which none is `done` into which an
 # unread file falls. A file is opened only where its name, size and last write say that it is new.
 
-MOST_READ = 512 << 20
-"""Bytes of files that nobody ingests that one look reads to their end; those of which only the begin is read go on
-until they were last written, as far as anybody knows, and the next look reads more of them."""
-
-MOST_UNCLAIMED = 100_000
-"""Most files of a folder that no pattern claims and that are looked at."""
 
 SETTLED = 10 * SECOND
 """Time without a write after which a file counts as complete, ns."""
@@ -424,7 +416,7 @@ class _Reading:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._left = MOST_READ
+        self._left = LOOK_READ_BYTES
         self.options = cache(self._options)
 
     def _options(self, link: str) -> TableOptions | LowwaterError | None:
@@ -446,7 +438,7 @@ class _Reading:
         if isinstance(options, LowwaterError):
             return _Facts()
         try:
-            if whole and (size <= self._left or self._left == MOST_READ):  # one file of any size is read
+            if whole and (size <= self._left or self._left == LOOK_READ_BYTES):  # one file of any size is read
                 self._left -= size
                 if options is None:
                     return _of(inspect_times(file, settings.jump, settings.skew), settings.skew)
@@ -574,11 +566,11 @@ class _Look:
                 unclaimed.setdefault(file.folder, []).append(file)
         problems = dict(self._found.problems)
         for folder, files in unclaimed.items():
-            if len(files) > MOST_UNCLAIMED:
+            if len(files) > UNCLAIMED_FILES:
                 problems[folder] = (
-                    f"holds {len(files):,} files that no pattern claims: only the first {MOST_UNCLAIMED:,} are judged"
+                    f"holds {len(files):,} files that no pattern claims: only the first {UNCLAIMED_FILES:,} are judged"
                 )
-                files = sorted(files, key=lambda file: file.name)[:MOST_UNCLAIMED]
+                files = sorted(files, key=lambda file: file.name)[:UNCLAIMED_FILES]
             for file in files:
                 row = self._of_unclaimed(file)
                 rows[row.path] = row

@@ -29,6 +29,7 @@ from lowwater.lake.layout import MALFORMED, Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures, shared_notes
 from lowwater.lake.locks import handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
+from lowwater.limits import INGEST_WAIT
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
@@ -136,9 +137,6 @@ def _attempt(name: str) -> str:
 SHOWN = 10
 """Most files that a message names."""
 
-WAIT = 3600.0
-"""Seconds to wait for another ingest of the same link, which may have to decode gigabytes first."""
-
 
 def ingest(
     lake: Lake,
@@ -200,7 +198,7 @@ def ingest(
     family = family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
-    with hold(lake, name, WAIT) as fence, handed_over(lake, name, getattr(runner, "far", False)) as shared:
+    with hold(lake, name, INGEST_WAIT) as fence, handed_over(lake, name, getattr(runner, "far", False)) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
         ledger = LedgerFiles(lake, link, settings)

@@ -28,6 +28,16 @@ from lowwater.instants import HOUR
 from lowwater.lake.ingestion.survey import DAMAGE, MOST_INTERFACES, FailedTask, damage_table, parted
 from lowwater.lake.parquet import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
+from lowwater.limits import (
+    FILE_BYTES,
+    FILE_ROWS,
+    PACKET_PAGE_ROWS,
+    RECORD_PAGE_BYTES,
+    RECORD_PAGE_ROWS,
+    RECORD_WAITING_PAGES,
+    TASK_WAITING_BYTES,
+    TASK_WAITING_ROWS,
+)
 from lowwater.storage import paths
 from lowwater.storage.failures import lake_error, passing
 from lowwater.storage.object_paths import ObjectPath
@@ -46,18 +56,6 @@ def by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 # Files of records that are no packets: a file for each hour.
 
-RECORD_FILE_ROWS = 1 << 19
-"""Rows after which another file begins. A file is one row group: its pages wait in memory until then."""
-
-RECORD_PAGE_ROWS, PAGE_BYTES = 1 << 16, 16 << 20
-"""Rows, or bytes of them, of which a page is made: they wait in memory until then."""
-
-MOST_PAGES = 2
-"""Pages of a file that wait for the thread that makes them, beside the one that it makes."""
-
-RECORD_FILE_BYTES = 128 << 20
-"""Bytes of records after which another file begins, whatever its rows: their pages and texts wait in memory until it
-is written."""
 
 BOUNDED = ("position", "arrival", "timestamp")
 """Columns with statistics."""
@@ -198,7 +196,7 @@ class _Writer:
     @property
     def full(self) -> bool:
         """Whether the next records go into another file."""
-        return self.rows >= RECORD_FILE_ROWS or self.size >= RECORD_FILE_BYTES
+        return self.rows >= FILE_ROWS or self.size >= FILE_BYTES
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records of the hour."""
@@ -207,7 +205,7 @@ class _Writer:
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self._waiting_bytes += batch.nbytes
-        if self._waiting_rows >= RECORD_PAGE_ROWS or self._waiting_bytes >= PAGE_BYTES:
+        if self._waiting_rows >= RECORD_PAGE_ROWS or self._waiting_bytes >= RECORD_PAGE_BYTES:
             self._flush()
 
     def close(self) -> Future[RecordFile]:
@@ -217,7 +215,7 @@ class _Writer:
 
     def _flush(self) -> None:
         # Few pages wait for the thread, so that memory is bounded, and the thread has work while a file is finished.
-        while len(self._pages) > MOST_PAGES:
+        while len(self._pages) > RECORD_WAITING_PAGES:
             self._pages.popleft().result()
         if self._waiting:
             self._pages.append(self._pool.submit(self._write, self._waiting))
@@ -290,18 +288,6 @@ def renamed(error: LowwaterError, file: Path, capture: Path) -> LowwaterError:
 
 
 # The task. It commits nothing and opens no Delta table, so it may run in a thread or in a Spark worker, and again.
-
-FILE_ROWS = 1 << 19
-"""Rows after which a file is written, as one row group: its pages wait in memory until then."""
-
-PAGE_ROWS = 1 << 15
-"""Rows after which pages are made; fewer rows are copied, since the memory of their batch is used again."""
-
-FILE_BYTES = 128 << 20
-"""Bytes of frames and texts after which a file is written, whatever its rows."""
-
-MOST_WAITING, MOST_BYTES = 1 << 19, 256 << 20
-"""Most rows, and most bytes of frames and texts, that wait in all files of a task together."""
 
 
 COUNTERS = ("position", "arrival", "timestamp", "id", "sequence_number", "ack_number")
@@ -516,7 +502,7 @@ class _HourFile:
         self.rows += batch.num_rows
         self.size += sum(column.nbytes for column in batch.columns[len(BATCH) :])
         self._batches.append(batch)
-        if self.rows - self._writer.rows >= PAGE_ROWS:
+        if self.rows - self._writer.rows >= PACKET_PAGE_ROWS:
             self._page()
         else:
             self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
@@ -549,7 +535,10 @@ class _TaskWriter:
             for hour, part in by_hour(batch):
                 self._add(name, hour, part)
             waiting = self._waiting.values()
-            if sum(file.rows for file in waiting) > MOST_WAITING or sum(file.size for file in waiting) > MOST_BYTES:
+            if (
+                sum(file.rows for file in waiting) > TASK_WAITING_ROWS
+                or sum(file.size for file in waiting) > TASK_WAITING_BYTES
+            ):
                 self._close(max(self._waiting, key=lambda at: (self._waiting[at].size, self._waiting[at].rows)))
 
     def finish(self) -> None:

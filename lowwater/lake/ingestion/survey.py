@@ -23,10 +23,11 @@ from lowwater.capture.inspect import digests_of_records
 from lowwater.capture.reader import digest
 from lowwater.capture.records.facts import Interface, InterfaceSummary
 from lowwater.capture.records.malformed import REASONS, MalformedRows
-from lowwater.capture.records.sanity import MOST_MEDIANS, Median, longest_lull
+from lowwater.capture.records.sanity import Median, longest_lull
 from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
 from lowwater.errors import CaptureError, LowwaterError
+from lowwater.limits import MEDIAN_INTERFACES
 from lowwater.link_names import below, family_of
 from lowwater.storage.failures import hint_of, passing
 
@@ -217,7 +218,7 @@ def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
 # An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.
 # Interfaces of one name are one link, as all are with `interfaces = "one"`.
 
-MOST_INTERFACES = MOST_MEDIANS
+MOST_INTERFACES = MEDIAN_INTERFACES
 """Most interfaces of a capture that become links: each has a partition of its own in every table."""
 
 

@@ -35,6 +35,7 @@ from lowwater.lake.tables import (
     read_rows,
     replace_rows,
 )
+from lowwater.limits import CAPTURE_OBJECTS
 from lowwater.link_names import family_of
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ class Captures(Sequence[Capture]):
             return tuple(self[index] for index in range(*at.indices(self._size)))
         index = range(self._size)[at]
         if index not in self._made:
-            if len(self._made) >= MOST_MADE:
+            if len(self._made) >= CAPTURE_OBJECTS:
                 self._made.clear()
             columns = (self._columns[name] for name in NAMES)
             self._made[index] = Capture(
@@ -451,8 +452,6 @@ NAMED_TO = SECOND
 """Names of files tell their begin to a second: one that begins so little before the end of another follows it."""
 NEVER = int(np.iinfo(np.int64).max), -1
 """Smallest and largest instant of a capture without a sane record, where captures of a range are looked for."""
-MOST_MADE = 4_096
-"""Captures of a link that are kept as objects, while nobody walks through all of them."""
 
 
 def _packed(rows: pa.Table) -> dict[str, Any]:

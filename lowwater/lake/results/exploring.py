@@ -36,6 +36,17 @@ from lowwater.lake.tables import (
     replace_rows,
     safe_name,
 )
+from lowwater.limits import (
+    COMPARED_HOUR_ROWS,
+    LARGEST_SUMS,
+    PLOT_PARTS,
+    PLOT_SUMS,
+    SORTED_HELD_ROWS,
+    SUMMED_NUMBERS,
+    SUMMED_VALUES,
+    SUMS_HELD,
+    SUMS_ROWS_AT_ONCE,
+)
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence
@@ -52,16 +63,6 @@ if TYPE_CHECKING:
 
 ALL = "0"
 """Stands for the column of the sums of all rows together; no column has this name."""
-MOST_VALUES = 1_000
-"""A text has all of its values in a file summed up to so many; of more only the largest."""
-KEPT_VALUES = 200
-"""Values that are kept of a column with more: those of the largest number of rows, and those of the largest sums."""
-MOST_NUMBERS = 256
-"""A whole number with more values in a file than so many is no key, and has no sums by its values."""
-MOST_HELD = 500_000
-"""Values of a column in one file that are held at a time; a column with more has no sums there."""
-MOST_READ = 250_000
-"""Rows up to which a file is read once for all of its columns, and not once for each."""
 BATCH = 65_536
 LEAST = 100
 """A table of fewer files has no sums: reading it is as fast."""
@@ -169,7 +170,7 @@ def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) 
     numbers = [field.name for field in columns if is_number(field.type)]
     dataset = files_dataset(table, [(row["path"], pads.field("_hour") == hour)], pa.schema(columns))
     with lake_errors(f"{table}: the table cannot be read"):
-        rows = dataset.to_table() if row["num_records"] <= MOST_READ else None
+        rows = dataset.to_table() if row["num_records"] <= SUMS_ROWS_AT_ONCE else None
         for key in (None, *(field for field in columns if is_key(field.type))):
             names = list(dict.fromkeys([*([] if key is None else [key.name]), *numbers]))
             if rows is None:
@@ -179,7 +180,7 @@ def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) 
             grouped = _grouped(batches, key, numbers)
             if grouped is None:
                 continue
-            whole = grouped.num_rows <= MOST_VALUES
+            whole = grouped.num_rows <= SUMMED_VALUES
             chosen = grouped if whole else grouped.take(_largest(grouped, numbers))
             sums = ["rows", *(f"sum {name}" for name in numbers)]
             rest = [float(pc.sum(grouped.column(name)).as_py() - pc.sum(chosen.column(name)).as_py()) for name in sums]
@@ -209,15 +210,15 @@ def _grouped(batches: Iterable[pa.RecordBatch], key: pa.Field | None, numbers: S
         arrays |= {f"sum {name}": pc.fill_null(batch.column(name).cast(pa.float64()), 0.0) for name in numbers}
         parts.append(_added(pa.table(arrays), totals))
         held += parts[-1].num_rows
-        if held > MOST_HELD or (whole_number and parts[-1].num_rows > MOST_NUMBERS):
+        if held > SUMS_HELD or (whole_number and parts[-1].num_rows > SUMMED_NUMBERS):
             parts = [_added(pa.concat_tables(parts), totals)]
             held = parts[0].num_rows
-            if held > MOST_HELD // 2 or (whole_number and held > MOST_NUMBERS):
+            if held > SUMS_HELD // 2 or (whole_number and held > SUMMED_NUMBERS):
                 return None
     if not parts:
         return None
     grouped = _added(pa.concat_tables(parts), totals) if len(parts) > 1 else parts[0]
-    if whole_number and grouped.num_rows > MOST_NUMBERS:
+    if whole_number and grouped.num_rows > SUMMED_NUMBERS:
         return None
     return grouped.set_column(0, "value", grouped.column("value").cast(pa.string()))
 
@@ -231,7 +232,7 @@ def _largest(grouped: pa.Table, numbers: Sequence[str]) -> list[int]:
     """Chooses the values that are kept: the largest ones by rows, and by each sum."""
     chosen: set[int] = set()
     for name in ("rows", *(f"sum {number}" for number in numbers)):
-        chosen.update(pc.select_k_unstable(grouped, KEPT_VALUES, [(name, "descending")]).to_pylist())
+        chosen.update(pc.select_k_unstable(grouped, LARGEST_SUMS, [(name, "descending")]).to_pylist())
     return sorted(chosen)
 
 
@@ -346,13 +347,9 @@ class Curves:
     absent: Mapping[int, str] = field(default_factory=dict)
 
 
-PARTS = 120
-"""Most parts of time of a plot, and one."""
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 LENGTHS = (*(10**power for power in range(9)), *(seconds * SECOND for seconds in _SECONDS))
 """Lengths of the parts of a plot, ns."""
-HELD_VALUES = 1 << 19
-"""Most sums (a value in a part of time) that are held; beyond that the smallest values are added up as others."""
 GROUPED = 1 << 16
 """Rows that are summed at a time: a file of an hour has few, and a group costs as much."""
 OTHERS = "all others"
@@ -368,7 +365,7 @@ def part_length(span: int, grain: int = 1) -> int:
         >>> part_length(86_400 * SECOND) // SECOND, part_length(3600 * SECOND, 60 * SECOND) // SECOND
         (900, 60)
     """
-    least = max(1, grain, -(-span // PARTS))
+    least = max(1, grain, -(-span // PLOT_PARTS))
     usual = next((length for length in LENGTHS if length >= least), -(-least // LENGTHS[-1]) * LENGTHS[-1])
     return usual if usual % grain == 0 else -(-least // grain) * grain
 
@@ -439,7 +436,7 @@ class _Sums:
         """Adds amounts; columns `at` (part of time), `value` and `amount`."""
         self._groups.append(_curves_grouped(rows))
         self._held += self._groups[-1].num_rows
-        if self._held > min(HELD_VALUES, GROUPED + 2 * self._groups[0].num_rows):
+        if self._held > min(PLOT_SUMS, GROUPED + 2 * self._groups[0].num_rows):
             self._join()
 
     def add_rest(self, at: pa.Array, amounts: pa.Array) -> None:
@@ -472,9 +469,9 @@ class _Sums:
     def _join(self) -> None:
         """Joins what is held; values beyond half of what may be held become others, the smallest ones first."""
         rows = _curves_grouped(pa.concat_tables(self._groups))
-        if rows.num_rows > HELD_VALUES // 2:
+        if rows.num_rows > PLOT_SUMS // 2:
             totals = _totals(rows).sort_by([("amount_sum", "descending")])
-            kept = pc.less_equal(pc.cumulative_sum(totals.column("amount_count")), HELD_VALUES // 2)
+            kept = pc.less_equal(pc.cumulative_sum(totals.column("amount_count")), PLOT_SUMS // 2)
             names = totals.filter(kept).column("value")
             chosen = pc.is_in(rows.column("value"), value_set=names.combine_chunks())
             self._others += _by_part(rows.filter(pc.invert(chosen)), self._parts)
@@ -513,8 +510,6 @@ LATEST = (1 << 63) - 1
 _HOUR = "partition._hour"
 _PLACE = "0"
 """Name of a column that no query has."""
-HELD = 1 << 15
-"""Rows that are held while sorting, beside the page."""
 OPENED = 64
 """Files that are opened at a time."""
 
@@ -720,7 +715,7 @@ class ResultTable:
                 rows = rows if best.num_rows < most else _before(rows, sorting[0], best)
                 waiting.append(rows)
                 held += rows.num_rows
-                if held > HELD:
+                if held > SORTED_HELD_ROWS:
                     best, waiting, held = merged(), [], 0
             if bound is not None and held:
                 best, waiting, held = merged(), [], 0
@@ -926,8 +921,6 @@ def instant_of(text: str, name: str) -> int:
 # Compares two versions of a published table over a range of time: rows added, gone and changed, by the unique key.
 # For `lowwater diff` and its page. Rows are compared hour by hour, so the memory is that of an hour at both versions.
 
-MOST_ROWS = 5_000_000
-"""Most rows of an hour that are compared."""
 
 Row = tuple[Any, ...]
 
@@ -987,8 +980,10 @@ def compare(
 
 
 def _rows(table: ResultTable, wish: Wish, columns: Sequence[str]) -> Counter[Row]:
-    if table.count(wish) > MOST_ROWS:
-        raise LakeError(f"table {table.query}: an hour has more than {MOST_ROWS:,} rows", "compare shorter ranges")
+    if table.count(wish) > COMPARED_HOUR_ROWS:
+        raise LakeError(
+            f"table {table.query}: an hour has more than {COMPARED_HOUR_ROWS:,} rows", "compare shorter ranges"
+        )
     rows: Counter[Row] = Counter()
     absent = [name for name in columns if name not in table.columns.names]
     for batch in table.batches(wish):

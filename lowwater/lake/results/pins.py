@@ -16,18 +16,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from lowwater.documents import LARGEST_STATE, json_value
+from lowwater.documents import json_value
 from lowwater.errors import BusyError, LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold
 from lowwater.lake.results.published_log import Act, Range, commit_digest, joined
 from lowwater.lake.results.table_state import TableState, table_state, unfinished
 from lowwater.lake.tables import safe_name
+from lowwater.limits import PUBLISH_WAIT, STATE_BYTES
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, LostError
-
-WAIT = 600.0
-"""Most seconds to wait for another publication of the set, which copies files and commits."""
 
 VERSION = 2
 """Version of the format of the file; 1 had no digests."""
@@ -116,7 +114,7 @@ def stored_pins(lake: Lake, query_set: str) -> Pins | None:
         LakeError: it cannot be read.
     """
     try:
-        return _parsed(query_set, paths.read(pins_file(lake, query_set), LARGEST_STATE))
+        return _parsed(query_set, paths.read(pins_file(lake, query_set), STATE_BYTES))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -164,7 +162,7 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[A
         BusyError: another publication of the set takes too long.
         LakeError: a table cannot be read, or the pins cannot be written.
     """
-    with hold(lake, f"publication of {query_set}", WAIT, [lake.table(query) for query in queries]) as fence:
+    with hold(lake, f"publication of {query_set}", PUBLISH_WAIT, [lake.table(query) for query in queries]) as fence:
         yield Act.begin(len(queries))
         _write(lake, query_set, queries, fence)
 

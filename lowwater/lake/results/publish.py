@@ -51,6 +51,7 @@ from lowwater.lake.tables import (
     with_constraints,
     with_properties,
 )
+from lowwater.limits import COMMIT_FILES
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
 from lowwater.storage import paths
@@ -64,9 +65,6 @@ if TYPE_CHECKING:
 
 TAKEN_OVER: Mapping[str, str] = MappingProxyType({"lowwater.instants": "1"})
 """Property of a table whose rows all have their instants: of each new one, and of an older one once it is filled."""
-
-FILES = 64
-"""Most files of a commit."""
 
 
 class _ChangedError(Exception):
@@ -123,8 +121,8 @@ def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple
         table = open_table(path)
         assert table is not None
         waiting = list(_waiting(path, table, columns))
-        for at in range(0, len(waiting), FILES):
-            chosen = waiting[at : at + FILES]
+        for at in range(0, len(waiting), COMMIT_FILES):
+            chosen = waiting[at : at + COMMIT_FILES]
             try:
                 _rewrite(lake, path, chosen, columns)
             except _ChangedError:

@@ -22,6 +22,7 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_replays
 from lowwater.lake.open_tables import entry
+from lowwater.limits import SEARCHED_COMMITS
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import END_OF_TIME
 
@@ -31,8 +32,6 @@ NOTE = "lowwater.published"
 LOST = "lowwater.lost"
 """Key of what a commit of maintenance says: files that are gone, as JSON of begin, end and text."""
 
-LOOKED_AT = 64
-"""Most commits that are searched for the note of the publication before; the ledger knows it too, but later."""
 
 INTERVAL = "lowwater.interval:"
 """Begins the names under which Delta keeps the number of the newest publication of each interval, also in its
@@ -270,7 +269,7 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(result)
 
 
-def last_note(path: PurePath, version: int, most: int = LOOKED_AT) -> Publication | None:
+def last_note(path: PurePath, version: int, most: int = SEARCHED_COMMITS) -> Publication | None:
     """Returns the newest note of a table up to a version; None if the last commits have none.
 
     Args:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from lowwater.catalog.schemas import LAST
-from lowwater.documents import LARGEST_STATE, json_value
+from lowwater.documents import json_value
 from lowwater.errors import BehindError, BusyError, LakeError
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import Lake, lake_to_read
@@ -29,6 +29,7 @@ from lowwater.lake.results.published_log import LogEntry, commit_digest, last_no
 from lowwater.lake.results.table_state import table_state
 from lowwater.lake.results.visible import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
+from lowwater.limits import BATCH_ROWS, STATE_BYTES
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, HeldError, LostError, hold_lock
@@ -241,7 +242,7 @@ def consumers_of(lake: Lake, stream: str) -> list[Consumer]:
     consumers = []
     for path in paths.children(consumers_folder(lake, stream)):
         try:
-            entry = json_value(paths.read(path, LARGEST_STATE))
+            entry = json_value(paths.read(path, STATE_BYTES))
             values = int(entry["version"]), int(entry["until"]), int(entry["seen"])
             digest = str(entry.get("position", {}).get("digest", ""))
             consumers.append(Consumer(path.name.removesuffix(".json"), *values, digest))
@@ -262,8 +263,6 @@ def _write_whole(path: Path, text: str) -> None:
 
 # `from lowwater import subscribe` is this `subscribe`.
 
-BATCH = 65_536
-"""Most rows of a batch."""
 
 LOOK = 0.1
 """Most seconds until a subscription that waits sees that it is to stop."""
@@ -564,7 +563,7 @@ class Subscription:
                 for file in files:
                     dataset = pads.dataset(str(paths.local(file)), columns, format="parquet", partitioning=None)
                     scan = dataset.to_batches(
-                        filter=(last >= start) & (last < end), batch_size=BATCH, batch_readahead=2
+                        filter=(last >= start) & (last < end), batch_size=BATCH_ROWS, batch_readahead=2
                     )
                     yield from (batch for batch in scan if batch.num_rows)
             except FileNotFoundError:

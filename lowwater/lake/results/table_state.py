@@ -25,14 +25,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.documents import LARGEST_STATE, json_value
+from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, identity, log_folder
 from lowwater.lake.results.published_log import (
-    LOOKED_AT,
     Damage,
     LogEntry,
     Publication,
@@ -43,6 +42,7 @@ from lowwater.lake.results.published_log import (
     version_of,
 )
 from lowwater.lake.tables import OWNER, files_of, lake_errors
+from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
 from lowwater.storage import paths
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _digest_of(path: PurePath, version: int) -> str:
 def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
     """Returns the newest note, and the commits after it, in order."""
     later: list[LogEntry] = []
-    for at in range(version, max(-1, version - LOOKED_AT), -1):
+    for at in range(version, max(-1, version - SEARCHED_COMMITS), -1):
         entry = read_entry(path, at)
         if entry is None:
             break
@@ -258,7 +258,7 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] 
         wanted: version from which on there must be one; -1 if there need be none, which then is not searched for.
     """
     try:
-        last = json_value(paths.read(log / "_last_checkpoint", LARGEST_STATE))
+        last = json_value(paths.read(log / "_last_checkpoint", STATE_BYTES))
         if "parts" not in last and "v2Checkpoint" not in last:
             version = int(last["version"])
             return version, _of_checkpoint(log / f"{version:020d}.checkpoint.parquet")

@@ -22,6 +22,7 @@ from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.table_state import damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table
+from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
@@ -29,8 +30,6 @@ from lowwater.storage import paths
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-SORTED_ROWS = 200_000
-"""Most rows that are sorted at a time."""
 LEAST = 1_000
 """Fewest rows that are read at a time."""
 PARTS = 3_600

@@ -35,6 +35,7 @@ from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_instant
+from lowwater.limits import IN_VALUES
 from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
@@ -255,9 +256,6 @@ NUMERIC = (Type.INT, Type.FLOAT)
 
 SHORT = 16
 """Most values of an IN list that become equalities. A kernel compares a few values faster than it searches a set."""
-
-LONGEST = 10_000
-"""Most values of an IN list. Spark needs one call for each value."""
 
 
 def unary(op: str, operand: Expr) -> Expr | None:
@@ -597,9 +595,9 @@ class Scope:
         if isinstance(node, syntax.IsNull):
             return negate(Unary(Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
         if isinstance(node, syntax.InList):
-            if len(node.values) > LONGEST:
+            if len(node.values) > IN_VALUES:
                 hint = "keep the values in a watch list and join it (docs/language/joins.md)"
-                said = f"IN takes at most {LONGEST:,} values, not {len(node.values):,}"
+                said = f"IN takes at most {IN_VALUES:,} values, not {len(node.values):,}"
                 raise self.text.error(place_of(node), said, hint)
             operand, *values = self._together(node.operand, *node.values)
             pairs = zip(node.values, values, strict=True)

@@ -17,6 +17,7 @@ from lowwater.catalog.functions import AggregateFunction, StateFunction
 from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
+from lowwater.limits import GROUPING_SETS
 from lowwater.plan.bind.durations import brief, unit_in
 from lowwater.plan.bind.expressions import Scope, bind_aggregate
 from lowwater.plan.bind.sources import BoundSource, bind_window, endless, make_map, name_items, narrow
@@ -38,9 +39,6 @@ from lowwater.plan.text import attempt_all, place_of, spot
 
 SET = "_set"
 """Name of the column with the number of the grouping set."""
-
-MOST_SETS = 1 << 16
-"""Most grouping sets of one query."""
 
 
 @dataclass
@@ -368,8 +366,8 @@ def _expanded(
         return node, keys, predicate, aggregates
     first = groupings[0][0]
     count = prod(_count(group) for group, _ in groupings)
-    if count > MOST_SETS:
-        message = f"the query has {count:,} groupings, and there may be {MOST_SETS:,}"
+    if count > GROUPING_SETS:
+        message = f"the query has {count:,} groupings, and there may be {GROUPING_SETS:,}"
         raise rows.text.error(first.place, message, "write GROUPING_SETS of those you need")
     inside = {name for _, names in groupings for name in names}
     plain = tuple(key.name for key in keys if key.name not in inside)

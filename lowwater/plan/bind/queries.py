@@ -11,6 +11,7 @@ from lowwater.catalog.native import NATIVE
 from lowwater.errors import QueryError, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
+from lowwater.limits import QUERY_NAME_CHARACTERS
 from lowwater.plan.bind.binder import Binder, check_options, keys_of, options, slots_of, threshold_of
 from lowwater.plan.bind.joins import declare_watch
 from lowwater.plan.bind.names import Declared, declare
@@ -101,9 +102,9 @@ def _name(statement: syntax.Statement, number: int, text: Text) -> str:
         raise text.error(place_of(statement), message)
     if name.startswith("_"):
         raise text.error(place_of(statement), f"query name {name}: names that begin with _ are Lowwater's own")
-    if len(name) > MAX_QUERY_NAME:
+    if len(name) > QUERY_NAME_CHARACTERS:
         message = (
-            f"query name {name[:20]}...: it has {len(name)} characters, and {MAX_QUERY_NAME} at most are a file name"
+            f"query name {name[:20]}...: it has {len(name)} characters, at most {QUERY_NAME_CHARACTERS} are a file name"
         )
         raise text.error(place_of(statement), message, "shorten it")
     if name.lower() in RESERVED:
@@ -183,9 +184,6 @@ RESERVED = {
     SUMMARY: "the counts of the run",
 }
 """File names in the folder of `lowwater run`, of any format, and their content."""
-
-MAX_QUERY_NAME = 120
-"""Most characters of a query name. With the suffixes that stages add, it stays below 255, the limit of file names."""
 
 
 # Binds a query set: turns query files into logical plans and reads the options of their DEFINE blocks. The entry of

@@ -49,6 +49,7 @@ from lowwater.lake.ledgers.captures import Capture, ingested_links, read_capture
 from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files, read_packets
 from lowwater.lake.run_inputs import outdated
+from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS
 from lowwater.low.code.expressions import of_link
 from lowwater.low.evaluate import ChunkColumns, ExpressionKernel
 from lowwater.low.runtime.node import Host, gate_of
@@ -272,7 +273,6 @@ def _fault(capture: Capture, path: Path) -> str:
 # Packets as a capture. A first pass surveys them, so that a file is only begun if it can be written whole.
 
 ETHERNET = "EN10MB"
-BATCH_BYTES = 32 << 20
 Admitted = Mapping[tuple[str, str], Sequence[NDArray[np.int64]]]
 """(link, capture) -> arrays of positions."""
 
@@ -514,7 +514,7 @@ def _meets(group: pq.RowGroupMetaData, names: list[str], low: int, high: int) ->
 def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
     """The number of rows whose frames take about 32 MiB."""
     size = int(group.column(names.index(FRAME)).total_uncompressed_size) if FRAME in names else 0
-    return max(256, min(65_536, BATCH_BYTES * int(group.num_rows) // max(size, 1)))
+    return max(256, min(65_536, EXPORT_BATCH_BYTES * int(group.num_rows) // max(size, 1)))
 
 
 def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
@@ -587,8 +587,6 @@ def _rows(selection: Selection, place: int) -> Iterator[Row]:
 # names. A time in text is written with the digits that the record had where it is the clock, else in whole units.
 
 EXPORT_FORMATS = ("csv", "json", "parquet")
-GROUP_ROWS = 1 << 17
-"""Rows of a row group of an exported parquet file."""
 
 _ISO, _SECONDS = pa.timestamp("ns", "UTC"), pa.decimal128(28, 9)
 _BILLIONTH = Decimal("0.000000001")

@@ -24,14 +24,12 @@ from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
+from lowwater.limits import ROW_PACKETS
 from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Node, Source, Union
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.packets.export import Predicate
-
-MOST_PACKETS = 5_000_000
-"""Most packets of a row whose positions are held."""
 
 SHOWN = ("srcIP", "srcPort", "destIP", "destPort", "protocol", "len")
 """Columns that a list of packets shows beside link, record and time."""
@@ -357,9 +355,9 @@ def _find_link(
         if not rows.num_rows:
             continue
         result.count += rows.num_rows
-        if result.count > MOST_PACKETS:
+        if result.count > ROW_PACKETS:
             raise LakeError(
-                f"the row counted more than {MOST_PACKETS:,} packets",
+                f"the row counted more than {ROW_PACKETS:,} packets",
                 "`lowwater export` selects packets by a condition of your own",
             )
         result.links[link] = result.links.get(link, 0) + rows.num_rows

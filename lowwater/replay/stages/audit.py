@@ -33,6 +33,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of
+from lowwater.limits import EXAMPLE_ROWS
 from lowwater.quality import suites as judging
 from lowwater.quality.history import (
     LINK,
@@ -52,7 +53,6 @@ from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts, measure_tables
 from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
 from lowwater.quality.streams import (
-    EXAMPLE_ROWS,
     BrokenRows,
     QueryMeasures,
     WrittenStream,

@@ -22,6 +22,7 @@ from lowwater.columns.files import FEWEST, Choices, DividedWriter
 from lowwater.errors import LakeError
 from lowwater.lake.packets import DroppedCopies, LinkRead, divide
 from lowwater.lake.tables import safe_name
+from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
 from lowwater.low import Bounds, LinkResult, LowSettings, compiles, merge_results, needed_columns, run_link
 from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
 from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling
@@ -33,12 +34,6 @@ from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, locals_of
 
 # A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
-
-ROW_GROUP = 1 << 17
-SHARED_ROWS = 1 << 19
-"""Rows that are divided by share together: each share is a row group of its own."""
-FRAME_ROWS = 1 << 13
-"""Packets of a batch with frames, each up to 64 KiB."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +177,7 @@ def run_low(task: LowTask) -> LowOutcome:
     try:
         columns = needed_columns(task.lftas, task.settings.shed is not None, task.settings.skews)
         dropped = DroppedCopies()
-        batches = task.read.batches(columns, FRAME_ROWS if FRAME in columns else ROW_GROUP, dropped=dropped)
+        batches = task.read.batches(columns, FRAME_BATCH_ROWS if FRAME in columns else GROUP_ROWS, dropped=dropped)
 
         def write(name: str, batch: pa.RecordBatch) -> None:
             sinks[name].write(batch)
@@ -215,7 +210,7 @@ def count_loads(task: LowTask) -> dict[str, LoadCounter]:
     columns = list(
         dict.fromkeys([*THINNED_BY, *(name for predicate in members.values() for name in predicate.columns)])
     )
-    for batch in task.read.batches(columns, ROW_GROUP):
+    for batch in task.read.batches(columns, GROUP_ROWS):
         stamps, arrivals, lengths, heads = (
             batch.column(name).to_numpy() for name in ("timestamp", "arrival", *THINNED_BY)
         )
@@ -251,7 +246,7 @@ class StreamWriter:
         self.path = folder / f"{name}.parquet"
         options = {"compression": "zstd", "compression_level": 1}
         fewest = min(FEWEST, -(-shared // 8))
-        self._writer = DividedWriter(paths.draft(self.path), schema, keys, ROW_GROUP, fewest, **options)
+        self._writer = DividedWriter(paths.draft(self.path), schema, keys, GROUP_ROWS, fewest, **options)
         self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
@@ -263,7 +258,7 @@ class StreamWriter:
         if self._keys:
             lasts = batch.column(LAST).filter(pc.equal(batch.column("_kind"), ROW)).to_numpy()
             self._epochs.update((np.unique(lasts) // self._grain).tolist())
-        if self._rows >= (SHARED_ROWS if self._shared else ROW_GROUP):
+        if self._rows >= (SHARED_GROUP_ROWS if self._shared else GROUP_ROWS):
             self._flush()
 
     def close(self) -> None:

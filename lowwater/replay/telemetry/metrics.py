@@ -36,6 +36,7 @@ from lowwater.lake.ledgers.runs import (
     read_replays,
 )
 from lowwater.lake.results.table_state import all_damages
+from lowwater.limits import SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.job import Job
 from lowwater.replay.registry import StreamInfo, list_streams
 from lowwater.replay.schedule.links import jobs
@@ -161,10 +162,6 @@ METRICS = (
 # The web server has few connections, each with an end, whatever is sent. Prometheus' own server has a thread for
 # everybody who connects, for as long as they like.
 
-PATIENCE = 10.0
-"""Seconds for which a request, and then its answer, may be under way."""
-MOST = 16
-"""Most connections. A further one ends the one whose request has been under way longest."""
 PLAIN = [("Content-Type", "text/plain; charset=utf-8"), ("X-Content-Type-Options", "nosniff")]
 
 App = Callable[[Mapping[str, Any], Callable[..., Any]], Any]
@@ -181,7 +178,7 @@ class _Request(WSGIRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.connection.settimeout(PATIENCE)
+        self.connection.settimeout(SCRAPE_SECONDS)
 
     def handle(self) -> None:
         self.raw_requestline = self.rfile.readline(65537)
@@ -242,7 +239,7 @@ class Endpoint(ThreadingMixIn, WSGIServer):
         """Takes a connection, in place of one that makes the server wait if there are many."""
         with self._lock:
             waiting = [(since, line) for line, since in self._open.items() if since is not None]
-            full = len(self._open) >= MOST
+            full = len(self._open) >= SCRAPE_CONNECTIONS
             if full and waiting:
                 _end(min(waiting, key=lambda each: each[0])[1])
             if not full or waiting:
@@ -262,7 +259,7 @@ class Endpoint(ThreadingMixIn, WSGIServer):
         with self._lock:
             now = time.monotonic()
             for line, since in self._open.items():
-                if since is not None and now - since > PATIENCE:
+                if since is not None and now - since > SCRAPE_SECONDS:
                     _end(line)
 
     def shutdown_request(self, request: Any) -> None:

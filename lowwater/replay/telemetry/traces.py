@@ -23,6 +23,7 @@ from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, HIGH, LOW, PUBLISH, ReplayRow, read_heartbeats, read_replays
 from lowwater.lake.results.streams import stream_files, stream_parts
+from lowwater.limits import PUSH_SECONDS
 from lowwater.replay.interval import lfta_folder
 from lowwater.replay.job import Job
 from lowwater.storage.paths import local
@@ -340,9 +341,6 @@ def traces_since(lake: Lake, planned: Iterable[Job], since: int) -> Iterator[tup
 
 # By the official exporter of the extra `metrics`.
 
-TIMEOUT = 10.0
-"""Longest time of a request with its retries, s."""
-
 
 class TraceSender:
     """Sends spans to a collector by OTLP over HTTP.
@@ -363,7 +361,7 @@ class TraceSender:
         self._address = f"{parts.scheme}://{parts.netloc}{path}"
         # Its log shows what the collector answers as it is; the error of `send` says enough.
         logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL + 1)
-        self._exporter: SpanExporter = OTLPSpanExporter(endpoint=self._address, timeout=TIMEOUT)
+        self._exporter: SpanExporter = OTLPSpanExporter(endpoint=self._address, timeout=PUSH_SECONDS)
 
     def send(self, spans: Sequence[Span]) -> None:
         """Sends the spans of a run.
