@@ -48,7 +48,6 @@ def written_by_others(folder: Path, group: bool = False) -> bool:
     """Whether another user than root can write into a folder of code, or has written a file that is in it.
 
     Args:
-        folder: the folder.
         group: whether the group of the folder may write into it, as where Python itself runs what it finds.
 
     Raises:

@@ -113,7 +113,6 @@ def override(data: dict[str, Any], environment: Mapping[str, str]) -> dict[str, 
 
     Args:
         data: settings of the file; changed.
-        environment: the environment variables.
 
     Returns:
         Dotted key -> name of its variable.

@@ -60,8 +60,6 @@ def absent_error(task: str, packages: list[str], extras: list[str], instead: str
 
     Args:
         task: as for `require`.
-        packages: import names of the packages.
-        extras: the extras that install them.
         instead: as for `require`.
     """
     plural = "packages that are" if len(packages) > 1 else "a package that is"

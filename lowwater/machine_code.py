@@ -22,7 +22,6 @@ def has_machine_code(function: Callable[..., object], name: str) -> bool:
     """Whether machine code of a function is on disk. It may be stale, then numba compiles again.
 
     Args:
-        function: a Python function.
         name: its qualified name when it was compiled.
     """
     folder = Path(FunctionCache(function).cache_path)  # type: ignore[no-untyped-call]

@@ -24,7 +24,6 @@ def shallow_tree(operands: Sequence[T], join: Callable[[T, T], T]) -> T:
 
     Args:
         operands: at least one.
-        join: makes one node of two.
 
     Example:
         >>> shallow_tree(["a", "b", "c"], lambda left, right: f"({left} AND {right})")

@@ -40,7 +40,6 @@ def until_stopped(
 
     Args:
         then: called by the handler of the first signal.
-        numbers: the signals.
     """
     came = False
 
@@ -72,11 +71,7 @@ def pause(seconds: float, stopped: Callable[[], bool]) -> None:
 
 
 def interrupt_once(leave: Callable[[], NoReturn]) -> None:
-    """Lets Ctrl-C raise KeyboardInterrupt, once: another one, and one that Python would drop, leaves the process.
-
-    Args:
-        leave: ends the process, whatever it is at.
-    """
+    """Lets Ctrl-C raise KeyboardInterrupt, once: another one, and one that Python would drop, leaves the process."""
 
     def interrupt(number: int, frame: object) -> None:
         signal.signal(number, lambda *_: leave())

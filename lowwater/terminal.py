@@ -65,8 +65,6 @@ class Terminal(Console):
     """A console that prints every text as it is, without markup.
 
     Args:
-        stderr: whether to print to stderr.
-        quiet: whether to print nothing.
         wide: whether tables have `WIDE` columns if the output is no terminal.
     """
 

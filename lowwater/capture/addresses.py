@@ -26,7 +26,6 @@ def published(values: pa.Array, kind: Type) -> pa.Array:
 
     Args:
         values: array of a type in `catalog.schemas.STREAM_TYPES`.
-        kind: type of the column.
 
     Example:
         >>> published(pa.array([b"\\x04\\x0a\\x00\\x00\\x01", None]), Type.IP).to_pylist()

@@ -68,7 +68,6 @@ def row_digests(columns: Sequence[pa.Array], rows: int) -> NDArray[np.uint64]:
 
     Args:
         columns: arrays of length `rows`; may be empty.
-        rows: number of rows.
     """
     hashes = np.zeros(rows, np.uint64)
     for column in columns:

@@ -67,7 +67,6 @@ def kernel(function: _Function, arguments: tuple[Any, ...] | None = None) -> _Fu
     """Compiles a kernel, cached on disk until one of the `inlined` modules changes.
 
     Args:
-        function: Python function of the kernel.
         arguments: numba types of its arguments, for a kernel that is compiled once and now; None to compile it for
             the types of each first call.
     """

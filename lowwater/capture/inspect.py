@@ -90,11 +90,7 @@ class Lateness:
 
 
 class Gaps:
-    """The longest silences between arrivals.
-
-    Args:
-        most: number of silences to report.
-    """
+    """The longest silences between arrivals."""
 
     def __init__(self, most: int = GAPS) -> None:
         self._most = most
@@ -304,7 +300,6 @@ def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file"
     Lengths, families, protocols, VLANs and tunnels stay empty, and so does the SHA-256 of the summary.
 
     Args:
-        path: path of the file.
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
         skew: bound of the lateness whose refusals are counted, ns (T2).
         resolution: unit of its times: `file` for that of the file, `microseconds` or `nanoseconds`.

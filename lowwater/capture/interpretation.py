@@ -37,7 +37,6 @@ def at_work(link: int, task: str) -> bool:
     It goes on when this process has ended, so that the next one need not begin again.
 
     Args:
-        link: number of the link type.
         task: what the kernel does, for the message: `read headers of ethernet`.
     """
     with _LOCK:
@@ -88,22 +87,13 @@ class FirstRecords:
     """Counts the records that a process gives to a function, which is compiled only when they are more than `FEW`."""
 
     def __init__(self, function: Callable[..., Any], name: Callable[[], str]) -> None:
-        """Counts from 0.
-
-        Args:
-            function: Python function whose machine code may be on disk.
-            name: gives its qualified name when it was compiled.
-        """
+        """Counts from 0."""
         self._function, self._name = function, name
         self._records = 0
         self._over = False
 
     def few(self, records: int) -> bool:
-        """Counts the next records; whether they are still few, and no earlier process left machine code.
-
-        Args:
-            records: number of records of the next call.
-        """
+        """Counts the next records; whether they are still few, and no earlier process left machine code."""
         if self._over:
             return False
         with _LOCK:
@@ -118,12 +108,7 @@ class FirstRecords:
 
 
 def announce(function: Callable[..., Any], task: str) -> None:
-    """Says that a kernel is about to be compiled, if no machine code of it is on disk; not at set-up, which does.
-
-    Args:
-        function: Python function of the kernel.
-        task: what the kernel does.
-    """
+    """Says that a kernel is about to be compiled, if no machine code of it is on disk; not at set-up, which does."""
     if _few and not has_machine_code(function, kernel_name(function)):
         say(f"compiling code to {task}, once on this machine", err=True)
 
@@ -140,9 +125,7 @@ class Kernel:
         """Makes both forms lazily.
 
         Args:
-            function: Python function of the kernel.
             task: what the kernel does, for the message that it is compiled: `read headers of ethernet`.
-            link: a link type whose captures need it.
             arguments: as for `inlining.kernel`.
         """
         self._function, self._task, self._arguments = cast("FunctionType", function), task, arguments
@@ -150,11 +133,7 @@ class Kernel:
         self._first = FirstRecords(function, lambda: kernel_name(function))
 
     def of(self, records: int) -> Callable[..., Any]:
-        """Returns the form for the next records of this process.
-
-        Args:
-            records: number of records of the next call.
-        """
+        """Returns the form for the next records of this process."""
         if config.DISABLE_JIT:  # type: ignore[attr-defined]
             return self._function
         if "machine" in self.__dict__:
@@ -200,9 +179,6 @@ def _memory(argument: Any) -> Any:
 @cache
 def interpreted(function: FunctionType) -> FunctionType:
     """Returns a function with the same code that calls plain Python wherever this one calls compiled functions.
-
-    Args:
-        function: a Python function whose globals and closure may hold functions of numba.
 
     Example:
         >>> from lowwater.capture.headers.fields import u16

@@ -225,10 +225,8 @@ def read(
         max_jump: how far ahead of the records around it a timestamp may be, ns (SEMANTICS T3).
         chunk_bytes: bytes read at a time.
         sha256: SHA-256 of the file, if known; None to compute it in a thread during decoding.
-        content: content to retain besides the headers.
         columns: names and order of the returned columns, of `BATCH` and of retained content; None for all. Other
             columns are not decoded, except inputs of frames, texts and replaced addresses.
-        identified: whether to compute the identity of the capture.
 
     Returns:
         A reader to iterate once. It yields batches of `BATCH` (`catalog.schemas.RECORD` without `capture`) and of

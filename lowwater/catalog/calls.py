@@ -55,7 +55,6 @@ class DictionaryColumn:
 
         Args:
             value: the Python value, None for NULL.
-            rows: the number of rows.
         """
         return DictionaryColumn([value], np.zeros(rows, np.int64))
 
@@ -81,8 +80,6 @@ def checked_call(
     """Wraps Python code of a catalog entry: a failure becomes a LowwaterError, and the result is checked.
 
     Args:
-        function: the catalog entry, for messages.
-        value: the Python code.
         returns: the type of the result; None for the state of an aggregate, which has no type.
 
     Raises:
@@ -159,9 +156,7 @@ def call_function(function: Function, arguments: Sequence[DictionaryColumn], row
     """Evaluates a call for every row, with the function's batch form where it has one.
 
     Args:
-        function: a function with a Python implementation.
         arguments: columns of `rows` rows.
-        rows: the number of rows.
 
     Raises:
         LowwaterError: a user's function fails or returns a value of another type.
@@ -182,7 +177,6 @@ def apply_python(call: Callable[..., Any], arguments: Sequence[DictionaryColumn]
     Args:
         call: returns None for a failure.
         arguments: columns of `rows` rows.
-        rows: the number of rows.
     """
     index, places = _combinations(arguments, rows)
     values: list[Any] = []

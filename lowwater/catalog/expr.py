@@ -240,7 +240,6 @@ def joined(op: str, operands: Sequence[Expr]) -> Expr:
     """Joins conditions by AND or OR, which are associative, into a shallow tree.
 
     Args:
-        op: `AND` or `OR`.
         operands: at least one condition.
     """
     return shallow_tree(operands, lambda left, right: Binary(Type.BOOL, op, left, right))
@@ -250,7 +249,6 @@ def show(expr: Expr, outer: int = 0) -> str:
     """Returns the expression as GSQL text, without needless parentheses.
 
     Args:
-        expr: the expression.
         outer: the binding power of the operator around it; 0 for none.
 
     Example:

@@ -288,7 +288,6 @@ def type_of(name: str, argument: Type) -> Type:
     """Returns the type of the value of a native aggregate.
 
     Args:
-        name: the name of the aggregate, in lower case.
         argument: the type of its only argument.
     """
     return next(entry.returns for entry in AGGREGATES if entry.name == name and entry.parameters == (argument,))

@@ -223,7 +223,6 @@ class LogField:
 
     Attributes:
         name: its name in queries.
-        type: its type.
         member: its name in the log; dots lead into objects of JSON.
         form: form of its text, as in `catalog.records`; empty for a plain value.
         others: further names of the member, in older or newer versions of the tool.
@@ -247,8 +246,6 @@ def log_protocol(
     """Builds a ready protocol.
 
     Args:
-        name: name of the protocol.
-        tool: kind of its links.
         member: type of the records among those of the tool; other types are left out.
         fields: its fields; one is CLOCK.
         aliases: further name of a field -> the field.

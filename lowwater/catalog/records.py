@@ -37,7 +37,6 @@ class RecordField:
 
     Attributes:
         name: name of the field in its protocol.
-        type: its type.
         position: number of its column in the file, from 1; None for a column by name.
         path: name of its column in the file, then of the fields inside of that column.
         form: one of TIMES for the text of a time, PROTOCOL_NAME or LIST; empty for a plain value.

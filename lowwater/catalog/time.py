@@ -154,7 +154,6 @@ class Skews:
         """Parses the skews in a link's settings, where values are texts.
 
         Args:
-            link: the name of the link, for messages.
             rest: the skew of records with none of the values, ns.
             column: the column of packets, or the field of other records, whose values have skews.
             texts: text of a value -> its skew, ns.
@@ -208,8 +207,6 @@ def link_skews(config: Config, link: str, layout: RecordLayout | None = None) ->
     """Returns the skews of a link's records (SEMANTICS T8).
 
     Args:
-        config: the settings.
-        link: the link.
         layout: fields of its records; None for packets.
 
     Raises:

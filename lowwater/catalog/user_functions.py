@@ -31,8 +31,6 @@ class PythonReference:
     it, on a machine without the file too.
 
     Args:
-        path: the path of the Python file.
-        name: the name of the function or class.
         source: the content of the file; None to read it.
     """
 
@@ -57,12 +55,7 @@ class PythonReference:
 
 
 class Extracted:
-    """The aggregate of an EXTR: a function of the output of another aggregate.
-
-    Args:
-        make: makes the inner aggregate.
-        function: takes the output of the inner aggregate and the further arguments.
-    """
+    """The aggregate of an EXTR: a function of the output of another aggregate."""
 
     def __init__(self, make: Any, python_function: Any) -> None:
         self._inner = make()
@@ -132,7 +125,6 @@ def read_content(path: str, hint: str = "a MODULE path is relative to the file o
     """Returns the bytes of a file of declarations or of a Python file.
 
     Args:
-        path: the path of the file.
         hint: the remedy if the file cannot be read.
 
     Raises:
@@ -281,7 +273,6 @@ class TypedDeclaration:
         """Returns an error at the declaration, or at a place in it.
 
         Args:
-            message: the mistake.
             hint: the remedy; empty for none.
             place: the place of the mistake; None for the name of the declaration.
         """
@@ -307,9 +298,6 @@ def error_at(file: DeclaredFile, place: TextPlace, message: str, hint: str = "")
     """Returns a QueryError that shows its line of the declarations.
 
     Args:
-        file: the declarations.
-        place: the place of the mistake.
-        message: the mistake.
         hint: the remedy; empty for none.
     """
     return QueryError(message, hint, file.file, place.line, place.column, file.source)
@@ -370,11 +358,6 @@ def extraction(
     entry: TypedDeclaration, aggregates: Iterable[Signature], functions: Iterable[Signature]
 ) -> tuple[int, bool]:
     """Finds the aggregate and the function of an EXTR.
-
-    Args:
-        entry: the EXTR.
-        aggregates: all aggregates, declared and shipped.
-        functions: all functions, declared and shipped.
 
     Returns:
         The number of parameters of the aggregate, -1 if there is none, and whether its function fits.
@@ -557,8 +540,7 @@ def _code(file: DeclaredFile, module: DeclaredModule) -> bytes:
 
 def _unknown(entries: Sequence[TypedDeclaration]) -> list[TypedDeclaration]:
     """Returns the declarations without Python that do not confirm a shipped function and are no part of one that
-    does.
-    """
+    does."""
     bare = [entry for entry in entries if not entry.node.module]
     aggregates = {aggregate.name for aggregate in CATALOG.aggregates}
     shipped: dict[str, set[str]] = {
@@ -748,6 +730,5 @@ def _aggregate_of(catalog: Catalog, name: str, parameters: tuple[Type, ...]) -> 
 
 def _stateful(entry: TypedDeclaration) -> StateFunction:
     """Returns a stateful function. A user's function has types only: a query that calls it can be planned but not
-    run.
-    """
+    run."""
     return StateFunction(entry.node.name, entry.node.uses[0], entry.parameters, entry.returns, entry.file.file)

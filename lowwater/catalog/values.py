@@ -45,9 +45,7 @@ def ip_from_words(version: int, high: int, low: int) -> bytes:
     """Returns the IP value of an address stored as two signed 64-bit words.
 
     Args:
-        version: 4 or 6.
         high: the upper word; 0 for IPv4.
-        low: the lower word.
     """
     mask = (1 << 64) - 1
     if version == 4:

@@ -30,7 +30,6 @@ def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Watch
     Empty lines and lines that begin with `#` are skipped.
 
     Args:
-        path: the path of the file.
         columns: names and types, in the order of the file; an empty value is NULL.
 
     Raises:

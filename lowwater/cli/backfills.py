@@ -60,9 +60,7 @@ def watch_patterns(
     """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
 
     Args:
-        root: folder of the lake.
         link: the only link to watch; None for all.
-        growing: whether files are ingested that are still being written.
         settle: time without a write after which a file may be complete, ns.
         every: time between two looks, ns.
         span: only files that cover some of [start, end), ns, count; None for no bound.
@@ -94,12 +92,7 @@ def watch_patterns(
 
 
 class _Folders:
-    """What lies in the folders of the links and is not read, told while it is new.
-
-    Args:
-        lake: the lake.
-        complain: is told what keeps it from looking.
-    """
+    """What lies in the folders of the links and is not read, told while it is new."""
 
     def __init__(self, lake: Lake, complain: Callable[[LowwaterError], None]) -> None:
         self._lake, self._complain = lake, complain
@@ -367,8 +360,6 @@ def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: 
     """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere.
 
     Args:
-        selection: intervals to run.
-        workers: number of intervals that run at the same time.
         order: a value of `backfill.Order`.
         spark: as for `named_spark`.
     """
@@ -517,11 +508,7 @@ def watch_lake(
     """Looks at a lake once, or until SIGINT or SIGTERM. Returns whether the only look was sound.
 
     Args:
-        root: folder of the lake.
         names: query sets; empty for those of the settings.
-        queries: folder of query sets.
-        workers: intervals that run at once.
-        once: whether to look once.
         spark: as for `named_spark`.
 
     Raises:
@@ -596,7 +583,6 @@ class _Told:
         self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:
-        """Says what became of an interval."""
         rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
         details = result.reason if not result.published or not rows else "; ".join(filter(None, (rows, result.reason)))
         line = f"{interval_name(result.due)}: {result.state}, {result.seconds:.1f} s"

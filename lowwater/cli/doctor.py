@@ -99,9 +99,6 @@ def checks() -> list[Check]:
 def doctor(console: Terminal) -> int:
     """Prints the table of checks, then a command for each requirement that is not ok.
 
-    Args:
-        console: terminal to print to.
-
     Returns:
         0 if nothing is missing (warnings allowed), else 1.
     """
@@ -228,11 +225,7 @@ def check_memory() -> Check:
 
 
 def check_disk(folder: Path) -> Check:
-    """Checks for 5 GiB of free disk space; less than 1 GiB counts as missing.
-
-    Args:
-        folder: a folder in the file system of the lake.
-    """
+    """Checks for 5 GiB of free disk space; less than 1 GiB counts as missing."""
     free = shutil.disk_usage(folder).free
     if free >= DISK:
         return Check("disk", State.OK, f"{free / GIB:.1f} GiB free")
@@ -252,11 +245,7 @@ def check_port() -> Check:
 
 
 def check_writable(folder: Path) -> Check:
-    """Checks that the working directory is writable, because the lake and the results of `run` go there.
-
-    Args:
-        folder: the directory.
-    """
+    """Checks that the working directory is writable, because the lake and the results of `run` go there."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -286,9 +275,6 @@ def check_airflow() -> list[Check]:
 def prepare(console: Terminal) -> None:
     """Does what the first use would do: compiles kernels; with Spark, fetches Delta's jars.
 
-    Args:
-        console: terminal to print to.
-
     Raises:
         LowwaterError: a step fails.
     """
@@ -313,10 +299,6 @@ def prepare(console: Terminal) -> None:
 
 def examine_lake(root: PurePath, console: Terminal) -> int:
     """Tries the store or the disk of a lake, and prints a table, then what does not hold, and which tables are wrong.
-
-    Args:
-        root: the lake.
-        console: terminal to print to.
 
     Returns:
         0 if nothing is missing (warnings allowed) and no table is wrong, else 1.

@@ -147,7 +147,6 @@ class TableFacts:
 
     @property
     def records(self) -> InterfaceFacts:
-        """Facts of the records."""
         return self.facts.interfaces[0]
 
 
@@ -165,7 +164,6 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
     """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
 
     Args:
-        path: path of the file.
         max_jump: how far ahead of its neighbours a timestamp may be, ns.
         skew: disorder that is admitted, ns.
         progress: called after each batch with the number of records so far.
@@ -348,7 +346,6 @@ def inspect_files(
     """Inspects captures one after the other and prints their facts. Returns whether all of them could be read.
 
     Args:
-        files: captures.
         form: `table`, `json` or `csv`.
         max_jump: how far a timestamp may be ahead of its neighbours, ns; None for skew + 60 s.
         skew: disorder that is admitted, ns.
@@ -386,7 +383,6 @@ def _inspect(
     """Inspects files one after the other.
 
     Args:
-        files: captures, and files of other records.
         max_jump: how far a timestamp may be ahead of its neighbours, ns.
         skew: disorder that is admitted, ns.
         window: longest time from a packet to its copies, ns; None to count no copies.

@@ -77,10 +77,6 @@ STANDS = {
 def stopped_line(name: str, again: str) -> str:
     """Returns what a command says that Ctrl-C has ended.
 
-    Args:
-        name: its name.
-        again: it with its arguments.
-
     Example:
         >>> stopped_line("rows", "lowwater rows flows --lake x")
         'stopped'

@@ -65,12 +65,7 @@ LAKE_HELP = "The lake: its folder, or s3://BUCKET/PREFIX."
 
 
 class _Capture(click.ParamType[Path]):
-    """Parameter type of a capture: a file, or its address in an object store.
-
-    Args:
-        local: type of local files.
-        present: whether there must be such a capture.
-    """
+    """Parameter type of a capture: a file, or its address in an object store."""
 
     name = "capture"
 
@@ -242,7 +237,6 @@ def seconds(pairs: Iterable[tuple[str, str]], signed: bool = False) -> dict[str,
 
     Args:
         pairs: (link, seconds as text).
-        signed: whether negative values are allowed.
 
     Raises:
         click.BadParameter: a value is not a number, or is negative although `signed` is false.

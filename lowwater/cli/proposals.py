@@ -60,7 +60,6 @@ def record_settings(link: LinkProposal, schema: str) -> list[str]:
     """Returns the lines of settings that say how the records of a link are read.
 
     Args:
-        link: the link.
         schema: file of its PROTOCOL block, relative to the settings.
     """
     assert link.records is not None
@@ -157,10 +156,7 @@ def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sa
     """Writes the settings of a lake, and the protocols of its links, and prints the links that it found.
 
     Args:
-        given: files, and folders that hold files at any depth.
         lake: folder of the lake, created if absent.
-        queries: query files, each of which becomes a query set.
-        sample: number of captures of each link that are read completely.
 
     Raises:
         ConfigError: the lake has settings already, or there are no captures.
@@ -288,10 +284,7 @@ def settings(
     """Returns the text of `lowwater.toml`.
 
     Args:
-        proposal: proposed settings of all links.
-        folder: folder of the captures.
         lake: folder of the lake; paths are relative to it.
-        queries: query files, each of which becomes a query set.
         kept: link -> lines by which it keeps what the queries read.
     """
     parts = [HEAD.format(folder=_comment(str(folder)), interval=format_duration(proposal.interval))]

@@ -69,8 +69,6 @@ class Definitions:
         """Plans query files.
 
         Args:
-            files: query files.
-            links: links that FROM may name.
             config: settings: protocols of the links, and folders of files that the queries may read.
         """
         params = dict(self.params)
@@ -124,7 +122,6 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
     """Returns the plan of query files as text.
 
     Args:
-        files: query files.
         form: `text`, `json` or `mermaid`.
         links: file of settings; None where any name may be a link.
         definitions: fields of `Definitions`.
@@ -158,7 +155,6 @@ def check_files(
     """Prints every error and note of query files. Returns whether there is no error.
 
     Args:
-        files: query files.
         form: `text` or `json`.
         links: file of settings; None where any name may be a link.
         lake: the lake with the links and settings; None for those of `links`.
@@ -224,22 +220,17 @@ def run_files(
     """Runs queries over captures and prints a summary of the results.
 
     Args:
-        files: query files.
         capture: (link, file); a link may have several files.
-        out: folder of the results.
         form: `csv`, `json` or `parquet`.
         query: only this output query; None for all.
         links: file of settings; None for defaults.
         kind: (link, kind of its files).
         skew: (link, duration as written).
-        heartbeat: a duration or the name of a policy, as written.
         engine: `reference` for the oracle of the tests.
         spark: master URL; None for this process.
         interval: length of the evaluated intervals, ns; None for one interval.
         copies: maximum number of windows and groupings that a row may be in; None for the settings' value.
-        traces: whether to write the heartbeats.
         spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
-        instants: whether to write the instants of temporal columns too.
         definitions: fields of `Definitions`.
     """
     if spreadsheet and form != "csv":
@@ -401,9 +392,7 @@ def explain_statistics(files: Sequence[Path], form: str, lake: PurePath, definit
     """Returns the statistics of the LFTAs of query files, from the last runs over a lake.
 
     Args:
-        files: query files.
         form: `text` or `json`.
-        lake: folder of the lake.
         definitions: fields of `Definitions`.
 
     Raises:

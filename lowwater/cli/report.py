@@ -37,9 +37,7 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     """Prints the verdicts of the audits of a lake, the reasons of unfinished intervals, and a summary.
 
     Args:
-        root: root folder of the lake.
         interval: start of the only interval to show, in detail, ns since the epoch; None for all.
-        queries: folder of the query sets.
 
     Raises:
         LakeError: there is no interval, or none starts at this instant.

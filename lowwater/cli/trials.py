@@ -27,8 +27,6 @@ class TrialOptions:
     """Options of `lowwater try`.
 
     Attributes:
-        name: name of the trial.
-        lake: the lake.
         queries: folder of query sets.
         query_set: query set to change; None for the one that has the files.
         changes: query files and skews to try; empty for those of an existing trial.

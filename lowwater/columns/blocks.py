@@ -25,7 +25,6 @@ def codes(columns: Sequence[pa.Array], rows: int) -> tuple[Numbers, int]:
 
     Args:
         columns: key columns of equal length; empty if all rows are equal.
-        rows: number of rows.
     """
     numbers, size = np.zeros(rows, np.int64), 1
     for column in columns:
@@ -51,9 +50,6 @@ def normal(column: pa.Array) -> pa.Array:
 
 def repeated(counts: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
     """Repeats each row as often as its count, a block at a time.
-
-    Yields:
-        Positions of the rows, and the number of each repetition.
 
     Example:
         >>> [(places.tolist(), times.tolist()) for places, times in repeated(np.array([2, 0, 1]))]
@@ -154,7 +150,6 @@ def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str], most: in
     Args:
         folder: folder for files, created only for many rows; the caller removes it.
         frames: rows with the columns `keys`.
-        keys: names of the key columns.
         most: number of rows; 0 for ROWS_IN_MEMORY.
     """
     most = most or ROWS_IN_MEMORY

@@ -139,13 +139,10 @@ class DividedWriter:
     """A parquet file whose row groups are divided by share where there are many rows.
 
     Args:
-        path: the file.
-        schema: its columns.
         choices: what may divide its rows: the first that divides evenly the first rows that are many, else the last;
             empty to divide nothing.
         most: rows of a row group, at most.
         fewest: rows of a row group by share, at least.
-        options: options of the writer.
     """
 
     def __init__(
@@ -248,7 +245,6 @@ class HourFiles:
 
     Args:
         folder: folder for the files: of this machine, or of the lake for readers on other machines.
-        name: prefix of the file names.
         schema: schema of the rows, with `_last`.
         keys: what divides the row groups of a file by share; empty for nothing.
 
@@ -348,12 +344,9 @@ class Chunk:
         """Reads the data rows with `_last` in [first, end).
 
         Args:
-            stored: the file, open.
-            names: names of the columns.
             first, end: bounds, ns.
             link: number of the link, to add the column PLACE; None to leave it out.
             number: column with the number of the record on its link, for PLACE; empty takes the number of the row.
-            rows: the rows of the group that are read.
         """
         columns = [*names, *([number] if number else []), "_kind", LAST]
         table = stored.read_row_group(self.group, columns=[*dict.fromkeys(columns)])

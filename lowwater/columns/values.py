@@ -156,7 +156,6 @@ class Frame:
 
     Args:
         columns: name -> column.
-        rows: number of rows.
     """
 
     def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
@@ -211,11 +210,6 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
     """Evaluates an expression for every row, in stream types.
-
-    Args:
-        expr: expression over the columns of a row.
-        column: returns a column by its name.
-        rows: number of rows.
 
     Raises:
         LowwaterError: if the Python of a user fails.

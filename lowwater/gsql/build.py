@@ -71,9 +71,7 @@ def fault(message: str, hint: str, place: Place) -> QueryError:
     """Returns a QueryError with a place. `parser.parse` adds the file name and the text.
 
     Args:
-        message: the mistake.
         hint: the remedy; empty for none.
-        place: the place of the mistake.
     """
     return QueryError(message, hint, line=place.line, column=place.column)
 
@@ -84,7 +82,6 @@ def refusal(construct: str, hint: str, place: Place) -> UnsupportedError:
     Args:
         construct: the construct, as it ends the sentence "Lowwater does not run ...".
         hint: the remedy; empty for none.
-        place: the place of the construct.
     """
     return UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
 
@@ -99,8 +96,6 @@ def integer(token: Token, digits: str, base: int) -> Literal:
     """Returns an integer literal.
 
     Args:
-        token: the token, for its place.
-        digits: the digits of the number.
         base: the base of the digits, 10 or 16.
 
     Raises:
@@ -594,8 +589,6 @@ def _join_clause(join: Any, sources: Sources, place: Place) -> tuple[tuple[Sourc
 
     Args:
         join: the join before FROM, as (keyword, arguments of FILTER_JOIN); None where the query writes none there.
-        sources: the sources, and the join keywords between them.
-        place: the place of FROM, for errors.
     """
     refs, keywords = sources
     keyword, filter_range = join or (next((token for token in keywords if token), None), None)

@@ -64,7 +64,6 @@ class Declaration:
 
     Attributes:
         kind: a word of KINDS.
-        name: the declared name.
         returns: the type of the result, as written; empty for PRED and STATE.
         attributes: the attributes of the result type.
         modifiers: (word, value) pairs; the value of a word of FLAGS is empty.
@@ -100,7 +99,6 @@ def parse_declarations(text: str, file: str = "") -> DeclarationFile:
 
     Args:
         text: the text of the file, at most DECLARATIONS_BYTES in UTF-8.
-        file: the name of the file, for errors.
 
     Raises:
         QueryError: the text has a mistake; QueryErrors where it has several.

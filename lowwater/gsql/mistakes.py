@@ -109,7 +109,6 @@ def message(token: Token, accepted: set[str]) -> str:
 
     Args:
         token: the token that does not fit.
-        accepted: the terminals that the parser accepts there.
     """
     unexpected = "the text ends here" if token.type == END else f"found `{short(token)}`"
     names = expected(accepted)
@@ -202,9 +201,7 @@ def refused_construct(tokens: Sequence[Token], at: int, accepted: set[str], clau
     """Returns the error of a construct that Lowwater does not run, if one stands at a token; else None.
 
     Args:
-        tokens: all tokens of the statement.
         at: the index of the token that does not fit.
-        accepted: the terminals that the parser accepts there.
         clause: the terminal that begins the clause of the token; empty before the first clause.
     """
     construct = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
@@ -604,9 +601,7 @@ def _misspelt(tokens: Sequence[Token], at: int, state: Callable[[int], Interacti
     """Finds a keyword that lets the parse go on, in place of the name at or just before the token that does not fit.
 
     Args:
-        tokens: all tokens.
         at: the index of the token that does not fit.
-        state: returns the state of the parser before the token of an index.
 
     Returns:
         The index of the misspelt name, and the keyword; the keyword is empty if none helps.

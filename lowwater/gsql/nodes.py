@@ -327,7 +327,6 @@ class Select(Statement):
         join: empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, FILTER_JOIN, WATCHLIST_JOIN.
         filter_range: the temporal field and the range of FILTER_JOIN; else None.
         window: the window after the select list; None for none.
-        supergroup: the names of SUPERGROUP.
     """
 
     items: tuple[SelectItem, ...]

@@ -38,8 +38,6 @@ def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex
     """Returns the LALR parser of a grammar file.
 
     Args:
-        name: the name of the grammar file in this folder.
-        transformer: makes the syntax tree while the parser reduces rules.
         postlex: changes tokens between the lexer and the parser; None for no changes.
     """
     grammar = files("lowwater.gsql").joinpath(name).read_text(encoding="utf-8")
@@ -64,7 +62,6 @@ def parse(text: str, file: str = "", functions: tuple[str, ...] = ()) -> QueryFi
 
     Args:
         text: the text of the file, at most QUERY_BYTES in UTF-8.
-        file: the name of the file, for errors.
         functions: names that follow the case rule of keywords, in lower case; the tree has every other as written.
 
     Returns:

@@ -91,7 +91,6 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
     """Returns an expression as canonical text.
 
     Args:
-        expression: the expression.
         outer: the binding power of the operator around the expression; an operator that binds less gets parentheses. 0
             for none.
 

@@ -32,10 +32,6 @@ UNITS = {
 def nanoseconds(value: int | float, unit: str) -> Fraction:
     """Returns a duration in ns, exactly: 0.1 is a tenth, not the nearest float.
 
-    Args:
-        value: the number of units, as written.
-        unit: a key of UNITS, in any case.
-
     Example:
         >>> nanoseconds(0.1, "US")
         Fraction(100, 1)
@@ -186,9 +182,6 @@ _CLAUSES |= {"_CLEANING_WHEN", "_CLEANING_BY"}
 
 class _Reading:
     """One pass over the tokens of a text, with the context that tells a keyword from a name.
-
-    Args:
-        given: the tokens of the lexer.
 
     Attributes:
         at: the position of the current token in `given`.

@@ -17,8 +17,6 @@ def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
     """Stores whether the intervals of a query set must run in order.
 
     Args:
-        root: folder of the lake.
-        query_set: name of the query set.
         chained: whether the intervals run in order.
 
     Raises:

@@ -77,7 +77,6 @@ def changes(path: PurePath, since: int = 0) -> list[Change]:
     """Reads the commits whose entries were written at an instant or later, in order.
 
     Args:
-        path: directory of the table.
         since: the instant, ns since the epoch by the clock of the store.
 
     Raises:
@@ -191,11 +190,6 @@ def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
 
 def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
     """Takes doubled rows out of a table, in one commit.
-
-    Args:
-        lake: the lake, with the fence of the maintenance.
-        path: directory of the table.
-        found: what doubled them.
 
     Raises:
         LakeError: the log does not say what is right, files are gone, or the table cannot be written.

@@ -73,8 +73,6 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
     Ledgers that cannot be joined stay as they are: who reads them says what is wrong.
 
     Args:
-        root: folder of the lake.
-        ledgers: what the command may have written to.
         unread: those that no run reads, which wait for others.
     """
 
@@ -92,7 +90,6 @@ def compact(path: PurePath, grouped: int = LEDGER_GROUP_ROWS) -> None:
     """Joins the small files of those partitions of a ledger that have the most, once these are many.
 
     Args:
-        path: directory of the table.
         grouped: most rows of a row group, which readers decode as a whole.
     """
     fragments = _fragments(path)
@@ -121,7 +118,6 @@ def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: i
     """Joins the chosen files of each partition.
 
     Args:
-        path: directory of the table.
         chosen: says of a row of `live_files` whether the file is joined with others.
         grouped: most rows of a row group.
 
@@ -177,7 +173,6 @@ def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _part(row: Mapping[str, Any]) -> Hashable:
-    """The partition of a file."""
     return tuple(partition_of(row).items())
 
 
@@ -185,8 +180,6 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
     """Writes the rows of files of one partition into a new file beside the first of them, and describes it.
 
     Args:
-        path: directory of the table.
-        schema: schema of the table.
         rows: the files, of `live_files`.
         grouped: most rows of a row group.
     """

@@ -403,7 +403,6 @@ class Lake:
         return self.root / "heartbeats"
 
     def ledgers(self) -> list[PurePath]:
-        """Paths of all ledgers."""
         return [self.captures, self.files, self.malformed, *self.run_ledgers()]
 
     def all_tables(self) -> list[PurePath]:
@@ -483,10 +482,6 @@ UNWRITABLE = "this command writes to the lake: run it as a user who may; to read
 def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     """Creates the table of a link with other records than packets, and adds the columns that it lacks.
 
-    Args:
-        path: directory of the table.
-        columns: the stored columns of the records.
-
     Raises:
         LakeError: the table cannot be created.
     """
@@ -555,7 +550,6 @@ def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None)
     """Opens a lake to write to it.
 
     Args:
-        root: directory of the lake.
         make: whether to create a missing lake; otherwise it is an error.
         shared: the lake whose packets, records and captures this one has too; None without one.
 

@@ -31,8 +31,6 @@ def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()
     """Holds a named lock of the lake, which is free again once the process is dead.
 
     Args:
-        lake: the lake.
-        name: name of the locked thing, as in the message.
         wait: seconds to wait for the holder.
         sees: tables that are looked at again in a store, where its holders change only these; all if empty.
 
@@ -79,8 +77,6 @@ def hold_range(
     """Locks the range [start, end), ns, of a query set; it is free again once the process is dead. Yields as `hold`.
 
     Args:
-        lake: the open lake.
-        query_set: name of the query set.
         start: first instant of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
         sees: as of `hold`.
@@ -152,8 +148,6 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
     Folders of earlier attempts of this name are removed first: they are dead, since the lock is free.
 
     Args:
-        lake: the lake.
-        name: name of the lock.
         wait: seconds to wait for the holder.
 
     Raises:
@@ -203,9 +197,6 @@ def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator
     another machine, and for a lake in a folder, whose staging folder all machines see.
 
     Args:
-        lake: the lake.
-        name: what the attempt is for.
-        far: whether tasks may run on other machines.
         held: whether the caller holds the lock of this name, by which the maintenance knows that the folder is in use.
     """
     if not far or not isinstance(lake.root, ObjectPath):

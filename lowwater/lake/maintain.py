@@ -84,11 +84,8 @@ def maintain(
     """Maintains a lake. It may run beside everything else and be killed at any moment.
 
     Args:
-        lake: the lake.
         retention: how long files and streams are kept.
-        dry_run: whether to report what is due, and change nothing.
         clock: returns the current time, ns; None for the time of the store.
-        mend: whether to take doubled rows out of tables.
 
     Raises:
         BusyError: if another process maintains the lake.
@@ -159,7 +156,6 @@ def store_clock(lake: Lake, dry_run: bool = False) -> int:
     """Returns the time of the disk or store of a lake, ns since the epoch.
 
     Args:
-        lake: the lake.
         dry_run: whether nothing is removed by it: the time of this machine then does for a lake that is read only.
 
     Raises:

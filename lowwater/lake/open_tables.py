@@ -35,7 +35,6 @@ class _Opened:
     """An open table.
 
     Attributes:
-        table: the table.
         state: state of the log entry of its version, which differs if another table replaces this one; of a table in an
             object store the life of its mirror.
     """
@@ -219,7 +218,6 @@ def change(path: PurePath, table: DeltaTable, work: Callable[[], object]) -> Non
     """Lets Delta change an open table; of one in an object store the change is in the store afterwards, or nothing is.
 
     Args:
-        path: folder of the table.
         table: the table, as `existing` gave it to this thread.
         work: commits once by Delta, or not at all.
 
@@ -286,7 +284,6 @@ def cached_value(path: PurePath, key: Hashable, compute: Callable[[DeltaTable | 
     """Returns a value computed from the newest version of a table; computes it again only if the table has changed.
 
     Args:
-        path: path of the table.
         key: identifies the function and its arguments; hashable.
         compute: the function; gets None if there is no table. Nobody changes its result.
     """

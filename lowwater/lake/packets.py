@@ -45,7 +45,6 @@ class HashedFile:
     """A file of `packets/` with hashes.
 
     Attributes:
-        path: path of the file.
         rows: number of packets.
         clock: clock of the link before its capture, ns.
         first: arrival of its first packet, ns.
@@ -85,7 +84,6 @@ class CopyRule:
     Attributes:
         window: longest time from a packet to its copy, ns.
         drop: whether copies do not belong to the link.
-        own: the link.
         others: other links, in which earlier packets with the same bytes are looked for, for reports.
     """
 
@@ -100,9 +98,6 @@ class CopyFinder:
 
     It holds the hashes of the files that a window reaches. More than COMPARED_RECORDS are divided into classes by their
     hash; a class is larger only where many of the records are copies of one packet.
-
-    Args:
-        rule: how copies are found.
     """
 
     def __init__(self, rule: CopyRule) -> None:
@@ -194,15 +189,6 @@ def read_hashes(
 ) -> tuple[Hashed, NDArray[np.int64]]:
     """Reads the hashes of the packets that are compared: those of the link's life that are not late.
 
-    Args:
-        link: the link of the file.
-        file: the file.
-        number: class of hashes to read.
-        classes: number of classes.
-
-    Returns:
-        The records, and their numbers in the file.
-
     Raises:
         LakeError: if the file has no hashes.
         OSError: if it cannot be read.
@@ -254,7 +240,6 @@ class PacketFile:
     """A file of `packets/`.
 
     Attributes:
-        path: path of the file.
         rows: number of packets.
         first: arrival of its first packet within the capture, as stored, ns.
         last: arrival of its last packet within the capture, as stored, ns.
@@ -336,7 +321,6 @@ class LinkRead:
             columns: stored columns (`catalog.schemas.READABLE`) beside the KEYS; NULL if a file lacks one.
             rows: most rows of a batch.
             marked: whether copies stay, and the columns COPY and ELSEWHERE tell them; otherwise `copies` decides (D4).
-            dropped: counts the copies that are dropped.
 
         Yields:
             Batches of capture (dictionary of strings, one value), position, arrival (absolute, ns), timestamp, columns.
@@ -556,10 +540,7 @@ def packet_files(
     """Finds the files that a run of [start, end) reads of a link; on the driver.
 
     Args:
-        files: the files of the lake.
-        link: name of the link.
         captures: captures of the link in the order of T1, from `read_captures`.
-        settings: settings of the link.
         read_from: begin of the read range, ns since the epoch.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
@@ -624,10 +605,7 @@ def read_packets(
     """Reads the packets of a link in one process: `packet_files` and `LinkRead.batches` together.
 
     Args:
-        lake: the open lake.
-        link: name of the link.
         captures: ledger rows of the link, in the order of T1.
-        settings: settings of the link.
         read_from: first timestamp that is read, ns since the epoch.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
@@ -649,10 +627,6 @@ def divide(read: LinkRead, most: int) -> list[LinkRead]:
 
     A chunk consists of whole files unless they are larger than a chunk. The last late packets, after the end of the
     interval, are not divided.
-
-    Args:
-        read: all packets of the link that a run reads.
-        most: approximate number of packets of a chunk.
 
     Raises:
         LakeError: if a file cannot be read.

@@ -269,11 +269,9 @@ def page(
         values: int32 or int64 array.
         valid: uint8 array, the validity bitmap; empty if no value is NULL.
         offset: offset of the first row in `valid`, bits.
-        nullable: whether the column has levels.
         narrow: whether the column has 32 bits.
         slots: int16 array (SLOTS), hash table of the dictionary: number + 1, or 0; empty without a dictionary. Filled.
         entries: int64 array (MOST_ENTRIES), the dictionary. Filled.
-        size: number of entries in the dictionary.
         present: int64 work array with room for a block more than `values`.
         numbers: int64 work array of the same size.
         out: uint8 array (room(len(values))), filled.
@@ -317,7 +315,6 @@ class Column:
     """A column of the schema.
 
     Attributes:
-        name: name of the column.
         kind: physical type.
         nullable: whether it has definition levels.
         text: whether its bytes are text.
@@ -334,7 +331,6 @@ class ColumnChunk:
     """The pages of a column, as the footer describes them.
 
     Attributes:
-        column: the column.
         size: bytes in the file, with headers and dictionary.
         encodings: encodings in use.
         data: bytes before the first data page.
@@ -538,9 +534,7 @@ class NumberColumn:
         """Adds an array that is pages already, of differences or plain.
 
         Args:
-            array: the values.
             pages: them with their headers, not compressed.
-            uses: numbers of the encodings.
         """
         self._widen(_parts(array, np.int32 if self._narrow else np.int64)[0])
         self.present += len(array) - array.null_count
@@ -574,7 +568,6 @@ class UnfinishedFile:
     """A Parquet file with all columns and without a footer: texts that all rows share may be known later.
 
     Attributes:
-        path: path of the file.
         rows: number of rows.
         chunks: its columns, in file order.
     """
@@ -608,7 +601,6 @@ class FileWriter:
 
     Args:
         schema: its columns, in order: integers of 32 and 64 bits, floats of 64, booleans, texts and bytes.
-        counters: columns that count or have many values.
         bounded: columns whose smallest and largest value the file has.
 
     Attributes:
@@ -630,7 +622,6 @@ class FileWriter:
 
         Args:
             batches: rows of the schema; texts may be in dictionaries of 32-bit numbers.
-            scratch: memory of this thread.
         """
         numbers = [batch.select(list(self._numbers)) for batch in batches]
         page = numbers[0] if len(numbers) == 1 else pa.concat_batches(numbers)

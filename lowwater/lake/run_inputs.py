@@ -48,9 +48,7 @@ def link_inputs(
     that it flags.
 
     Args:
-        link: name of the link.
         captures: all captures of the link, in the order of T1.
-        settings: settings of the link.
         read_from: begin of the read range, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         always: whether the policy counts without a gap too, as it did in older versions.
@@ -100,7 +98,6 @@ def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[s
     """Computes the digest of a run's inputs; it is the same in every process.
 
     Args:
-        text: canonical text of the query and of the queries it reads.
         names: definitions of the names in the text: sets, parameters, functions, and hashes of files.
         links: `link_inputs` of every link that the query reads.
 
@@ -134,7 +131,6 @@ def outdated(
 
     Args:
         captures: ledger rows of the link, in any order.
-        settings: current settings of the link.
         decoder_version: current version of the reader of the link's files.
         read_from: first timestamp that the run reads, ns since the epoch.
         end: end of the run's interval, ns since the epoch, exclusive.
@@ -217,7 +213,6 @@ def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]
 
     Args:
         before: stored parts; empty if the publication is older than the parts.
-        now: current parts of the same query and interval.
         captures: link -> ledger rows, for the names of files.
     """
     if not before:

@@ -291,10 +291,6 @@ _PARQUET = re.compile(r"[^\s/]+\.parquet")
 class Mirror:
     """The log of one table. Threads share it; `lock` is held while it changes.
 
-    Args:
-        path: folder of the table.
-        cache: copies of files of the store.
-
     Attributes:
         lock: who holds it is alone with the log.
         folder: the table on this machine; data files are in it as far as they were read or written.
@@ -315,9 +311,6 @@ class Mirror:
 
     def look(self, again: bool = False) -> bool:
         """Brings what is new of the log; returns whether there is a table.
-
-        Args:
-            again: whether to ask the store however lately that was done.
 
         Raises:
             OSError: if the store fails.

@@ -186,7 +186,6 @@ def require_room(path: PurePath, more: int = 0) -> None:
     """Checks that the disk of a local table has room for a commit: Delta's threads panic in the middle of one.
 
     Args:
-        path: directory of the table, which exists.
         more: bytes that are written beside the commit.
 
     Raises:
@@ -211,12 +210,8 @@ def create(
     A table of the lake itself gets missing columns.
 
     Args:
-        path: directory of the table.
         schema: schema, partition columns included.
-        partition: names of the partition columns.
         owner: query set that claims the table (S3); None for tables of the lake itself.
-        more: properties that a new table gets.
-        about: its comment, which a new table gets.
 
     Raises:
         OwnerError: if another query set owns the table.
@@ -361,7 +356,6 @@ def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fenc
     log. Where it is unknown whether the store wrote it, the same version is written again, until it is known.
 
     Args:
-        path: directory of the table.
         change: makes the change, with the options given for the method of Delta that commits it. It may run often.
         fence: lease of the writer; a former holder of it cannot commit any more. None where the kernel has the lock.
 
@@ -519,7 +513,6 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: F
     """Replaces the rows that satisfy an SQL predicate, or all rows without one, in one commit.
 
     Args:
-        path: directory of the table.
         rows: new rows; all satisfy the predicate.
         predicate: condition on columns; partition columns in it keep parallel writers apart.
         fence: lease of the writer, as for `commit`.
@@ -536,8 +529,6 @@ def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None, grou
     """Appends rows in one commit.
 
     Args:
-        path: directory of the table.
-        rows: new rows.
         fence: lease of the writer, as for `commit`.
         grouped: most rows of a row group, which readers decode as a whole.
     """
@@ -561,7 +552,6 @@ def swap_files(
     """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
 
     Args:
-        path: directory of the table.
         files: files to add; they are in the directory already.
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
@@ -690,9 +680,7 @@ def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.S
     """Returns some files of a table as an Arrow dataset; that of the whole table takes a millisecond for each file.
 
     Args:
-        path: directory of the table.
         files: path of each file in the log, and an expression that says the values of its partition.
-        schema: columns of the dataset, with those of the partition.
     """
     import pyarrow.dataset as pads
 
@@ -745,7 +733,6 @@ def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> l
     """Returns the values of a column; equal texts, such as states, and equal whole numbers are one object.
 
     Args:
-        column: the column.
         pool: whole numbers that were met before, of other columns too.
     """
     if not pa.types.is_string(column.type):
@@ -774,11 +761,6 @@ def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> D
 
     Every column has its bounds: Delta's reader for Arrow takes a column without them as one without a value, and a
     filter of it finds no row.
-
-    Args:
-        table: folder of the table.
-        file: a file of the table.
-        partition: values of the partition columns.
     """
     content = paths.local(file)
     metadata = pq.read_metadata(content)

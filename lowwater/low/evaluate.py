@@ -74,12 +74,7 @@ def _aligned(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 
 
 class ChunkColumns:
-    """The columns of a chunk. Each is converted once for all its readers.
-
-    Args:
-        batch: stored columns.
-        link: the name of the link, for errors.
-    """
+    """The columns of a chunk. Each is converted once for all its readers."""
 
     def __init__(self, batch: pa.RecordBatch, link: str) -> None:
         self._batch = batch
@@ -163,10 +158,6 @@ def addresses(
 class ExpressionKernel:
     """An expression, compiled to a function of columns.
 
-    Args:
-        expr: the expression.
-        compiled: whether numba compiles it.
-
     Attributes:
         columns: the stored columns that it reads.
         hosted, beside: its host values and their columns, as in the Emitter.
@@ -194,13 +185,7 @@ class ExpressionKernel:
         self._code = load([GeneratedFunction("evaluate", text, True)], compiled)["evaluate"]
 
     def of(self, columns: ChunkColumns, beside: Sequence[Array], texts: Sequence[str]) -> pa.Array:
-        """Returns the values of all records, in the types of streams.
-
-        Args:
-            columns: the columns of the records.
-            beside: values and validity of every column of host values.
-            texts: the strings that numbers stand for, by number.
-        """
+        """Returns the values of all records, in the types of streams."""
         rows = RowBuffer([self._output], columns.rows, lasts=False)
         stored_columns = [part for name in self.columns for part in columns.pair(name)]
         self._code(columns.rows, *rows.arrays[1:], *beside, *self._params, *stored_columns)

@@ -59,9 +59,6 @@ _WINDOW_MINUTES = 256
 class Counters:
     """Counts outcomes by minute of the timestamp, for all LFTAs of a link.
 
-    Args:
-        nodes: the number of LFTAs.
-
     Attributes:
         window: the array that the kernel counts into, shape (minutes + 1, outcomes * LFTAs + 1). Its first row is for
             timestamps that the run does not own; its last column counts sane records.
@@ -130,12 +127,7 @@ class Violations:
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch, late: Int64Array) -> None:
-        """Adds the late records of a batch whose arrival is owned.
-
-        Args:
-            batch: records with capture, position, timestamp and arrival.
-            late: indexes of the late records.
-        """
+        """Adds the late records of a batch whose arrival is owned."""
         rows = batch.select(["capture", "position", "timestamp", "arrival"]).take(pa.array(late))
         arrivals = rows.column("arrival").to_numpy()
         rows = rows.filter(pa.array((arrivals >= self._start) & (arrivals < self._end)))
@@ -168,7 +160,6 @@ def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | Non
     """Returns the columns of `packets/` that a pass reads: identity, clock, then the columns of expressions.
 
     Args:
-        lftas: the LFTAs of the pass.
         shed: whether the link sheds load, which needs the columns that identify packets (O5).
         skews: the skews of the link's records, if they are not all the same (T8).
     """
@@ -194,12 +185,10 @@ def run_link(
     """Runs LFTAs over the records of one link (000 section 4; SEMANTICS T2, T4, P2, A1).
 
     Args:
-        lftas: the LFTAs that read the link.
         link: the name of the link, the value of `interface`.
         batches: the records of the link or of a chunk, in canonical order (T1), with the columns of `needed_columns`.
             `arrival` never decreases.
         bounds: read ranges and owned interval, ns; for a chunk also the clock before and after it.
-        settings: the settings of the run.
         write: receives the name of an LFTA and the next rows of its stream, in order of `_tick`.
         thinnings: LFTA -> the packets that it keeps, where the link sheds load (O5).
         records: the most records that the pass can have; None for unknown, which counts as many.
@@ -220,9 +209,6 @@ def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: i
     """Whether a pass over this many records would compile the kernel of a link, which takes seconds per LFTA.
 
     Args:
-        lftas: the LFTAs that read the link.
-        link: the name of the link.
-        settings: the settings of the link.
         records: the most records that the pass can have.
 
     Raises:

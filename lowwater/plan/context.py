@@ -66,12 +66,7 @@ class Links:
         return tuple(sorted({interface for name in names for interface in self.interfaces.get(name, (name,))}))
 
     def without(self, name: str, names: Iterable[str]) -> str:
-        """Returns a hint for a name that is not a link: a similar name, or how to add the link.
-
-        Args:
-            name: the name in the query.
-            names: the names that the query may use there.
-        """
+        """Returns a hint for a name that is not a link: a similar name, or how to add the link."""
         if name in self.sets:
             return f"{name} is a set of links: write [{name}].PROTOCOL"
         from lowwater.config import section_of  # what workers import knows nothing of settings

@@ -32,8 +32,6 @@ def make_context(
     """Returns the context of a query set from files and values.
 
     Args:
-        links: links and link sets.
-        schemas: files of PROTOCOL blocks.
         functions: files of declarations in GSQL's own format, with MODULE lines for Python.
         params: parameter -> its value.
         dialect: `lowwater` or `gigascope`.

@@ -148,7 +148,6 @@ class Selection:
         """Returns the LFTA's column of a safe expression; adds the column if the LFTA has none.
 
         Args:
-            expr: LFTA-safe expression over packet columns.
             name: name of a new column; empty for the name of the expression.
         """
         if expr not in self._columns:
@@ -183,8 +182,6 @@ class Selection:
         """Returns the finished LFTA as a leaf of the high level.
 
         Args:
-            query: name of the query that reads the leaf.
-            name: name of the LFTA.
             low: predicate over packets; None for all packets.
             numbered: whether the query counts every record, so that every record becomes a row.
         """
@@ -224,13 +221,9 @@ def make_lfta(
 
     Args:
         source: the packets; the LFTA takes its links, protocol and sampling.
-        name: name of the LFTA.
         predicate: condition over packet columns; None for all packets.
-        keys: group-by variables, or the columns of a selection.
         partials: partial aggregates; empty for a selection.
-        slots: size of the group table, a power of two.
         fields: output columns: the keys, then the partial aggregates.
-        aggregates: whether the LFTA groups rows.
     """
     return Lfta(
         name=name,
@@ -279,13 +272,7 @@ def split_group(node: Node, setting: Setting) -> Node | None:
 
 
 def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> str:
-    """Returns why the high level computes a whole aggregation; empty if the rules can split the aggregation.
-
-    Args:
-        node: the aggregation.
-        keys: group-by variables over packets.
-        setting: the facts of the query set.
-    """
+    """Returns why the high level computes a whole aggregation; empty if the rules can split the aggregation."""
     threshold = setting.threshold(node.query)
     if setting.arrival:
         return "the query is evaluated by arrival, record by record"
@@ -381,10 +368,6 @@ class Merging:
         """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
 
         Args:
-            aggregate: the aggregate of the query.
-            native: the partial aggregate.
-            name: the name of both.
-            part: the type of the partial aggregate.
             whole: the type of the superaggregate; None for that of the partial aggregate.
         """
         self.partials.append(Partial(name, native.name, aggregate.argument, part))
@@ -423,11 +406,7 @@ def partial_leaf(
 
     Args:
         node: the aggregation; the LFTA applies its predicate.
-        source: the packets below the aggregation.
-        keys: group-by variables of the LFTA, over packets.
         key_fields: output columns of the keys.
-        merging: both halves of the aggregates.
-        setting: slots, thresholds and catalog of the query set.
     """
     fields = key_fields + tuple(Field(p.name, p.type) for p in merging.partials)
     name, slots = lfta_name(node.query, source, setting), setting.size(node.query)
@@ -441,11 +420,7 @@ def aggregated(
     """Returns an aggregation of superaggregates over a partial aggregation in an LFTA.
 
     Args:
-        node: the aggregation over packets.
-        source: the packets.
-        keys: group-by variables of the LFTA, over packets.
         key_fields: output columns of the keys.
-        setting: slots, thresholds and catalog of the query set.
     """
     merging = Merging.of(node.aggregates, setting)
     return replace(
@@ -531,14 +506,7 @@ def split_bucket(node: Node, setting: Setting) -> Node | None:
 
 
 def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
-    """Returns an aggregation over windows, with a selection LFTA below: the high level assigns the windows.
-
-    Args:
-        node: aggregation over the windows.
-        bucket: the window assigner.
-        source: the packets below the window assigner.
-        setting: slots, thresholds and catalog of the query set.
-    """
+    """Returns an aggregation over windows, with a selection LFTA below: the high level assigns the windows."""
     selection = Selection.of(source, node.query, setting)
     # The high level numbers rows, because only there the rows of all links meet.
     attribute = bucket.attribute if bucket.rows else selection.over(bucket.attribute, "_attribute")

@@ -337,11 +337,9 @@ class Leaf(Node, abstract=True):
     """Base of operators without inputs."""
 
     def inputs(self) -> tuple[Node, ...]:
-        """Returns no inputs."""
         return ()
 
     def over(self, *inputs: Node) -> Self:
-        """Returns the operator itself."""
         return self
 
 
@@ -356,7 +354,6 @@ class OneInput(Node, abstract=True):
     input: Node
 
     def inputs(self) -> tuple[Node, ...]:
-        """Returns the input."""
         return (self.input,)
 
     def over(self, *inputs: Node) -> Self:
@@ -375,8 +372,6 @@ def key_through(
 
     Args:
         key: for every column of the key, the columns that are equal to it, itself included.
-        items: select items over the rows with the key.
-        fields: the output columns of the items.
     """
     chosen: set[str] = set()
     for equal in key:
@@ -489,11 +484,9 @@ class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives=
     items: tuple[Item, ...]
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the predicate and the items."""
         return written(self.predicate, *exprs_of(self.items))
 
     def physical(self) -> Physical:
-        """Returns a stateless projection."""
         return Physical("projection", "stateless, rows and promises pass through")
 
     def groupwise(self) -> tuple[str, ...]:
@@ -502,7 +495,6 @@ class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives=
         return tuple([i.name for i in self.items if isinstance(i.expr, Column) and i.expr.name in below])
 
     def looks_at(self, below: Node) -> set[str]:
-        """Returns the columns of the items."""
         return set(columns_of(*exprs_of(self.items)))
 
     def key(self, below: Sequence[Key]) -> Key:
@@ -531,15 +523,12 @@ class Expand(OneInput, facts=Facts("grouping sets", passes=True, waits=False, ou
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns no expressions."""
         return ()
 
     def physical(self) -> Physical:
-        """Returns a stateless expansion of rows."""
         return Physical("expansion", "stateless, one output row per grouping set")
 
     def copies(self) -> Copies:
-        """Returns one row per grouping set."""
         return Copies(len(self.sets), "groupings", "write GROUPING_SETS of those you need", self.place)
 
 
@@ -559,7 +548,6 @@ class Union(
     branches: tuple[Node, ...]
 
     def inputs(self) -> tuple[Node, ...]:
-        """Returns the branches."""
         return self.branches
 
     def over(self, *inputs: Node) -> Self:
@@ -567,7 +555,6 @@ class Union(
         return replace(self, branches=inputs)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns no expressions."""
         return ()
 
     def physical(self) -> Physical:
@@ -622,7 +609,6 @@ class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives
         return written(self.attribute, *exprs_of(self.partition), self.counted)
 
     def physical(self) -> Physical:
-        """Returns a stateless expansion of rows."""
         return Physical("expansion", "stateless, one output row per window")
 
     def origins(self) -> tuple[str, ...]:
@@ -644,11 +630,9 @@ class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives
         return tuple([item.name for item in self.partition]) if self.rows else self.input.groupwise()
 
     def looks_at(self, below: Node) -> set[str]:
-        """Returns the columns of the attribute."""
         return set(columns_of(self.attribute))
 
     def copies(self) -> Copies:
-        """Returns one row per overlapping window."""
         times = -(-self.range // self.slide)
         return Copies(times, "overlapping windows", "use a longer SLIDE or a shorter RANGE", self.place)
 
@@ -667,7 +651,6 @@ class Cut(Leaf, facts=Facts("part", passes=False, waits=False, outlives="", prom
     name: str
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns no expressions."""
         return ()
 
     def physical(self) -> Physical:
@@ -739,7 +722,6 @@ class Aggregation(OneInput, abstract=True):
     items: tuple[Item, ...]
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the expressions of all clauses."""
         arguments = [expr for aggregate in self.aggregates for expr in (aggregate.argument, *aggregate.more)]
         return written(self.predicate, self.having, *exprs_of(self.keys), *exprs_of(self.items), *arguments)
 
@@ -772,7 +754,6 @@ class Aggregation(OneInput, abstract=True):
         return (lambda last: min(time.last(time.promise(last)) for time in times)) if times else None
 
     def origins(self) -> tuple[str, ...]:
-        """Returns the origins of the temporal keys."""
         return tuple([key.temporal.origin for key in self.key_fields if key.temporal])
 
     def grain(self) -> int:
@@ -780,7 +761,6 @@ class Aggregation(OneInput, abstract=True):
         return grid([key.temporal for key in self.key_fields if key.temporal])
 
     def looks_at(self, below: Node) -> set[str]:
-        """Returns the columns of the keys."""
         return set(columns_of(*exprs_of(self.keys)))
 
 
@@ -868,7 +848,6 @@ class Running(
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the expressions of all clauses."""
         return written(*super().exprs(), self.closing)
 
     def physical(self) -> Physical:
@@ -915,7 +894,6 @@ class Sampling(
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the expressions of all clauses."""
         arguments = [expr for aggregate in self.supers for expr in (aggregate.argument, *aggregate.more)]
         return written(*super().exprs(), *arguments, self.cleaning_when, self.cleaning_by)
 
@@ -1056,7 +1034,6 @@ class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives=""
     lfta: Lfta
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the expressions of the LFTA."""
         lfta = self.lfta
         return written(lfta.predicate, *exprs_of(lfta.keys), *(partial.argument for partial in lfta.partials))
 
@@ -1071,11 +1048,9 @@ class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives=""
         return epoch_start(self.lfta.fields[: len(self.lfta.keys)], start) if self.lfta.aggregates else start
 
     def punctuation(self, reader: Node | None) -> Punctuation:
-        """Returns the promises of the LFTA."""
         return self.lfta.punctuation
 
     def groupwise(self) -> tuple[str, ...]:
-        """Returns the groupwise columns of the LFTA."""
         return self.lfta.punctuation.groupwise
 
 
@@ -1223,7 +1198,6 @@ class Join(
     items: tuple[Item, ...]
 
     def inputs(self) -> tuple[Node, ...]:
-        """Returns both sides."""
         return (self.left, self.right)
 
     def over(self, *inputs: Node) -> Self:
@@ -1238,7 +1212,6 @@ class Join(
 
     @property
     def label(self) -> str:
-        """GSQL's keyword of the join."""
         return self.kind.value
 
     @property
@@ -1276,7 +1249,6 @@ class Join(
         return lambda last: max(last, window.last_right(window.right_time.latest(last)))
 
     def origins(self) -> tuple[str, ...]:
-        """Returns the origin of the window."""
         return (self.window.left_time.origin,)
 
     def grain(self) -> int:
@@ -1365,12 +1337,6 @@ def _undetermined(other: Sequence[str], base: Sequence[str], ties: Sequence[_Tie
 
     In a pair, every equality of the join determines one column by another. In an unmatched row of the other side, a
     bare base column takes the value of its equality (V1). With only one equality, it determines the other column too.
-
-    Args:
-        other: key of the other side.
-        base: key of the base side.
-        ties: the equalities, with the base side first.
-        keeps_other: whether unmatched rows of the other side come out.
     """
     bare = [side.bare for side, _ in ties]
     needed = []
@@ -1458,7 +1424,6 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
     place: Place = field(default=(0, 0), compare=False)
 
     def inputs(self) -> tuple[Node, ...]:
-        """Returns the left and the right input."""
         return (self.left, self.right)
 
     def over(self, *inputs: Node) -> Self:
@@ -1467,12 +1432,10 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
         return replace(self, left=left, right=right)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the times, keys and items."""
         ties = [expr for pair in self.keys for expr in pair]
         return written(self.left_time, self.right_time, *ties, *exprs_of(self.items))
 
     def physical(self) -> Physical:
-        """Returns a semi join by slices of time."""
         return Physical("semi join in slices", "rows of a slice wait until a promise passes their window")
 
     @property
@@ -1552,11 +1515,9 @@ class WatchJoin(
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Returns the keys, the residual and the items."""
         return written(*(expr for expr, _ in self.keys), self.residual, *exprs_of(self.items))
 
     def physical(self) -> Physical:
-        """Returns a lookup in a table in memory."""
         return Physical("lookup", "each task holds the list in memory, so no row waits")
 
 
@@ -1572,12 +1533,7 @@ def with_inputs(node: Node, inputs: Sequence[Node]) -> Node:
 
 
 def walk(*roots: Node, done: Container[int] = ()) -> Iterator[Node]:
-    """Yields every operator of some plans once, inputs first.
-
-    Args:
-        roots: the plans.
-        done: identities of operators that are skipped, with everything below them.
-    """
+    """Yields every operator of some plans once, inputs first."""
     seen: set[int] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:

@@ -293,7 +293,6 @@ def unique_key(node: Node, keys: dict[int, Key] | None = None) -> Key:
     """Returns the columns of a unique key of a node's rows, in the order of its fields; NULL equals NULL.
 
     Args:
-        node: a logical plan.
         keys: identity of an operator -> its key, filled by earlier calls where plans share queries. The operators must
             stay alive.
 
@@ -355,7 +354,6 @@ class InstantColumn:
     """A column with the instants at which the epochs or windows of a temporal column begin.
 
     Attributes:
-        name: name of the column.
         of: name of the temporal column.
         begins: its values as a function of the packet clock.
     """
@@ -441,11 +439,7 @@ class Measure(IntEnum):
 
 
 def measures(node: Node) -> dict[str, Measure]:
-    """Returns what each output column of a logical plan is, through joins, merges and queries that others read.
-
-    Args:
-        node: a logical plan.
-    """
+    """Returns what each output column of a logical plan is, through joins, merges and queries that others read."""
     found: dict[int, dict[str, Measure]] = {}
     for part in walk(node, done=found):
         below = [found[id(each)] for each in part.inputs()]
@@ -522,7 +516,6 @@ def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
     """Returns why the low level may not evaluate an expression; empty if it may.
 
     Args:
-        expr: the expression.
         threshold: the cost from which a function stays at the high level.
     """
     for node in walk_expr(expr):
@@ -544,18 +537,13 @@ def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
     """Whether the low level may evaluate an expression.
 
     Args:
-        expr: the expression.
         threshold: the cost from which a function stays at the high level.
     """
     return not unsafe(expr, threshold)
 
 
 def unkeepable(expr: Expr) -> str:
-    """Returns why the low level's group table cannot keep a minimum or maximum; empty if it can.
-
-    Args:
-        expr: the argument of the minimum or maximum.
-    """
+    """Returns why the low level's group table cannot keep a minimum or maximum; empty if it can."""
     if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
         return "the group table stores strings as numbers, which have another order"
     return ""

@@ -38,7 +38,6 @@ class QueryPlan:
         text: the canonical text of the query and of everything that it reads, for the digest of inputs (S1).
         logical: the plan before the split; the reference engine runs it.
         high: the plan after the split; its leaves are the LFTAs.
-        file: the file of the query.
         internal: whether only other queries read it, so that it has no table.
         key: a unique key of its rows: from DEFINE, else from the plan; None if unknown.
         parts: the parts of `text`, as (label, text): `query flows`, `parameter $n`, `protocol LOG`.
@@ -119,7 +118,6 @@ def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, co
 
     Args:
         paths: `.gsql` files, UTF-8.
-        links: the links that FROM may name.
         slots: the number of slots of every group table, instead of what the queries say; for tests of the law.
         context: functions, protocols and parameters; None for the built-in ones.
 
@@ -171,7 +169,6 @@ def plan_texts(
 
     Args:
         texts: (name of the file, text) pairs.
-        links: the links that FROM may name.
         slots: the number of slots of every group table, for tests of the law.
         context: as for `plan_files`.
         folders: folders with libraries of queries (`library/query`).
@@ -254,13 +251,7 @@ def _setting(bound: Bound) -> Setting:
 
 
 def _upstream(node: Node, name: str, upstream: Mapping[str, list[str]]) -> list[str]:
-    """Returns the queries that a query reads, directly or indirectly, in the order of their evaluation.
-
-    Args:
-        node: the plan of the query.
-        name: the name of the query.
-        upstream: the same for queries that were planned before.
-    """
+    """Returns the queries that a query reads, directly or indirectly, in the order of their evaluation."""
     names: dict[str, None] = {}
     stack = list(node.inputs())
     visited: set[int] = set()

@@ -235,7 +235,6 @@ def stages_of(node: Node, stored: Mapping[str, frozenset[str]] = MappingProxyTyp
     """Divides a plan into stages, in the order of their evaluation. The last one gives its rows.
 
     Args:
-        node: high plan of a query, or a fragment of it.
         stored: LFTA -> texts of the keys by which its files are divided. Groups of other keys are made in two phases,
             so that only sub-aggregates are exchanged.
     """
@@ -456,17 +455,7 @@ def _met(
     missing: tuple[bool, bool],
     what: str,
 ) -> _Shared:
-    """What holds of the rows of a join.
-
-    Args:
-        node: the join.
-        sides: its inputs, with their aliases.
-        ties: its equalities.
-        keys: those of them that divide both sides.
-        items: the items.
-        missing: whether the left side is missing in some rows, and the right one.
-        what: what divides the rows.
-    """
+    """What holds of the rows of a join."""
     why = f"{what} of the join in {node.query}"
     if not keys:
         none = "its sides have no equality that divides both" if ties else "its sides meet by time alone"
@@ -507,9 +496,6 @@ def texts(keys: Iterable[Expr]) -> tuple[str, ...]:
 
 def low_shares(plans: Iterable[Node]) -> dict[str, tuple[tuple[Expr, ...], ...]]:
     """Chooses by what the low level divides the rows of each LFTA: by what most plans of a query set agree on.
-
-    Args:
-        plans: high plans of the output queries.
 
     Returns:
         LFTA -> expressions over its fields, and then more of them, for rows that the first ones divide unevenly. An

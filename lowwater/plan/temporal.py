@@ -248,7 +248,6 @@ def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
     constant` (shared rules of GSQL, section 4).
 
     Args:
-        expr: an expression over the columns.
         columns: column -> its temporal property.
     """
     if isinstance(expr, Column):

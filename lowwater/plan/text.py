@@ -35,7 +35,6 @@ class Text:
 
         Args:
             path: the path as the query names it, relative to the working folder.
-            place: the place of the path in the query.
             folders: folders in which queries may read files, besides the folder of their own file.
 
         Raises:

@@ -122,9 +122,7 @@ class Clock:
     """The clock of an evaluation: feeds records and makes promises.
 
     Args:
-        links: links in virtual time.
         holders: operators that keep rows until a promise, with the smallest skew (ns) below each input.
-        span: records that are fed.
         life: end of the links; set at the closing where it is unknown.
         period: time between ticks, ns.
         policy: heartbeat policy, one of POLICIES.

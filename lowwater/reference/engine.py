@@ -89,7 +89,6 @@ def evaluate(
     reads its own records only, or is evaluated from all records before.
 
     Args:
-        node: logical plan.
         packets: link -> batches of `catalog.schemas.RECORD` in canonical order, `arrival` absolute. They may reach
             beyond the read range; records outside it are not fed.
         links: link -> its allowed lateness; a number is the skew, ns (SEMANTICS T2).
@@ -163,7 +162,6 @@ class _ResultCollector(StreamOperator):
         self._clock, self._owned, self._carries = clock, owned, carries
 
     def row(self, port: int, row: Row) -> None:
-        """Collects a row whose last instant the interval owns."""
         self.keep(row, self._clock.tick)
 
     def keep(self, row: Row, tick: int) -> None:

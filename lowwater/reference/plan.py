@@ -43,7 +43,6 @@ class Operators:
     Args:
         owned: instants of the interval, ns.
         read_from: `query.alias` of each source -> first timestamp that it reads, ns.
-        life: end of the links.
         packet_samplings: sampling and load shedding of sources; other sources take every packet.
 
     Attributes:
@@ -119,7 +118,6 @@ class Operators:
         return operator
 
     def connect(self, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> None:
-        """Connects an operator to its inputs."""
         for port, below in enumerate(inputs):
             below.connect(operator, port)
         self._below.setdefault(operator, [frozenset[str]().union(*self._below[below]) for below in inputs])

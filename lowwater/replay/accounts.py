@@ -54,14 +54,7 @@ class Accounts:
     lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add_link(self, name: str, sane: int, violations: pa.Table, duplicates: int = 0) -> None:
-        """Adds the records of a link in one interval.
-
-        Args:
-            name: name of the link.
-            sane: number of sane records.
-            violations: late records.
-            duplicates: number of copies that are dropped.
-        """
+        """Adds the records of a link in one interval."""
         link = self.links.setdefault(name, LinkCounts())
         link.sane += sane
         link.violating += violations.num_rows
@@ -145,10 +138,6 @@ def link_summary(
     """The entry of a link in the summary: captures, ends of cut captures, record counts, largest lateness (ns).
 
     Args:
-        config: settings of the run.
-        accounts: accounts of the links that queries read.
-        captures: ledger rows of the link.
-        name: name of the link.
         latest: largest lateness of its records, ns.
     """
     skew = config.link(name).skew
@@ -192,9 +181,6 @@ _LOSSES = {
 def empty_query_notes(queries: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Says for each query without rows where its packets went, by link and LFTA.
 
-    Args:
-        queries: the entries of the queries in the summary of a run.
-
     Example:
         >>> counts = {"sane": 5, "not_of_protocol": 3, "filtered": 2, "accepted": 0}
         >>> empty_query_notes({"syns": {"rows": 0, "lftas": {"syns_low": {"main1": counts}}}})
@@ -225,7 +211,6 @@ def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
     """Builds the accounts and statistics of one link, by LFTA and minute, within an interval.
 
     Args:
-        result: result of the low stage for the link.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
 

@@ -359,7 +359,6 @@ def lacking_content(kept: Collection[str], columns: Collection[str]) -> list[str
 
     Args:
         kept: what is kept, as the ledger names it: `payload 256`, `dns`, `sampling`.
-        columns: the columns.
     """
     return [content for content in content_of(columns) if content not in {part.partition(" ")[0] for part in kept}]
 

@@ -56,11 +56,8 @@ def approve(lake: Lake, query_set: str, start: int, end: int, by: str) -> None:
     """Keeps that a person approves the publication of an interval.
 
     Args:
-        lake: the lake.
-        query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        by: name of the person.
 
     Raises:
         BusyError: a run is at work on it.

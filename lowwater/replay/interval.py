@@ -133,11 +133,9 @@ def replay(
     call; earlier intervals stay published.
 
     Args:
-        job: the query set.
         start: first instant, a bound of an interval, ns since the epoch.
         end: end, a bound of an interval, ns since the epoch, exclusive.
         stage: stage to run; None for all.
-        progress: reports the stages.
         runner: does the work; None for the one that the settings name.
         hold: stop before publishing; an interval that is already published is still skipped.
         ask: the interval of a look, or a stretch of them, which runs as one; it is not published where the audit warned
@@ -159,11 +157,8 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Run
     The caller rewrites the index of the reports at the end, since it lists every interval.
 
     Args:
-        job: the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        progress: reports the stages.
-        runner: does the work.
         ask: stop before publishing where the audit warned and the settings ask for approval.
 
     Raises:
@@ -288,7 +283,6 @@ class _Run:
         return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
 
     def _written(self) -> list[PurePath]:
-        """The tables that the run writes."""
         lake, plan = self.job.lake, self.job.plan
         lftas = [lake.lfta(self.job.query_set, lfta_folder(lfta)) for lfta in plan.lftas]
         tables = [path for query in plan.queries for path in (lake.stream(query.name), lake.table(query.name))]
@@ -611,8 +605,6 @@ def statuses(
     folder.
 
     Args:
-        root: folder of the lake.
-        queries: folder of query sets.
         tell: called with each query set that cannot be planned and the error; None raises the first error.
     """
     sets = []

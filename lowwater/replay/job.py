@@ -81,10 +81,6 @@ class TrialChanges:
     def config(self, config: Config, links: Sequence[str]) -> Config:
         """Returns settings with these skews.
 
-        Args:
-            config: settings of the lake.
-            links: links of the lake.
-
         Raises:
             ConfigError: there is no such link, or a skew is too long.
         """
@@ -111,9 +107,6 @@ class TrialChanges:
     def require_used(self, files: Sequence[Path]) -> None:
         """Checks that each file replaces one.
 
-        Args:
-            files: the query files of all sets in question.
-
         Raises:
             ConfigError: no query set has a file with such a name.
         """
@@ -134,7 +127,6 @@ class Job:
     """A query set over a lake.
 
     Attributes:
-        lake: the lake.
         config: settings of the lake.
         query_set: name of the set, owner of its tables (S3).
         plan: plan of its queries.
@@ -163,9 +155,6 @@ class Job:
         Nothing is written: who runs intervals calls `prepare`.
 
         Args:
-            root: the lake.
-            query_set: name of the set.
-            queries: folder of query sets.
             changes: query files and skews to try in place of the present ones; None for none.
 
         Raises:
@@ -380,7 +369,6 @@ def set_context(config: Config, query_set: str, python: bool = True) -> Context:
     """The names that the section of a query set adds for its queries: protocols, functions, parameters.
 
     Args:
-        config: the settings.
         query_set: name of the query set; its section may be missing.
         python: whether the Python files of its functions are run; without them queries can be planned but not run.
 

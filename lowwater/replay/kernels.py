@@ -61,7 +61,6 @@ def compile_kernels(folder: Path, link: int | None = None) -> None:
     """Reads a small capture of each kind of link and format, through `inspect`, `ingest` and the audit, and a table.
 
     Args:
-        folder: for what it writes.
         link: the only link type whose captures are read, by `inspect` and `ingest` alone; None for all.
 
     Raises:

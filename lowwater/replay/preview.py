@@ -46,10 +46,7 @@ def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[
     """Returns the names that a tried query may use.
 
     Args:
-        lake: the lake.
-        config: its settings.
         query_set: the query set whose protocols, functions and parameters it may use; empty for none.
-        links: the links that it may read.
     """
     every, allowed = lake_links(config, lake), set(links)
     known = every.names if every.names is not None else ()
@@ -97,8 +94,6 @@ class TriedQuery:
     """The rows of one output query.
 
     Attributes:
-        name: name of the query.
-        columns: its columns.
         rows: the first rows, values as text; None for NULL.
         count: number of all rows.
     """
@@ -134,7 +129,6 @@ def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     """Evaluates a text over the packets of a range.
 
     Args:
-        request: what is tried.
         most: most packets that are read.
 
     Raises:

@@ -37,7 +37,6 @@ class StreamColumn:
     """A column of a stream.
 
     Attributes:
-        name: name of the column.
         type: type of the published values, as Arrow names it.
         temporal: `increasing` or `decreasing`; empty for a column without progress.
         of: the value computed from the clock (ns) or from `origin`, as GSQL; empty without progress or without a plan.
@@ -79,7 +78,6 @@ class StreamInfo:
     Attributes:
         name: name of the stream, its query and its table.
         owner: query set that makes it (S3).
-        columns: the columns.
         key: columns that are unique together; None if unknown.
         links: links whose packets it is made of.
         queries: queries of the set that it is made of, in the order of their evaluation.
@@ -134,10 +132,6 @@ class StreamInfo:
 def streams_of(root: PurePath, queries: Path) -> list[StreamInfo]:
     """Lists the streams of a lake by name.
 
-    Args:
-        root: the lake.
-        queries: folder of query sets.
-
     Raises:
         LakeError: there is no such lake, or it cannot be read.
     """
@@ -154,8 +148,6 @@ def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]
     """Lists the streams of query sets by name.
 
     Args:
-        lake: the lake.
-        planned: query sets that can be planned.
         problems: name of a query set that cannot be planned -> why.
 
     Raises:
@@ -249,7 +241,6 @@ def _last_interval(state: TableState, row: ReplayRow | None) -> Range | None:
 def _planned(
     lake: Lake, job: Job, query: QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
 ) -> StreamInfo:
-    """Returns a stream with what its plan says of it."""
     from lowwater.plan.properties import published_schema
 
     base = stored or StreamInfo(

@@ -32,7 +32,6 @@ def published_rows(rows: pa.Table, fields: Sequence[Field], instants: bool = Fal
     Args:
         rows: at least the columns of `fields`, in stream types.
         fields: columns of the query, in order.
-        instants: whether to add the instants of temporal columns.
     """
     columns = published_columns(rows, fields)
     if not instants:
@@ -93,7 +92,6 @@ def write_rows(
     Args:
         rows: at least the columns of `fields`, in stream types.
         fields: columns of the query, in order.
-        path: path of the file, in an existing folder.
         kind: one of FORMATS.
         spreadsheet: see `write_csv`; other formats ignore it.
         instants: whether to add the instants of temporal columns: as timestamps in parquet, else as ISO 8601.
@@ -121,8 +119,6 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
     """Writes a table as CSV: a header row, then rows; the module describes the format of values.
 
     Args:
-        table: table to write.
-        path: path of the file.
         spreadsheet: whether texts are made safe for a spreadsheet, which evaluates texts that look like formulas.
     """
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")

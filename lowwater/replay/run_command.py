@@ -78,8 +78,6 @@ def malformed_rows(lake: Lake, links: Sequence[str], captures: Mapping[str, Sequ
     """Reads the malformed records of some links, ordered by link, path and offset.
 
     Args:
-        lake: the lake of the run.
-        links: names of the links.
         captures: link -> its captures.
     """
     rows = read_rows(lake.malformed, MALFORMED, pads.field("link").isin(pa.array(links, pa.string())))
@@ -235,8 +233,6 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     """Runs the queries and writes the results.
 
     Args:
-        request: options of the run.
-        progress: reports the stages.
         runner: does the work; None for this process.
 
     Returns:
@@ -428,7 +424,6 @@ def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple
     """The spans of instants, ends included, in which records count or rows become final; they may overlap.
 
     Args:
-        request: options of the run.
         ranges: ranges of time with records, ns, ends included.
     """
     spans: set[tuple[int, int]] = set()
@@ -472,11 +467,7 @@ def run_intervals(
     """Runs the queries over a lake, interval by interval, and collects the results in memory.
 
     Args:
-        request: options of the run.
-        lake: lake with the captures.
         captures: link -> its captures.
-        folder: folder for the files between the stages.
-        progress: reports the stages.
         runner: does the work; None for the reference engine.
 
     Raises:

@@ -64,9 +64,6 @@ class Trial:
     """A trial of changes to one query set.
 
     Attributes:
-        name: name of the trial.
-        lake: the lake.
-        query_set: the query set.
         changes: what is tried.
         job: the query set of the lake, as it is.
         tried: the query set with the changes, over the lake of the trial.
@@ -85,8 +82,6 @@ class Trial:
         Args:
             start: first instant, ns since the epoch; None for no bound.
             end: end, ns since the epoch, exclusive; None for no bound.
-            workers: number of intervals that run at once.
-            watch: is told of intervals.
 
         Raises:
             LowwaterError: the session cannot be started, or the range is wrong.
@@ -166,10 +161,6 @@ class Trial:
 
         Args:
             bounds: first instant of the interval and its end, ns since the epoch.
-            progress: is told of the stages.
-
-        Returns:
-            State of the publication.
 
         Raises:
             BusyError: a run is at work on the interval.
@@ -247,9 +238,6 @@ def open_trial(
     """Opens a trial, and makes it if there are changes to try.
 
     Args:
-        root: the lake.
-        name: name of the trial.
-        queries: folder of query sets.
         query_set: the query set; None for the one of an existing trial.
         changes: what is tried; None for the changes of an existing trial.
 

@@ -184,7 +184,6 @@ class Conjunct:
     """The statistics of a conjunct.
 
     Attributes:
-        text: conjunct as text.
         true: share of the sampled records for which it is true; None with too few samples.
         asked: number of sampled records it was evaluated on.
         cost: operations of one evaluation, by the cost model.

@@ -76,7 +76,6 @@ class VersionChoice:
     """A version as a person names it.
 
     Attributes:
-        text: as it was given.
         number: its number; None if it is named otherwise.
         instant: the version that was the newest at this instant, ns since the epoch; None if it is named otherwise.
     """
@@ -109,8 +108,6 @@ class VersionChoice:
         """Returns the number of the version.
 
         Args:
-            lake: the lake.
-            query: an output query.
             span: the interval whose versions count, [start, end), ns; None for all.
 
         Raises:
@@ -138,8 +135,6 @@ def published_versions(
     """Lists the versions of a published table whose rows differ, newest first.
 
     Args:
-        lake: the lake.
-        query: an output query.
         span: only versions of intervals that meet [start, end), ns; None for all.
         most: most versions; None for all that the log has.
 
@@ -246,7 +241,6 @@ class RollbackTarget:
 
     Attributes:
         job: its query set.
-        query: the query.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
@@ -261,9 +255,6 @@ class RollbackTarget:
         """Finds the newest published interval of a query that begins at an instant.
 
         Args:
-            root: the lake.
-            queries: folder of query sets.
-            query: an output query.
             at: first instant of the interval, ns since the epoch.
 
         Raises:
@@ -291,14 +282,6 @@ class RollbackTarget:
 
     def roll_back(self, version: int, by: str, why: str) -> int:
         """Makes the rows of an earlier version visible again, and records who did it and why.
-
-        Args:
-            version: version of the table.
-            by: the person.
-            why: the reason.
-
-        Returns:
-            Number of rows that are visible now.
 
         Raises:
             BusyError: a run is at work on the interval.
@@ -345,10 +328,6 @@ class RollbackTarget:
 
     def lift(self, by: str, why: str) -> None:
         """Lifts a roll back: the interval is stale, and the next backfill runs it again.
-
-        Args:
-            by: the person.
-            why: the reason.
 
         Raises:
             BusyError: a run is at work on the interval.
@@ -406,9 +385,6 @@ def take_over(
     """Gives published tables of older versions the columns of instants that new tables have.
 
     Args:
-        root: the lake.
-        queries: folder of query sets.
-        dry_run: whether to report what is due, and change nothing.
         tell: called with each query set that cannot be planned and the error; its tables stay as they are.
 
     Raises:

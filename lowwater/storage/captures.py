@@ -56,7 +56,6 @@ class StoredCapture(ObjectPath, PosixPath):
             mode: `rb`; an object is read only.
             buffering: 0 for no buffer, as of the built-in `open`.
             _: further arguments of `open`, which concern text.
-            __: the same, by name.
 
         Raises:
             OSError: if there is no such object, or the store fails.
@@ -71,9 +70,6 @@ class ObjectFile(io.RawIOBase):
     """An object as a file for reading; each read is a request for a range, or comes from the last one.
 
     Requests grow while the file is read on, up to READ_AHEAD_BYTES, and begin small again after a seek.
-
-    Args:
-        path: the object. If it is replaced while it is open, reading fails.
 
     Attributes:
         size: its size, bytes.

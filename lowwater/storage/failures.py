@@ -135,10 +135,7 @@ class StoreError(LakeError, OSError):
     """An object store refused or failed. It is an OSError too, for callers that have a better message.
 
     Args:
-        message: what happened.
-        hint: what to do.
         lasting: whether the same request fails again until somebody has done something.
-        answered: whether the store answered at all.
     """
 
     def __init__(self, message: str, hint: str = "", lasting: bool = False, answered: bool = True) -> None:

@@ -114,7 +114,6 @@ class HeldError(Exception):
     """Somebody else holds a lock.
 
     Args:
-        holder: its process.
         first: begin of the range that is held, ns; 0 for a lock without a range.
         end: end of that range, ns, exclusive.
     """
@@ -130,7 +129,6 @@ def hold_file(path: Path, wait: float = 0.0) -> Iterator[None]:
     """Holds the lock of a file, which is made if it is not there.
 
     Args:
-        path: the file.
         wait: seconds to wait for the holder.
 
     Raises:
@@ -153,7 +151,6 @@ def claim_range(folder: Path, first: int, end: int) -> int:
     """Locks a range and returns the handle of its file. The caller holds the lock of the folder.
 
     Args:
-        folder: folder with a file for each range, named by its bounds.
         first: begin of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
 
@@ -207,7 +204,6 @@ def seen_ranges(folder: Path, wait: float) -> dict[Range, Holder]:
     """Returns the locked ranges with their processes, for one who may only read: nothing is made, written or removed.
 
     Args:
-        folder: folder with a file for each range.
         wait: seconds to wait for a process that changes the ranges.
 
     Raises:
@@ -349,7 +345,6 @@ class Claim:
 
     @property
     def process(self) -> Holder:
-        """The process of the claim."""
         number, _, where = self.holder.partition(" on ")
         return Holder(number, where, self.place)
 
@@ -376,7 +371,6 @@ class Claims:
         return [claim for claim in self.claims if claim.first < end and first < claim.end]
 
     def without(self, tokens: set[str]) -> Claims:
-        """Returns the claims without some of them."""
         return replace(self, claims=tuple(claim for claim in self.claims if claim.token not in tokens))
 
 
@@ -422,9 +416,6 @@ class Lease:
     """A lease that is held, and renewed by a thread of its own.
 
     Args:
-        path: the object with the claims.
-        claim: the own claim.
-        stored: the claims with it.
         begun: when the write of the claim began, s of the monotonic clock.
         length: seconds after which others take it over.
         taken: whether it was taken over, see `Fence`.
@@ -495,7 +486,6 @@ def hold_lease(
     """Holds a lease on a range of a thing.
 
     Args:
-        path: the object with the claims on the thing.
         first: begin of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
         wait: seconds to wait for a holder that lives. A dead one is always waited for.
@@ -590,8 +580,6 @@ def _change(path: ObjectPath, change: Callable[[Claims], Claims], known: _Stored
     After a write without an answer the claims are read again: `change` then finds its own work done, or does it.
 
     Args:
-        path: the object with the claims.
-        change: makes the new claims of those that stand.
         known: claims that may still stand, which saves to read them; None to read them.
 
     Raises:
@@ -644,7 +632,6 @@ def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) 
     """Holds a lock.
 
     Args:
-        path: file or object of the lock.
         wait: seconds to wait for the holder.
         sees: tables of a store that are looked at again, since the holder before may have written them; all if empty.
 
@@ -669,7 +656,6 @@ def hold_range(path: PurePath, first: int, end: int, sees: Sequence[PurePath] = 
     """Holds the range [first, end), ns, of a thing, as `hold_lock` does.
 
     Args:
-        path: folder or object with the ranges.
         first: begin of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
         sees: as of `hold_lock`.

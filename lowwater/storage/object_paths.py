@@ -53,7 +53,6 @@ def require_no_keys(authority: str, scheme: str) -> None:
 
     Args:
         authority: what follows `://`, up to the first slash; a secret may have one, then this is its beginning.
-        scheme: scheme of the address.
 
     Raises:
         ValueError: keys may stand there; the message has no part of them.

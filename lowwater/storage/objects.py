@@ -55,7 +55,6 @@ def require_endpoint(name: str, address: str) -> None:
     """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address.
 
     Args:
-        name: variable of the environment that has the address.
         address: the address, `http://HOST:PORT` or `https://HOST:PORT`.
 
     Raises:
@@ -266,7 +265,6 @@ def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False)
     answered this process, the last failure is the error. What is waited for is said every TELL seconds.
 
     Args:
-        path: what the request is about.
         request: sends it; it may run often, also after it has succeeded without an answer.
         conditional: whether it has a condition. Without one a conflict is that of a store which is busy with another
             request on the object.
@@ -354,10 +352,8 @@ def read_range(path: ObjectPath, start: int, size: int, version: Version) -> byt
     """Reads a part of an object.
 
     Args:
-        path: the object.
         start: offset of the first byte.
         size: number of bytes, at least 1; the object has them.
-        version: version that is read.
 
     Raises:
         OSError: if the object was replaced or removed, or the store fails.
@@ -425,9 +421,6 @@ def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     """Writes a small object if its version is still the one given; None if there is to be no object.
 
     Where the answer of the store is lost, it is unknown whether the object was written: the content tells.
-
-    Returns:
-        The new version.
 
     Raises:
         ChangedError: if there is another version.
@@ -582,7 +575,6 @@ class FileCache:
     """Copies of objects in a folder.
 
     Args:
-        folder: the folder.
         most: bytes above which old copies are removed.
     """
 

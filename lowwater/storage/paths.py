@@ -137,7 +137,6 @@ def local_table(folder: PurePath, names: Iterable[str]) -> Path:
     """Returns a folder of this machine with files of a table under their names.
 
     Args:
-        folder: folder of the table.
         names: paths of files relative to it.
 
     Raises:
@@ -194,10 +193,8 @@ def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
     """Copies bytes of a local file into the lake.
 
     Args:
-        source: the file.
         begin: offset of the first byte.
         end: offset behind the last byte; None for all that follow.
-        target: new file of the lake.
 
     Raises:
         OSError: if it cannot be read or written.
@@ -301,8 +298,6 @@ def write(
     """Writes a small file, in the place of another. Readers see the old or the new one.
 
     Args:
-        path: the file.
-        data: its content.
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
         fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
         new: whether there is most likely no file of this name.

@@ -133,9 +133,6 @@ def findings(root: PurePath) -> Iterator[Finding]:
     Args:
         root: the lake; nothing needs to be there but the bucket, or the folder.
 
-    Yields:
-        What was found about each thing.
-
     Raises:
         LakeError: nothing can be tried: there is no such folder or bucket, the store refuses the keys, or a link leads
             out of the lake.
@@ -185,9 +182,6 @@ def _of_store(home: ObjectPath) -> Iterator[Finding]:
 
 class _Store:
     """Probes of a store.
-
-    Args:
-        home: prefix below which everything is written.
 
     Attributes:
         made: objects that a list may not show.

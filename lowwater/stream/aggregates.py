@@ -133,10 +133,6 @@ class Aggregates:
     """The aggregates of an operator: creates the accumulators of groups, adds rows and returns the values.
 
     Args:
-        query: the name of the query, for messages.
-        aggregates: the aggregates of the node.
-        names: the names of the input columns.
-        items: the select items of the node, for messages.
         in_order: whether rows arrive in canonical order.
         on_state: evaluates stateful functions in arguments; None without such functions.
     """
@@ -173,7 +169,6 @@ class Aggregates:
         """Adds a row to a group. An aggregate ignores a row with NULL among its arguments.
 
         Args:
-            group: the accumulators of the group.
             arguments: the arguments of the row, one tuple per aggregate.
             order: the place of the row in the canonical order.
         """
@@ -216,8 +211,6 @@ def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOv
     """Returns the error for an aggregate whose value exceeds 64 bits (SEMANTICS O3).
 
     Args:
-        query: the name of the query.
-        aggregate: the aggregate.
         items: the select items of the query; an item that is the aggregate names the column in the message.
     """
     value = Column(aggregate.type, aggregate.name)

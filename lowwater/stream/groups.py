@@ -78,7 +78,6 @@ class EpochOperator(StreamOperator, ABC):
         self.waiting.setdefault(epoch, []).append((row.order, key, row.values))
 
     def release(self, port: int, promise: Promise) -> None:
-        """Processes the epochs that a promise ends, in order."""
         if promise.origin != self.origin:
             return
         self.ending = promise.instant == MOST
@@ -98,7 +97,6 @@ class EpochOperator(StreamOperator, ABC):
         output."""
 
     def due(self) -> Iterator[tuple[int, int]]:
-        """The promise that ends the oldest epoch."""
         epoch = self.next_epoch()
         return iter([(0, self.last(epoch) + 1)] if epoch is not None and not self.origin else [])
 
@@ -108,7 +106,6 @@ class EpochOperator(StreamOperator, ABC):
         return min(instants, default=END_OF_TIME - 1)
 
     def after(self, epoch: Epoch) -> Epoch:
-        """The epoch after this one."""
         return tuple([time.promise(self.last(epoch) + 1) for time in self._times])
 
     def named(self, epoch: Epoch, key: Values) -> Values:
@@ -117,15 +114,12 @@ class EpochOperator(StreamOperator, ABC):
         return tuple([next(times) if timed else next(others) for timed in self.timed])
 
     def state_rows(self) -> Iterator[Values]:
-        """The waiting rows."""
         return (values for rows in self.waiting.values() for _, _, values in rows)
 
     def saved_state(self) -> Any:
-        """The waiting rows, by epoch."""
         return self.waiting
 
     def load_state(self, state: Any) -> None:
-        """Restores waiting rows."""
         self.waiting = state
 
 
@@ -170,7 +164,6 @@ class GroupOperator(StreamOperator):
         self._latest: tuple[Values, dict[str, int]] = (), {}
 
     def row(self, port: int, row: Row) -> None:
-        """Adds a row to its group."""
         if not self._filter.passes(row.values):
             return
         key = evaluate(self._keys, row.values)
@@ -183,7 +176,6 @@ class GroupOperator(StreamOperator):
         """Adds `rows` rows with the same values at once; only where every aggregate is a count.
 
         Args:
-            values: the values of each of the rows.
             rows: their number, above 0.
         """
         key = evaluate(self._keys, values)
@@ -196,7 +188,6 @@ class GroupOperator(StreamOperator):
         return bool(self._groupwise_places)
 
     def release(self, port: int, promise: Promise) -> None:
-        """Emits the groups that no later row can change."""
         for (origin, of), ends in list(self._ends.items()):
             if origin != promise.origin or promise.of not in ((), of):
                 continue
@@ -208,7 +199,6 @@ class GroupOperator(StreamOperator):
                 del self._ends[origin, of]
 
     def due(self) -> Iterator[tuple[int, int]]:
-        """The promises that close the oldest groups."""
         return iter([(0, ends[0][0] + 1) for (origin, _), ends in self._ends.items() if not origin])
 
     def state_rows(self) -> Iterator[Values]:
@@ -217,11 +207,9 @@ class GroupOperator(StreamOperator):
             yield (*key, *kept_values(group.aggregates))
 
     def saved_state(self) -> Any:
-        """The open groups."""
         return [(key, [accumulator.state for accumulator in group.aggregates]) for key, group in self._groups.items()]
 
     def load_state(self, saved: Any) -> None:
-        """Restores open groups."""
         for key, states in saved:
             for accumulator, state in zip(self._open_group(key).aggregates, states, strict=True):
                 accumulator.state = state
@@ -284,7 +272,6 @@ class RunningOperator(EpochOperator):
         self._idle = 0
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row until its epoch has ended."""
         if self._filter.passes(row.values):
             self.wait(row)
 
@@ -329,7 +316,6 @@ class RunningOperator(EpochOperator):
                     accumulator.next_epoch()
 
     def state_rows(self) -> Iterator[Values]:
-        """The waiting rows, and the groups."""
         yield from super().state_rows()
         for key, group in self._groups.items():
             yield (*key, *kept_values(group))
@@ -340,7 +326,6 @@ class RunningOperator(EpochOperator):
         return [self.waiting, self._before, self._idle, groups]
 
     def load_state(self, saved: Any) -> None:
-        """Restores the state of the interval before."""
         self.waiting, self._before, self._idle, groups = saved
         for key, states in groups:
             group = self._groups[key] = self._aggregates.fresh()
@@ -437,7 +422,6 @@ class SamplingOperator(EpochOperator):
         return [self.waiting, self._handed]
 
     def load_state(self, state: Any) -> None:
-        """Restores the state of the interval before."""
         self.waiting, self._handed = state
 
     def _take(self, supergroup: Supergroup, epoch: Epoch, key: Values, values: Values) -> None:

@@ -118,13 +118,11 @@ class JoinOperator(StreamOperator):
             self._purge_side(1 - port, promise.at)
 
     def due(self) -> Iterator[tuple[int, int]]:
-        """The promises that end the oldest match windows."""
         if self._origin:
             return iter(())
         return iter([(1 - port, side.ends[0][0]) for port, side in enumerate(self._sides) if side.ends])
 
     def state_rows(self) -> Iterator[Values]:
-        """The stored rows of both inputs."""
         return (k.row.values for side in self._sides for bucket in side.buckets.values() for k in bucket.values())
 
     def saved_state(self) -> Any:
@@ -135,7 +133,6 @@ class JoinOperator(StreamOperator):
         ]
 
     def load_state(self, state: Any) -> None:
-        """Restores stored rows."""
         for side, rows in zip(self._sides, state, strict=True):
             for parts, matched in rows:
                 row = Row(*parts)

@@ -47,7 +47,6 @@ class UnionOperator(StreamOperator):
     branch.
 
     Args:
-        ports: number of inputs.
         packets: whether all rows are packets of the union's own query.
     """
 
@@ -56,7 +55,6 @@ class UnionOperator(StreamOperator):
         self._packets = packets
 
     def row(self, port: int, row: Row) -> None:
-        """Passes a row on."""
         self.emit(row._replace(order=(*row.order, port) if self._packets else ()))
 
 
@@ -69,7 +67,6 @@ class PlaceOperator(StreamOperator):
         self._place = by_columns(fields)
 
     def row(self, port: int, row: Row) -> None:
-        """Passes a row on with its canonical order."""
         self.emit(row._replace(order=self._place(row.values)))
 
 
@@ -93,7 +90,6 @@ class BucketOperator(StreamOperator):
         self.groupwise = tuple(item.expr for item in node.partition) or below.groupwise
 
     def row(self, port: int, row: Row) -> None:
-        """Emits the row once for each of its windows."""
         if not self._counts_here:
             self._tag(row, self._attribute(row.values))
             return
@@ -132,11 +128,9 @@ class BucketOperator(StreamOperator):
         self._counts[()] = rows
 
     def saved_state(self) -> Any:
-        """The number of rows of each partition."""
         return self._counts
 
     def load_state(self, state: Any) -> None:
-        """Restores the counts."""
         self._counts = state
 
     def _tag(self, row: Row, value: int | None) -> None:
@@ -159,7 +153,6 @@ class ExpandOperator(StreamOperator):
         self._in_set = [[name not in node.keys or name in set_keys for name in names] for set_keys in node.sets]
 
     def row(self, port: int, row: Row) -> None:
-        """Emits the row of each set."""
         for number, flags in enumerate(self._in_set):
             values = tuple([value if keep else None for value, keep in zip(row.values, flags, strict=True)])
             self.emit(row._replace(values=(*values, number)))

@@ -140,7 +140,6 @@ class PacketSampling:
 
         Args:
             sample: sampling clause of the source; None without one.
-            link: name of the link.
             budget: most packets of a second; None for all.
             packets: all admitted packets of the protocol in whole seconds; only read with a budget.
         """
@@ -176,7 +175,6 @@ def packet_samplings(
     """Computes sampling and load shedding for the sources of a plan; sources that take every packet are left out.
 
     Args:
-        node: logical plan.
         packets: link -> batches, to be read more than once where load is shed; they hold whole seconds.
         skews: the skews of the links, ns.
         budgets: link -> most packets of a second that a source takes, of links with load shedding.

@@ -57,7 +57,6 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnS
     Args:
         expr: expression over the columns `names`.
         names: names of the values of a row, in order.
-        faults: counts the failures of every evaluation.
         on_state: evaluates stateful functions; None where they are not allowed.
 
     Example:
@@ -93,7 +92,6 @@ def compile_predicate(
     Args:
         expr: the predicate; None for none.
         names: columns of the rows, in order.
-        faults: counts the failures of every evaluation.
         on_state: gives the values of stateful functions; None where there are none.
     """
     if expr is None:

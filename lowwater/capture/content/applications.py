@@ -284,17 +284,8 @@ def _mark(
         buffer: uint8 array that holds the frames.
         begins: shape (n), index of the frames.
         captured: captured bytes of the frames, as of `_column`, as the next five.
-        protocol: protocol above IP.
-        source: source port.
-        destination: destination port.
-        offsets: begin of the payload in the frame.
-        lengths: length of the payload on the wire.
         starts: first bytes of messages of HTTP.
-        wanted: mask of the applications.
         out: shape (4, n), receives row, mark, begin and end of the payload.
-
-    Returns:
-        The number of these rows.
     """
     count, last = 0, len(begins) - 1
     for row in range(last + 1):
@@ -344,7 +335,6 @@ def application_fields(
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `caplen`, `protocol`, `srcPort`, `destPort`, `payload_offset` and
             `payload_length`.
-        applications: the applications, among NAMES.
 
     Returns:
         The columns of `APPLICATIONS` for these applications, in order -> n values; NULL without such a message, and for
@@ -420,9 +410,6 @@ def dns_fields(payload: bytes, tcp: bool) -> dict[str, Any]:
 
 def http_fields(payload: bytes) -> dict[str, Any]:
     """Parses an HTTP/1 request or response.
-
-    Args:
-        payload: payload of a TCP segment in which a message begins.
 
     Example:
         >>> http_fields(b"GET / HTTP/1.1\\r\\nHost: a.example\\r\\nUser-Ag")

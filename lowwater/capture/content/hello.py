@@ -105,7 +105,6 @@ def spread(values: pa.Array, chosen: NDArray[np.int64], rows: int) -> pa.Array:
     Args:
         values: shape (m): integers, or strings; no slice of an array.
         chosen: shape (m), rows, ascending.
-        rows: number of rows of the column.
 
     Example:
         >>> spread(pa.array(["a", None, "c"]), np.array([0, 2, 3]), 5).to_pylist()
@@ -195,9 +194,6 @@ def _find(words: Any, begins: Any, ends: Any, slots: Any, numbers: Any, firsts: 
         slots: hash table of 2^k slots that are -1.
         numbers: shape (n), receives the number of each text, in the order in which they come.
         firsts: shape (n), receives the first text of each number.
-
-    Returns:
-        How many numbers there are.
     """
     count = 0
     for text in range(len(begins)):
@@ -229,13 +225,8 @@ def made_once(
     """Makes something of texts, once of most different ones.
 
     Args:
-        words: the texts.
         begins: shape (n), index of each text.
         ends: shape (n), index behind it.
-        make: makes it of a text.
-
-    Returns:
-        What was made, and for each text its index therein.
 
     Example:
         >>> words = np.frombuffer(b"abcabd", np.uint8)
@@ -419,7 +410,6 @@ def _extensions(buffer: Any, at: int, end: int, kinds: Any, places: Any) -> tupl
 
     Args:
         buffer: uint8 array that holds the hello.
-        at: index of the length.
         end: index behind the last byte of the hello.
         kinds: receives the types without GREASE, in their order.
         places: receives begin and end of the first extension of each type below _READ; -1 where there is none.
@@ -546,11 +536,7 @@ def _put_ja3(buffer: Any, version: int, many: int, count: int, memory: Any, word
 
     Args:
         buffer: uint8 array that holds the hello.
-        version: of the hello.
-        many: count of cipher suites, which are loaded.
-        count: count of extensions.
         memory: kinds, listed and places, as of `_hellos`.
-        words: receives the text.
         at: index of its begin in `words`.
     """
     kinds, listed, places = memory
@@ -668,12 +654,7 @@ def _hellos(
         stops: shape (n), index behind their last captured bytes.
         letter: first letter of a JA4.
         values: shape (4, n), receives the numbers; -1 where there is none.
-        names: receives the names of servers.
-        protocols: receives the protocols of ALPN.
-        words: receives the texts of the fingerprints.
         ends: shape (4, n + 1), receives the index behind each text, from index 1 on.
-        kinds: memory for the types of a hello.
-        listed: memory for the lists of a hello.
         places: shape (_READ, 2), memory for the places of extensions.
     """
     for row in range(len(begins)):

@@ -78,8 +78,6 @@ def _without(buffer: Any, at: int, end: int, place: int, length: int, first: Any
 
 @cache
 def _kernel(layer: LinkLayer) -> Callable[..., None]:
-    """Compiles the kernel of a link layer."""
-
     def hashes(buffer: Any, begins: Any, captured: Any, wires: Any, content: bool, high: Any, low: Any) -> None:
         for row in range(len(begins)):
             begin = begins[row]
@@ -133,7 +131,6 @@ def packet_hashes(
         buffer: the bytes of the frames.
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `len` and `caplen`.
-        link: link type of the capture.
         compared: `CONTENT` or `PACKET`.
 
     Returns:

@@ -284,7 +284,6 @@ class ContentBuilder:
     """Adds the stored content columns to the batches of a reader.
 
     Args:
-        content: content that the link stores.
         columns: names of the columns that the caller asks for; None for all.
 
     Attributes:
@@ -317,7 +316,6 @@ class ContentBuilder:
             buffer: the bytes of the frames.
             offsets: shape (n), offsets of the records: a frame begins RECORD_HEADER bytes behind its offset.
             batch: n rows of the shape.
-            link: link type of the records.
 
         Returns:
             n rows of the options' schema; the batch itself if the link stores headers only.

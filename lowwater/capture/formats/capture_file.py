@@ -167,7 +167,6 @@ def pcap_record(stamp: int, wire: int, frame: bytes, nanoseconds: bool) -> bytes
 
     Args:
         stamp: ns since the epoch, below PCAP_SECONDS; whole microseconds unless `nanoseconds`.
-        wire: length of the frame on the wire.
         frame: captured bytes of the frame.
         nanoseconds: whether the file has nanoseconds.
     """

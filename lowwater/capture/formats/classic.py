@@ -80,11 +80,9 @@ def scan(
         buffer: uint8 array.
         begin: index of the first record header.
         end: index behind the last valid byte.
-        big: whether the capture is big endian.
         scale: nanoseconds per unit of the sub-second field.
         limit: largest plausible captured length.
         header: bytes of a record header.
-        lengths: AS_NAMED, SWAPPED or LARGER_LAST.
         out: int64 array of shape (ROWS, capacity), filled.
         count: number of records that `out` holds already.
 
@@ -121,7 +119,6 @@ def plausible(
 
     Args:
         buffer: uint8 array that holds the whole header.
-        at: index of the header.
         big: as for `scan`.
         scale: as for `scan`.
         limit: as for `scan`.
@@ -217,10 +214,8 @@ class Scanner(Protocol):
 
         Args:
             buffer: uint8 array, a window of the file.
-            begin: index of the next record.
             end: index behind the last valid byte.
             records: int64 array (classic.ROWS, capacity), filled as by `classic.scan`.
-            count: number of records that the array holds already.
         """
 
     def search(self, buffer: NDArray[Any], begin: int, end: int, at_end: bool, around: int) -> tuple[int, int]:
@@ -230,7 +225,6 @@ class Scanner(Protocol):
             buffer: uint8 array, a window of the file.
             begin: first index to try.
             end: index behind the last valid byte.
-            at_end: whether the file ends there.
             around: instant near which records lie, ns since the epoch; -1 if unknown.
         """
 
@@ -239,7 +233,6 @@ class Scanner(Protocol):
 
         Args:
             buffer: uint8 array, a window of the file.
-            begin: index at which the cut record would begin.
             end: index behind the last byte of the file.
             around: instant near which records lie, ns since the epoch; -1 if unknown.
         """

@@ -145,8 +145,6 @@ class _ChunkBuilder:
     """Builds the chunks of a capture from its spans.
 
     Args:
-        path: the file.
-        reader: the reader of the file.
         size: approximate size of a chunk, bytes.
     """
 
@@ -199,7 +197,6 @@ def read_chunk(
     """Decodes the sane records of a chunk.
 
     Args:
-        chunk: a chunk of a file.
         content: content to store beside the headers.
         memory: buffers to decode into, for one reader at a time; the next batch then overwrites the last one.
 

@@ -235,7 +235,6 @@ def plausible(buffer: Any, at: int, near: int, span: int) -> tuple[int, int]:
 
     Args:
         buffer: uint8 array that holds the whole header.
-        at: index of the header.
         near: seconds since the epoch near which records lie; negative if unknown.
         span: largest distance from `near`, seconds.
 

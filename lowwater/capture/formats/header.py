@@ -57,7 +57,6 @@ def parse_header(path: Path, head: bytes, size: int, compression: str = "", dama
     """Parses the file header of a capture.
 
     Args:
-        path: path of the file, for errors.
         head: its first bytes, decompressed: as many as `header_bytes` returns, or all of a smaller file.
         size: stored size of the file, bytes.
         compression: name of the compression, or an empty string.

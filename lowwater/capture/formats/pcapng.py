@@ -99,7 +99,6 @@ def describe(block: bytes, big: bool, resolution: str = "") -> Description:
 
     Args:
         block: the whole block, at least 20 bytes.
-        big: whether its section is big endian.
         resolution: `us` or `ns` in the place of its own resolution; empty for its own.
     """
     link, snaplen = struct.unpack_from(">HxxI" if big else "<HxxI", block, 8)
@@ -318,7 +317,6 @@ def scan(
         buffer: uint8 array.
         begin: index of the first block.
         end: index behind the last valid byte.
-        big: whether the section is big endian.
         table: int64 array (interfaces of the section so far, COLUMNS).
         tally: int64 array (TALLIES); blocks that are no packets are added to it.
         out: as for `classic.scan`; the timestamp of a malformed record is a negative reason.
@@ -423,8 +421,6 @@ def search(buffer: Any, begin: int, end: int, big: bool, at_end: bool) -> tuple[
         buffer: uint8 array.
         begin: first index to try.
         end: index behind the last valid byte.
-        big: whether the section is big endian.
-        at_end: whether the file ends there.
 
     Returns:
         As `classic.search`.
@@ -442,9 +438,7 @@ def doubtful(buffer: Any, at: int, end: int, big: bool) -> bool:
 
     Args:
         buffer: uint8 array, the last window of the file.
-        at: index at which the block begins.
         end: index behind the last byte of the file.
-        big: whether the section is big endian.
     """
     if end - at < FIXED:
         return False
@@ -511,7 +505,6 @@ class PcapngScanner:
 
     @classmethod
     def of(cls, header: CaptureFile) -> PcapngScanner:
-        """Makes the scanner for a file header."""
         return cls(header.byte_order == "big")
 
     @property

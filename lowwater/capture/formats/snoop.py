@@ -88,7 +88,6 @@ def plausible(buffer: Any, at: int, scale: int, limit: int, near: int, span: int
 
     Args:
         buffer: uint8 array that holds the whole header.
-        at: index of the header.
         scale: as for `scan`.
         limit: largest plausible captured length.
         near: seconds since the epoch near which records lie; negative if unknown.
@@ -158,7 +157,6 @@ class SnoopScanner(Stateless):
 
     @classmethod
     def of(cls, header: CaptureFile) -> SnoopScanner:
-        """Makes the scanner for a file header."""
         interface = Interface(0, "", header.link_number, header.link_type, header.snaplen)
         return cls(header.units, header.limit, interface)
 

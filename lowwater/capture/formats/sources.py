@@ -239,7 +239,6 @@ class PieceSource:
         return "" if self._hash is None else self._hash.hexdigest()
 
     def close(self) -> None:
-        """Closes the source."""
         self._source.close()
 
     def _at_end(self) -> bool:
@@ -267,7 +266,6 @@ class FileWindow:
     """A moving window of a file: the valid bytes are buffer[begin:end], and buffer[0] lies in the file at `origin`.
 
     Args:
-        file: a file opened for reading, at its start, or another source.
         size: bytes read at a time; the window grows if a record needs more.
         hashed: whether to compute the sha256, in its own thread.
     """

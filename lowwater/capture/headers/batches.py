@@ -116,9 +116,7 @@ def decode_batch(
         records: int64 array (4, n), as `scan` fills it.
         positions: int64 array (n), numbers of the records in the capture.
         clock: largest sane timestamp of the capture before the records, ns.
-        link: link type of the capture.
         memory: memory for the batch; None for new memory.
-        shape: columns of the batch.
 
     Returns:
         A batch of n rows of the shape's schema, and the clock after the records, ns.

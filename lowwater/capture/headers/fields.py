@@ -266,7 +266,6 @@ def set_narrow(out: Any, column: int, row: int, value: int) -> None:
     Args:
         out: `Columns` of the batch.
         column: row of `out.narrow`, a constant of this module such as `FLAGS`.
-        row: number of the record in the batch.
         value: a number of 32 bits.
     """
     if out.wanted & bit_of_narrow(column):
@@ -280,7 +279,6 @@ def set_wide(out: Any, column: int, row: int, value: int) -> None:
     Args:
         out: `Columns` of the batch.
         column: row of `out.wide`, a constant of this module such as `TIMESTAMP`.
-        row: number of the record in the batch.
         value: a number of 64 bits.
     """
     if out.wanted & bit_of_wide(column):

@@ -176,7 +176,6 @@ def follow_ether_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, i
     Args:
         buffer: uint8 array that holds the frame.
         kind: the ether type; -1 if it is not captured.
-        at: index behind the ether type.
         end: index behind the last captured byte that belongs to the frame.
 
     Returns:
@@ -204,7 +203,6 @@ def _tags(buffer: Any, kind: int, vlan: int, at: int, end: int) -> tuple[int, in
         buffer: uint8 array that holds the frame.
         kind: the ether type; -1 if it is not captured.
         vlan: VLAN of a tag before it; -1 without one. Otherwise the first tag gives the VLAN.
-        at: index behind the ether type.
         end: index behind the last captured byte that belongs to the frame.
     """
     while kind in (_VLAN, _PROVIDER_VLAN, _OLD_QINQ):

@@ -107,10 +107,7 @@ def transport(buffer: Any, at: int, end: int, protocol: int, icmp: int, out: Any
 
     Args:
         buffer: uint8 array that holds the frame.
-        at: index behind the IP header and its extensions.
         end: index behind the last captured byte of the IP packet.
-        protocol: number of the IP protocol.
-        icmp: protocol number of ICMP over this version of IP.
         out: `Columns`; only its wanted columns are written.
         row: row of the record in `out`.
     """
@@ -151,7 +148,6 @@ def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
     Args:
         buffer: uint8 array that holds the frame.
         network: an ether type; -1 if unknown.
-        at: index at which the header would begin.
         end: index behind the last captured byte.
     """
     lead = u8(buffer, at, end)
@@ -255,7 +251,6 @@ def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, in
     Args:
         buffer: uint8 array that holds the frame.
         kind: next header that the fixed header names; -1 if it is not captured.
-        at: index behind the fixed header.
         end: index behind the last captured byte of the IP packet.
 
     Returns:
@@ -482,7 +477,6 @@ def carries(buffer: Any, protocol: int, at: int, end: int) -> bool:
     Args:
         buffer: uint8 array that holds the frame.
         protocol: number of the IP protocol; negative if unknown.
-        at: index behind the IP header.
         end: index behind the last captured byte of the IP packet.
     """
     if protocol == UDP:
@@ -568,7 +562,6 @@ def tunnels(buffer: Any, protocol: int, at: int, end: int, out: Any, row: int) -
     Args:
         buffer: uint8 array that holds the frame.
         protocol: number of the outer IP protocol, for which `carries` holds.
-        at: index behind the outer IP header.
         end: index behind the last captured byte of the outer IP packet.
         out: `Columns`; only its wanted columns are written.
         row: row of the record in `out`.
@@ -662,8 +655,6 @@ def _kernel(layer: LinkLayer, whole: bool, quick: bool = True) -> Kernel:
     `whole` and `straight` are constants inside the kernel, so that numba removes unused branches.
 
     Args:
-        layer: the link layer.
-        whole: whether the kernel writes all columns rather than the wanted ones.
         quick: whether common packets use `plain`; tests turn it off to compare both paths.
     """
     straight = quick and layer is LINK_TYPES[ETHERNET]
@@ -752,10 +743,8 @@ def decode(
     Args:
         buffer: uint8 array that holds the records.
         records: int64 array (4, at least count), as `scan` fills it.
-        count: number of records.
         positions: int64 array (count), numbers of the records in the capture.
         clock: largest sane timestamp of the capture before the records, ns.
-        link: link type of the capture.
         out: int64 array (len(WIDE), at least count) and int32 array (len(NARROW), at least count). Values that are
             present are written in wanted columns; other cells are undefined.
         present: int64 array (at least count), written: bit i means that NULLABLE[i] is not NULL.
@@ -777,8 +766,6 @@ def bitmaps(present: Any, count: int, wanted: int, out: Any) -> None:
 
     Args:
         present: int64 array with `count` masks, padded to a multiple of 8 entries.
-        count: number of rows.
-        wanted: mask of the columns whose bitmaps to write.
         out: uint8 array (len(NULLABLE), at least ceil(count / 8)); row i is the bitmap of NULLABLE[i].
     """
     for bit in range(len(NULLABLE)):

@@ -92,8 +92,6 @@ def gre(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, i
 
     Args:
         buffer: uint8 array that holds the frame.
-        protocol: the IP protocol, which is the number of the tunnel.
-        at: index behind the IP header.
         end: index behind the last captured byte of the IP packet.
     """
     flags, kind = u16(buffer, at, end), u16(buffer, at + 2, end)
@@ -174,8 +172,6 @@ def vxlan(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int
 
     Args:
         buffer: uint8 array that holds the frame.
-        port: the UDP destination port, which is the number of the tunnel.
-        at: index behind the UDP header.
         end: index behind the last captured byte of the datagram.
     """
     flags, word = u8(buffer, at, end), u32(buffer, at + 4, end)

@@ -54,7 +54,6 @@ def copies(records: Hashed, window: int, groups: NDArray[np.int64] | None = None
     The earlier of two records has the smaller timestamp, or the smaller group, or the smaller index, in this order.
 
     Args:
-        records: n records.
         window: longest time from a record to its copy, ns.
         groups: shape (n), numbers of the links: only a record of another group makes a copy. None: any record does.
 
@@ -113,7 +112,6 @@ class CopyCounter:
         skew: records that are later than this are not compared, ns.
 
     Attributes:
-        window: as given.
         compared: number of records that are not late.
         copies: number of copies among the records that are decided; after `finish`, among all.
     """

@@ -96,7 +96,6 @@ class InterfaceSummary:
     """Totals of one interface of a capture.
 
     Attributes:
-        interface: the interface.
         packets: number of sane records.
         undecoded: number of sane records without an IPv4 or IPv6 header; 0 before decoding.
         malformed: number of malformed rows.

@@ -47,9 +47,6 @@ _LEAST = 16
 class MalformedRows(Sequence[Malformed]):
     """Malformed rows in file order.
 
-    Args:
-        path: path of the capture, for the error message.
-
     Attributes:
         added: number of rows added, stored or not.
     """
@@ -123,7 +120,6 @@ class MalformedRows(Sequence[Malformed]):
         """Appends the rows of a part.
 
         Args:
-            part: a part of these rows.
             position: position of its first row; the others follow.
             arrivals: arrival of every stored row of the part, ns; -1 for none.
         """
@@ -211,7 +207,6 @@ class Gap:
 
     Attributes:
         before: number of waiting records before the gap.
-        rows: malformed rows of the gap.
         discarded: bytes of the gap that were removed from the window.
     """
 
@@ -221,12 +216,7 @@ class Gap:
 
 
 class GapQueue:
-    """The gaps between waiting records, in file order, and the bytes that were removed from the window for them.
-
-    Args:
-        window: the window of the file.
-        malformed: malformed rows of the capture, of which each gap gets a part.
-    """
+    """The gaps between waiting records, in file order, and the bytes that were removed from the window for them."""
 
     def __init__(self, window: FileWindow, malformed: MalformedRows) -> None:
         self._window = window
@@ -261,7 +251,6 @@ class GapQueue:
 
         Args:
             begin: index behind the last waiting record, or the window's begin.
-            end: index at which the scan continues.
             least: fewest bytes to discard.
 
         Returns:

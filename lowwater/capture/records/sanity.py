@@ -161,7 +161,6 @@ class Judge:
 
         Args:
             stamps: timestamps within range, ns, from the first record that is not judged.
-            final: whether the capture ends with them.
 
         Returns:
             A bool for every judged record, True for a time jump. All records are judged if `final`, else all but 16.
@@ -366,7 +365,6 @@ class Tally:
         self._packets += len(stamps)
 
     def summary(self, interface: Interface) -> InterfaceSummary:
-        """Returns the summary of the interface."""
         return InterfaceSummary(
             interface=interface,
             packets=self._packets,

@@ -86,11 +86,8 @@ def decode_span(
     """Decodes some records of a span, and adds the content columns that the link stores.
 
     Args:
-        span: the span.
         chosen: indices of sane records of one interface, ascending, at least one.
         clock: largest sane timestamp of the interface before these records, ns; -1 if there is none.
-        interface: the interface of these records.
-        builder: adds the content columns.
         memory: as in `decode_batch`.
 
     Returns:
@@ -134,7 +131,6 @@ class RecordJudge:
     """Judges the records of one capture in file order.
 
     Args:
-        scanner: the scanner of the file.
         max_jump: largest lead of a timestamp over the records around it, ns (SEMANTICS T3).
         malformed: malformed rows of the capture, still empty.
         rows: most records that wait at a time.
@@ -166,7 +162,6 @@ class RecordJudge:
 
         Args:
             records: shape (classic.ROWS, n), the waiting records.
-            final: whether the capture ends with them, so that all are judged.
         """
         count = records.shape[1]
         stamps = records[classic.STAMP]
@@ -183,10 +178,8 @@ class RecordJudge:
         """Makes the span of judged records between which nothing was discarded, and malformed rows of the others.
 
         Args:
-            buffer: the window of the file, which holds them.
             records: shape (classic.ROWS, n), n at least 1.
             begin: index of the first one among the records of the verdict.
-            verdict: the verdict on these records.
             origin: offset in the file of buffer[0].
         """
         count = records.shape[1]
@@ -222,12 +215,7 @@ class RecordJudge:
         return rows
 
     def add(self, malformed: MalformedRows, rows: NDArray[Any]) -> None:
-        """Adds malformed rows, and counts them in the tallies of their interfaces.
-
-        Args:
-            malformed: the rows of the capture, or a part of them.
-            rows: dtype ROW.
-        """
+        """Adds malformed rows, and counts them in the tallies of their interfaces."""
         malformed.add(rows)
         for number, count in zip(*np.unique(rows["interface"], return_counts=True), strict=True):
             self.tallies[number].malformed += int(count)
@@ -277,7 +265,6 @@ class RecordStream:
 
     Args:
         window: filled, at the beginning of the file.
-        scanner: the scanner of the file.
         max_jump: largest lead of a timestamp over the records around it, ns (SEMANTICS T3).
         malformed: malformed rows of the capture, still empty.
 
@@ -457,11 +444,6 @@ def _add(buffer: Any, records: Any, numbers: Any, met: int, state: Any) -> int:
         buffer: the bytes of the records.
         records: as `scan.scan` fills it.
         numbers: place of each interface in the order of their first records; -1 before its first one.
-        met: number of interfaces with records so far.
-        state: the digest, two words.
-
-    Returns:
-        The number of interfaces with records.
     """
     first, second = state[0], state[1]
     for row in range(records.shape[1]):
@@ -538,10 +520,6 @@ class Identity:
         """Returns the identity, 64 hex digits.
 
         The name of an only interface is left out: a format without names is no other capture.
-
-        Args:
-            interfaces: all interfaces of the capture.
-            malformed: its malformed rows.
         """
         used = sorted((number, at) for at, number in enumerate(self._numbers.tolist()) if number >= 0)
         named = len(interfaces) > 1

@@ -137,10 +137,8 @@ def _divided(lines: Any, lasts: Any, at: int, size: int, most: int, last: bool) 
     Args:
         lines: end of each line, without its byte.
         lasts: last line of a record that begins with each line, -1 if it has no end.
-        at: begin of the first line.
         size: bytes of the data.
         most: bytes of the longest record. Of a longer one the first line is damage, and reading goes on behind it.
-        last: whether the file ends with the data.
 
     Returns:
         Begin and end of each record, and whether it is such a line.
@@ -300,9 +298,6 @@ class Places:
 
 class Refusals:
     """Why records of a piece are malformed.
-
-    Args:
-        count: number of records of the piece.
 
     Attributes:
         codes: code of the reason of each record; 0 for a whole record.

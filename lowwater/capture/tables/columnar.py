@@ -52,10 +52,6 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 class ParquetParser:
     """Reads a parquet file; iterate it once.
 
-    Args:
-        path: the file.
-        layout: the fields, by position or name.
-
     Raises:
         CaptureError: the file is no parquet file, or lacks a column.
     """

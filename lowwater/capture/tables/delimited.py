@@ -74,10 +74,8 @@ class Splitter:
         """Splits some records of a block; refuses those with another number of values.
 
         Args:
-            block: the block.
             records: indices of the records less `first`, ascending.
             first: index of the record of the block that `refusals` counts as 0.
-            refusals: why records are malformed.
 
         Returns:
             The indices of the records that were split, ascending, and the values of each chosen index.
@@ -164,10 +162,8 @@ def read_values(
     """Reads records as a table of bytes.
 
     Args:
-        data: the records.
         splitter: how they are split; a width of 0 takes that of the first record, and gives all values.
         invalid: gets the numbers of the records with another number of values, from 1.
-        widths: gets their numbers of values.
 
     Raises:
         ArrowInvalid: the data cannot be split.
@@ -245,10 +241,7 @@ class DelimitedParser:
     """Parses a delimited text file; iterate it once.
 
     Args:
-        path: path of the file, for messages.
         source: its decompressed bytes.
-        layout: the fields.
-        options: how the text is written.
         damaged: as for `TextBlocks`.
 
     Attributes:
@@ -377,7 +370,6 @@ def block_widths(data: bytes, separator: int, quote: int) -> NDArray[np.int64]:
     """Returns the number of values of each whole record of some bytes, SAMPLED at most.
 
     Args:
-        data: records, each with its end of line.
         separator: the byte between two values.
         quote: the byte around a quoted value; a line feed for none.
     """
@@ -457,7 +449,6 @@ class Section:
     """How the records below a header are read.
 
     Attributes:
-        splitter: splits them.
         places: for each field of the layout, its place among the values that the splitter gives; -1 for no value.
         lists: separator of the elements of sets and vectors.
         empty: text of an empty value; empty for none.
@@ -475,9 +466,7 @@ class SectionedParser(ABC):
     """Parses a log with header lines; iterate it once.
 
     Args:
-        path: path of the file, for messages.
         source: its decompressed bytes.
-        layout: the fields, by name.
         damaged: as for `TextBlocks`.
 
     Attributes:
@@ -564,7 +553,6 @@ class SectionedParser(ABC):
         """Parses the records of a block.
 
         Args:
-            block: the block.
             numbers: what `numbers` gives for it.
         """
         places = Places(block.offset + block.begins, block.ends - block.begins, block.lines)
@@ -607,7 +595,6 @@ class SectionedParser(ABC):
         """Begins a section: the lines that follow are its records.
 
         Args:
-            names: names of the columns.
             key: what a header must have in common with an earlier one to be the same one.
             section: the section without width, chosen columns and places.
 

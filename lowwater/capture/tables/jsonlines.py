@@ -73,7 +73,6 @@ class JsonParser:
 
     Args:
         source: its decompressed bytes.
-        layout: the fields, by name.
         damaged: as for `TextBlocks`.
 
     Attributes:

@@ -74,14 +74,12 @@ class NfdumpParser(SectionedParser):
         return not totals
 
     def no_header(self, line: bytes) -> CaptureError:
-        """Returns the error for flows without a header."""
         return CaptureError(
             f"{self._path}: begins with {line[:60]!r}, and the CSV of nfdump begins with the names of its columns",
             "write it with nfdump -o csv, without -q",
         )
 
     def other_log(self, name: str) -> CaptureError:
-        """Returns the error for a file without flows."""
         return CaptureError(
             f"{self._path}: has {name} of nfdump, and {self._layout.protocol} reads flows",
             "write it with nfdump -o csv, without -s",
@@ -107,7 +105,6 @@ class ZeekParser(SectionedParser):
         self._json: bool | None = None
 
     def __iter__(self) -> Iterator[Callable[[], Piece]]:
-        """Yields the work on each block, in order."""
         for block in self.blocks:
             if self._json is None and len(block):
                 self._json = block.data[block.begins[0]] == _BRACE

@@ -106,8 +106,6 @@ def each_on_threads(function: Callable[[Any], Any], arguments: Iterable[Any], th
     meanwhile.
 
     Args:
-        function: the function.
-        arguments: its arguments.
         threads: number of threads; 0 for `thread_count`.
     """
     work = (partial(function, argument) for argument in arguments)
@@ -211,10 +209,7 @@ class RecordReader:
     """Reads a file in one pass and bounded memory; iterate it once.
 
     Args:
-        path: the file.
-        options: how its records are read.
         max_jump: how far ahead of the records around it a timestamp may be, ns (SEMANTICS T3).
-        sha256: digest of the file.
         growing: whether the file is still being written: a last line without an end is then cut, since it may go on.
         dictionaries: whether texts of a batch may stay in the dictionary in which the file has them.
 
@@ -397,8 +392,6 @@ class RecordReader:
         """Yields the sane records of a piece.
 
         Args:
-            part: whole records.
-            jumps: flags of those whose time is a jump.
             before: position of the first record behind the piece; None without one.
         """
         columns, clock = part.columns, self._tally.clock
@@ -430,7 +423,6 @@ class RecordReader:
         """Gives malformed records the clock at their place, up to the first record that is not judged yet.
 
         Args:
-            positions: positions of the sane records that are judged now.
             arrivals: arrivals of these records, ns.
             clock: clock before these records, ns; -1 before the first.
             before: position of the first record that waits; None without one.
@@ -508,8 +500,6 @@ def inspect_records(
     """Reads a file of records once and returns its facts; those of packets stay empty.
 
     Args:
-        path: path of the file.
-        options: how its records are read.
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
         skew: bound of the lateness whose refusals are counted, ns (T2).
         progress: called after each batch with the number of records so far.
@@ -535,8 +525,6 @@ def first_timestamp(path: Path, options: TableOptions, max_jump: int) -> int | N
     """Returns the timestamp of the first sane record of a file, ns; None without one.
 
     Args:
-        path: path of the file.
-        options: how its records are read.
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
 
     Raises:

@@ -131,8 +131,6 @@ def _lines(data: bytes, begin: bool, end: bool) -> bytes:
 
     Args:
         data: bytes of a file.
-        begin: whether the piece begins with a line.
-        end: whether the file ends with the piece.
     """
     first = 0 if begin else data.find(b"\n") + 1
     last = len(data) if end else data.rfind(b"\n") + 1
@@ -848,12 +846,7 @@ def _tables_read(piece: bytes, options: TextOptions, width: int) -> tuple[list[p
 
 
 def _header(first: list[str | None], columns: list[pa.Array]) -> list[str] | None:
-    """Returns the names of the columns if the first record has them: texts above columns of another type.
-
-    Args:
-        first: values of the first record.
-        columns: the columns with it.
-    """
+    """Returns the names of the columns if the first record has them: texts above columns of another type."""
     if not any(first) or any(text is not None and len(text) > 200 for text in first):
         return None
     odd = typed = 0

@@ -114,7 +114,6 @@ def typed(values: pa.Array, field: RecordField) -> Typed:
 
     Args:
         values: texts (binary or strings), or values that the file has typed.
-        field: the field.
     """
     if pa.types.is_dictionary(values.type):
         if 0 < len(values.dictionary) < len(values) // 2:
@@ -143,7 +142,6 @@ def nanoseconds(values: pa.Array, field: RecordField, unit: int) -> tuple[NDArra
 
     Args:
         values: integers in units of the clock, or in ns for a field with a form of time.
-        field: the field of the clock.
         unit: length of one unit of an integer, ns.
     """
     null = _no_flags(values) if values.null_count == 0 else values.is_null().to_numpy(zero_copy_only=False)

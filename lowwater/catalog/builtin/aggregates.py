@@ -283,7 +283,6 @@ class Last(First):
     """`LAST(x)`: the last value; the last value of an earlier epoch if the current epoch has no values."""
 
     def iterate(self, state: Any, value: Any) -> Any:
-        """Keeps the last value."""
         return value
 
 
@@ -379,11 +378,6 @@ class HeavyHitters(Stateless):
     """
 
     def __init__(self, show: Callable[[Any], str] = str) -> None:
-        """Initializes the aggregate.
-
-        Args:
-            show: formats a value as text.
-        """
         self.show = show
 
     def initialize(self) -> Counts:
@@ -478,11 +472,6 @@ class MovingSum(Stateless):
     """`moving_sum(x, n)`: the sum over the current epoch and the n - 1 epochs before it. It fails if n is below 1."""
 
     def __init__(self, whole: bool = True) -> None:
-        """Initializes the aggregate.
-
-        Args:
-            whole: whether the values are integers.
-        """
         self.whole = whole
 
     def initialize(self) -> Sums:
@@ -510,7 +499,6 @@ class DecayingSum(MovingSum):
     """`moving_sum_exp(x, n, alpha)`: a moving sum with the weight alpha ** i for the epoch i epochs ago."""
 
     def output(self, state: Sums, alpha: float = 1.0) -> float | None:
-        """Returns the weighted sum over the epochs."""
         if state.size < 1:
             return None
         try:
@@ -526,11 +514,6 @@ class RunningSum(Stateless):
     """
 
     def __init__(self, maximum: bool = False) -> None:
-        """Initializes the aggregate.
-
-        Args:
-            maximum: whether the output is the maximum.
-        """
         self.maximum = maximum
 
     def initialize(self) -> tuple[int, int]:
@@ -564,7 +547,6 @@ class RunningArray(Stateless):
         return state
 
     def output(self, state: list[str]) -> str:
-        """Returns the list."""
         return ",".join(state)
 
 
@@ -574,7 +556,6 @@ class Texts:
 
     Attributes:
         text: the strings of the epoch, with `:` between them.
-        latest: the latest string.
     """
 
     text: str = ""
@@ -639,14 +620,7 @@ class TimeAverage(Stateless):
         return Steps()
 
     def iterate(self, state: Steps, value: float, time: int, window: int) -> Steps:
-        """Adds a sample to the state.
-
-        Args:
-            state: the step function up to the sample.
-            value: the value of the sample.
-            time: the instant of the sample, in the unit of t.
-            window: the length of an epoch, in the unit of t.
-        """
+        """Adds a sample to the state."""
         if window < 1:
             return replace(state, window=window)
         area = 0.0

@@ -47,10 +47,6 @@ def in_range(value: int) -> int | None:
 def exact(value: int, name: str) -> int:
     """Returns an exact sum.
 
-    Args:
-        value: the sum, an integer of any size.
-        name: the name of the aggregate, for the message.
-
     Raises:
         ValueOverflowError: the sum exceeds 64 bits (O3).
     """
@@ -288,7 +284,6 @@ def community_id(
 
     Args:
         source: the source address, as a value of `catalog.values`.
-        destination: the destination address, of the same family.
         protocol: the number of the IP protocol; outside `PORTED`, the function ignores the ports.
         source_port: the source port; the type for ICMP and ICMPv6.
         destination_port: the destination port; the code for ICMP and ICMPv6.

@@ -29,11 +29,7 @@ class SamplingState:
         """Ends the window, before the operator evaluates HAVING."""
 
     def following(self, remaining: int) -> SamplingState:
-        """Returns the state of the next window.
-
-        Args:
-            remaining: the number of groups that remain in the current window.
-        """
+        """Returns the state of the next window."""
         return type(self)()
 
 
@@ -153,7 +149,6 @@ class SmartSampling(SamplingState):
         """Whether a flow survives a count or a cleaning. An open flow always does.
 
         Args:
-            groups: the number of groups of the supergroup.
             closed: whether a packet has ended the flow, such as an OR of flags.
             delay: the time without packets after which a flow has ended, in the unit of `time`.
             time: the instant of the latest packet of the flow, in the unit of the query.
@@ -218,12 +213,7 @@ class SmartSampling(SamplingState):
         self.cleanings += 1
 
     def _stays(self, counter: str, units: float) -> bool:
-        """Whether a group survives: its units exceed z, or the units of small groups sum to z.
-
-        Args:
-            counter: the attribute with the sum of units of small groups.
-            units: the weight of the group.
-        """
+        """Whether a group survives: its units exceed z, or the units of small groups sum to z."""
         if units > self.z:
             return True
         total = getattr(self, counter) + units

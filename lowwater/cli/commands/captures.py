@@ -198,10 +198,7 @@ def _ingest_files(
     """Ingests captures of one link and prints the result of each.
 
     Args:
-        lake: folder of the lake.
-        link: name of the link on which all files were captured.
         covers: interval that the single file covers, ns since the epoch, end exclusive; None to determine it.
-        growing: whether the files are still being written.
         files: captures, in any order.
     """
     from lowwater.config import load_config
@@ -229,7 +226,6 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
 
     Args:
-        lake: folder of the lake.
         link: name of the only link to ingest; None for all links with a pattern.
         start: skips files that end before it, ns since the epoch; None for no bound.
         end: skips files that begin at or after it, ns since the epoch; None for no bound.
@@ -304,9 +300,6 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
     """Prints the results of ingesting files, with the records that lie outside their coverage (A1).
 
     Args:
-        results: results of the files.
-        lake: the lake.
-        config: settings of the lake.
         whole: whether to print whole paths rather than file names; a common prefix is printed once.
     """
     from lowwater.capture.tables.reader import RECORD_KINDS
@@ -504,9 +497,6 @@ def _export_records(
     """Writes the selected records of a link, and prints how many there are.
 
     Args:
-        lake: the open lake.
-        config: its settings.
-        link: the link.
         where: a GSQL condition; None for every record.
         start: first timestamp, ns.
         end: end of the timestamps, ns, exclusive.

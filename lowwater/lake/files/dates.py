@@ -108,7 +108,6 @@ def check_dates(
 
     Args:
         folder: folder to which the names are relative.
-        named: the files of a link.
         facts: facts of some of the files, among them the first and the last file with a record.
         skew: bound of the disorder of the link, ns.
         early: whether the first file may hold records of the time before it, as the log of a tool does, which writes a

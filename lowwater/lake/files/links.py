@@ -38,7 +38,6 @@ class JoinedGroup:
 
     Attributes:
         names: names of the files, sorted.
-        patterns: their patterns.
         bare: a name with placeholders for what differs.
     """
 
@@ -107,9 +106,6 @@ def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: in
     A pause that is long beside the silences inside of files is a gap: the recorder was stopped.
 
     Args:
-        names: the files.
-        sample: knows their records.
-        read: the files that were read to the end.
         silence: longest silence inside of files, ns.
     """
     return max((length for length in _pauses(names, sample, read) if length <= FACTOR * silence), default=0)
@@ -141,7 +137,6 @@ def beside(before: Span, after: Span, disorder: int = 0) -> bool:
 
     Args:
         before: the file that begins first.
-        after: the other one.
         disorder: by how much the records of a log are behind, ns, since it writes them when they end; 0 for packets.
     """
     shared = min(before[1], after[1]) - after[0]
@@ -321,7 +316,6 @@ def doubles(sample: Sample, links: Mapping[str, Sequence[str]]) -> list[str]:
     Files that begin at the same instant are compared, some of each two links, to their end.
 
     Args:
-        sample: the files.
         links: link -> its files.
     """
     beginning: dict[int, list[tuple[str, str]]] = defaultdict(list)

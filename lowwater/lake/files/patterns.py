@@ -180,7 +180,6 @@ def named_time(match: re.Match[str], zone: str) -> NamedTime | None:
 
     Args:
         match: a match of `regex_of`.
-        zone: time zone of moments whose name says none.
     """
     values = {key: value for key, value in match.groupdict().items() if value is not None}
     begins, ends = ({key[1:]: text for key, text in values.items() if key[0] == side} for side in "fE")

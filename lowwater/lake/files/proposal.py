@@ -120,9 +120,7 @@ def propose(
 
     Args:
         folder: folder with the files of all links, in subfolders or side by side.
-        sample: number of files of every link that are read to the end.
         names: the files, relative to the folder; None for all files in it, at any depth.
-        progress: called with the name of the file that is being read.
 
     Raises:
         ConfigError: if the folder has no capture, or too many files.

@@ -94,7 +94,6 @@ class RecordProposal:
     Attributes:
         table: what was found in the sample.
         protocol: name of the protocol.
-        fields: its fields.
         clock: name of the field that is the clock.
         layout: the layout by the text of the block.
         refused: field -> number of values, of the files that were read whole, that it cannot read.
@@ -137,7 +136,6 @@ def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind |
     """Proposes a protocol for the records of a link.
 
     Args:
-        table: what was found in a sample.
         link: name for the protocol; a number is added to a name that is built in.
         others: label of a column -> another type than that of the sample; None to leave the column out.
 
@@ -171,12 +169,7 @@ def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind |
 
 
 def weaker(column: Column, kind: str) -> Kind | None:
-    """Returns the next type of a column some of whose values its type refuses; None to leave the column out.
-
-    Args:
-        column: the column.
-        kind: kind of the link.
-    """
+    """Returns the next type of a column some of whose values its type refuses; None to leave the column out."""
     if column.kind.type is Type.INT and not column.kind.form:
         return Kind(Type.FLOAT, nulls=column.kind.nulls)
     return Kind(Type.STRING) if kind == "csv" and column.kind.type is not Type.STRING else None

@@ -31,7 +31,6 @@ class Sample:
     """The captures below a folder.
 
     Attributes:
-        folder: the folder.
         count: number of files of a link to read to the end, at least 2: the first, the last, and some between them.
         progress: called with the name of the file that is being read.
         skipped: file that is no capture, or left out -> reason.
@@ -62,7 +61,6 @@ class Sample:
         A type that a file read whole refuses for more than a few values gives way to a wider one.
 
         Args:
-            names: the files.
             link: name of their link, after which the protocol is called.
         """
         chosen = self.spread(names)

@@ -36,8 +36,6 @@ class MissingFolder:
     """A folder of a pattern that cannot be read.
 
     Attributes:
-        pattern: the pattern.
-        folder: its folder.
         why: what is wrong with it.
     """
 
@@ -80,8 +78,6 @@ def arrivals(
     """Finds the files of every link with a pattern, or of one link.
 
     Args:
-        lake: the lake.
-        config: settings of the lake.
         link: the only link to look at; None for all.
         start: begin of a range, ns since the epoch; only files with declared coverage in it count. None for all.
         end: end of the range, ns, exclusive; None for all.
@@ -105,7 +101,6 @@ def pattern_files(
     """Lists the files of every link with a pattern, whether they are in the lake or not.
 
     Args:
-        config: settings of the lake.
         link: the only link to look at; None for all.
         start: as of `arrivals`, ns since the epoch.
         end: as of `arrivals`, ns, exclusive.
@@ -182,14 +177,7 @@ def _without(files: Iterable[Path], unchanged: set[Path]) -> list[Path]:
 
 
 class _Known:
-    """The files of a link that the lake has.
-
-    Args:
-        lake: the lake.
-        link: name of the link.
-        settings: its settings.
-        options: how its files are decoded.
-    """
+    """The files of a link that the lake has."""
 
     def __init__(self, lake: Lake, link: str, settings: Link, options: ContentOptions | TableOptions) -> None:
         self._lake, self._settings, self._options = lake, settings, options
@@ -279,9 +267,7 @@ class Watch:
     A file is complete if it was not written to for a time, and the time that its name declares is over.
 
     Args:
-        lake: the lake.
         settle: time without a write after which a file may be complete, ns; at least SETTLED.
-        growing: whether files are asked for that are still being written.
         link: the only link to look at; None for all.
         span: only files that cover some of [start, end), ns, count; None for no bound.
         clock: returns the current time, ns.

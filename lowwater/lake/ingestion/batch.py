@@ -123,11 +123,7 @@ class Batch:
     """The files of one ingest, from their survey to their ledger rows.
 
     Args:
-        ledger: files of the link in the ledger.
-        settings: settings of the link.
-        paths: the files.
         coverage: declared coverage [from, to), ns, of every file; None without a declaration.
-        growing: whether the files are still being written.
         clock: returns the current time, ns.
         by_hand: whether `--covers` declared the coverage.
         records: how the records of the link are read; None for packets.

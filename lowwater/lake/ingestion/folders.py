@@ -85,12 +85,10 @@ class FoundFile:
 
     @property
     def name(self) -> str:
-        """Name of the file."""
         return self.path.rpartition("/")[2]
 
     @property
     def folder(self) -> str:
-        """Folder of the file."""
         return self.path.rpartition("/")[0]
 
 
@@ -300,12 +298,7 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
     """Looks into the folders of all links once, and writes what has changed in one commit.
 
     Args:
-        lake: the lake.
-        config: settings of the lake.
         clock: returns the current time, ns.
-
-    Returns:
-        The number of files about which the ledger says something new.
 
     Raises:
         ConfigError: a pattern has an unknown field.
@@ -332,10 +325,6 @@ def record(
     An error of the disk or of the lake says nothing about a file. There is no commit where nothing is new.
 
     Args:
-        lake: the lake.
-        config: settings of the lake.
-        link: the link that was ingested.
-        results: the files that were taken.
         refused: file -> why it was not.
     """
     errors = {path: error for path, error in refused.items() if not isinstance(error, LakeError)}
@@ -408,11 +397,7 @@ def _refused(
 
 
 class _Reading:
-    """Reads the times of files that nobody ingests, until a budget is spent.
-
-    Args:
-        config: settings of the lake.
-    """
+    """Reads the times of files that nobody ingests, until a budget is spent."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -429,8 +414,6 @@ class _Reading:
         """Reads the times of a file by the settings of a link; nothing of what is no file of such records.
 
         Args:
-            path: path or address of the file.
-            link: the link.
             size: bytes.
             whole: whether to read the file to its end, if the budget has room for it.
         """
@@ -479,9 +462,6 @@ class _Look:
     """One look: judges every file of a listing, by the ledgers where they know it.
 
     Args:
-        lake: the lake.
-        config: settings of the lake.
-        found: what lies in the folders.
         claimed: path -> the links whose patterns claim it.
         now: current time, ns.
     """
@@ -828,14 +808,7 @@ def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, per
     """Sets files aside: no ingest takes them by a pattern, and no interval lacks them any more.
 
     Args:
-        lake: the lake.
-        config: settings of the lake.
         names: paths of files, names of files that are not read, or patterns of either; also of files that are gone.
-        reason: why, in the words of the person.
-        person: who decided it.
-
-    Returns:
-        The files.
 
     Raises:
         ConfigError: a name fits no file, or only files that are in the lake.

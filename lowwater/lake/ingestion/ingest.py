@@ -43,9 +43,7 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
 
     Args:
-        lake: the lake.
         link: the link, without an interface.
-        attempts: attempts in the ledger.
 
     Raises:
         LakeError: if the lake cannot be written.
@@ -60,7 +58,6 @@ class Tidiness:
     """Whether nothing is left of dead attempts of a link: in a store, where to look takes a list of all its files.
 
     Args:
-        lake: the lake.
         link: the link, without an interface.
 
     Attributes:
@@ -165,14 +162,9 @@ def ingest(
     Args:
         lake: the lake, from `open_lake`.
         link: name of the link; several interfaces of a capture become links below it (`link/name`).
-        files: capture files.
-        config: settings of the lake.
         covers: declared coverage [from, to), ns, of a single file; None takes it from the link's pattern and rotation.
-        runner: runs the tasks.
-        growing: whether the files are still being written.
         clock: returns the current time, ns.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
-        tell: is told how many files are done.
         refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
 
     Returns:

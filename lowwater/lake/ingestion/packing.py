@@ -121,13 +121,9 @@ def write_records(
     """Reads a file and writes its records.
 
     Args:
-        path: the file.
-        options: how its records are read.
         max_jump: how far ahead of its neighbours a timestamp may be, ns.
         digests: sha256 of the file, and identity of the capture.
-        table: directory of the table.
         name: name of the files relative to the table, with `{hour}` and `{number}`.
-        growing: whether the file is still being written.
 
     Raises:
         CaptureError: the file cannot be read.
@@ -162,14 +158,7 @@ class _Writer:
     """A file that is being written by another thread, while the next records are read.
 
     Args:
-        pool: the thread.
-        scratch: its work memory.
-        table: directory of the table.
-        path: path of the file relative to the table.
         hour: hour of the arrival of its records.
-        identity: identity of their capture.
-        columns: schema of the records.
-        clock: column of their clock.
     """
 
     def __init__(
@@ -252,11 +241,6 @@ class SentPart:
 
 def send(task: PackTask, folder: PurePath, sha256: str) -> PackTask:
     """Puts the bytes that a task reads into the lake; returns the task that reads them there.
-
-    Args:
-        task: a task of this machine.
-        folder: folder of the lake for this ingest.
-        sha256: digest of the capture.
 
     Raises:
         OSError: if the capture cannot be read, or the lake cannot be written.
@@ -483,7 +467,6 @@ class _HourFile:
 
     Args:
         hour: hour of their arrival.
-        schema: schema of the rows.
 
     Attributes:
         rows: number of rows so far.

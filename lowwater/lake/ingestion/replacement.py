@@ -192,7 +192,6 @@ class LedgerFile:
 
         Args:
             declared: declared coverage [from, to), ns; None without one.
-            growing: whether the file is still being written.
             by_hand: whether `--covers` declared it; None if unknown.
             rotated: whether its end is made up from the rotation; None if unknown.
         """
@@ -231,11 +230,6 @@ class LedgerFiles:
     """The files of a link and its interfaces in the ledger, while the lock of their ingest is held.
 
     Files that are put are here at once, and in the ledger after `commit`.
-
-    Args:
-        lake: the lake.
-        link: link that is ingested.
-        settings: its settings.
     """
 
     def __init__(self, lake: Lake, link: str, settings: Link) -> None:
@@ -329,7 +323,6 @@ class LedgerFiles:
         begins: with a record, or without one with its declared begin.
 
         Args:
-            file: the file.
             begins: whether the declared begin is a key of a file with records too, since it may begin as an empty one.
         """
         firsts = {row.first for row in file.rows if row.first is not None}
@@ -352,12 +345,7 @@ class LedgerFiles:
         """Puts a file in the place of the files that it replaces; `commit` writes it.
 
         Args:
-            new: the file.
-            settings: settings of the link.
             unpacked: decompressed size, bytes.
-
-        Returns:
-            Whether it replaced files, and a note for the user.
 
         Raises:
             OverlapError: if it overlaps another file by more than the skew.

@@ -54,7 +54,6 @@ class FailedTask:
     """Error of a task about a file or the disk, returned so that the work on other files goes on.
 
     Attributes:
-        error: the error.
         file: number of the file in this ingest; -1 if the task has none.
     """
 
@@ -190,9 +189,7 @@ def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
     """Whether the first `size` bytes of a file, stored or decompressed, have this digest.
 
     Args:
-        path: a file.
         size: number of bytes from the beginning.
-        sha256: the digest, hex.
         unpacked: whether to compare the decompressed bytes.
 
     Raises:
@@ -226,10 +223,7 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
     """Names the link of every interface of a capture.
 
     Args:
-        link: link that the capture is ingested for.
         names: names of its interfaces, as `facts.Interface` has them.
-        path: path of the capture, for the message.
-        one: whether all interfaces are one link.
 
     Raises:
         CaptureError: if there are too many interfaces, or the link is itself the link of an interface.
@@ -306,7 +300,6 @@ def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], da
     """Merges the summaries of several interfaces into one, by a pass over the written packets.
 
     Args:
-        parts: summaries of the interfaces.
         files: files with all packets of these interfaces, in order of position.
         damage: malformed rows of these interfaces, schema `DAMAGE`.
 

@@ -548,12 +548,7 @@ def by_interface(rows: pa.Table) -> dict[str, Captures]:
 
 
 def source_of(link: str, several: bool) -> str:
-    """Returns the link that a file was ingested for, where an old ledger does not say.
-
-    Args:
-        link: link of a row of the file.
-        several: whether the file has several rows.
-    """
+    """Returns the link that a file was ingested for, where an old ledger does not say."""
     return family_of(link) if several else link
 
 
@@ -617,9 +612,6 @@ def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attemp
 
     Args:
         damage: rows of the schema `survey.DAMAGE`, or `capture.tables.reader.DAMAGE`.
-        links: links of the interfaces, by interface number.
-        identity: identity of the capture, its name in the ledger.
-        attempt: name of the ingest attempt.
     """
     size = damage.num_rows
     constants = {
@@ -640,8 +632,6 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
     at the beginning of the capture.
 
     Args:
-        lake: the open lake.
-        link: name of the link.
         captures: ledger rows of the link, in the order of T1.
         start: first instant of arrival, ns since the epoch.
         end: end of the arrivals, ns, exclusive.
@@ -743,7 +733,6 @@ def shared_words(link: str, captures: Mapping[str, Sequence[Capture]], start: in
     """Describes what a link shares with other links in [start, end), ns; and how many packets of captures at most.
 
     Args:
-        link: name of the link.
         captures: link -> ledger rows, of the links that a query set reads.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.

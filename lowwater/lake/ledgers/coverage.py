@@ -61,7 +61,6 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
 
     Args:
         captures: all ledger rows of the link, in the order of T1.
-        settings: settings of the link.
         start: begin of the range, ns since the epoch.
         end: end of the range, ns, exclusive.
     """
@@ -161,9 +160,7 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     or at a bound of the link's life.
 
     Args:
-        link: name of the link.
         captures: ledger rows of the link, in any order.
-        settings: settings of the link, for its life and its gap tolerance.
         start: begin of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
     """
@@ -182,9 +179,6 @@ def covered_share(link: str, captures: Sequence[Capture], settings: Link, start:
     """Returns how much of a range lies in the life of a link and in its coverage, 0 to 1.
 
     Args:
-        link: name of the link.
-        captures: ledger rows of the link.
-        settings: settings of the link.
         start: begin of the range, ns since the epoch.
         end: end of the range, ns, exclusive.
     """
@@ -200,8 +194,6 @@ def any_covers(
 
     Args:
         captures: link -> ledger rows.
-        config: settings of the lake.
-        links: the links.
         start: begin of the range, ns since the epoch.
         end: end of the range, ns, exclusive.
     """
@@ -243,9 +235,6 @@ def undeclared(
     They count as covered, without a record of it (T5). An interface without a name is not expected.
 
     Args:
-        link: link of the interface.
-        captures: its captures.
-        settings: its settings, for its life.
         start: begin of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
     """
@@ -285,7 +274,6 @@ def check(
 
     Args:
         captures: link -> ledger rows.
-        config: settings of the lake.
         read_from: link -> first timestamp that the run reads, ns since the epoch.
         end: end of the run's interval, ns since the epoch, exclusive.
     """
@@ -372,7 +360,6 @@ def gap_texts(
     """Describes gaps; gaps of several links at one place with a common bound become one sentence.
 
     Args:
-        gap_list: the gaps.
         captures: link -> all of its ledger rows.
         why: says why a gap matters that lies before the interval; an empty text for others.
     """

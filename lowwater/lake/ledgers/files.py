@@ -65,8 +65,6 @@ def places_of(lake: Lake, path: str, place: str | None) -> list[str]:
     been moved with it, or as it was named.
 
     Args:
-        lake: the lake.
-        path: path as given at ingest.
         place: path from the folder of the lake; None in an older ledger.
     """
     named = [] if place and not os.path.isabs(path) else [str(capture_path(path).absolute())]
@@ -85,7 +83,6 @@ def spellings(places: Iterable[str], real: Callable[[str], str] = os.path.realpa
 
     Args:
         places: absolute paths, or addresses.
-        real: follows the links of a folder.
     """
     for place in places:
         yield place
@@ -98,9 +95,6 @@ class FolderNames:
     """The names of the files of a link under the folders of its patterns.
 
     The folder of a pattern is its part before the first field or wildcard.
-
-    Args:
-        settings: settings of the link.
     """
 
     def __init__(self, settings: Link) -> None:
@@ -115,7 +109,6 @@ class FolderNames:
         """Returns the name of a file under the folder of the first pattern that claims it; empty where none does.
 
         Args:
-            place: its path, or its address.
             real: follows the links of folders; None to take them as they are.
         """
         for pattern, folder, depth in self._patterns:
@@ -142,7 +135,6 @@ class FolderNames:
         Args:
             place: where it lay.
             name: its name at that time; empty if no pattern claimed it, None if an older ledger does not tell.
-            taken: whether a place is known to be that of another file.
             unclaimed: whether it is one that no pattern claims, but lay in such a folder.
         """
         if name == "" or self.name(place):
@@ -259,7 +251,6 @@ class SeenFile:
 
     @property
     def name(self) -> str:
-        """Name of the file."""
         return self.path.rpartition("/")[2]
 
     @property
@@ -429,12 +420,9 @@ def unread_lines(
     """Says which files that lie in the folders of the links are not read, and which are set aside.
 
     Args:
-        lake: the lake.
         config: settings of the lake; links that they no longer name are left out, if they name any.
         links: only files of these links; None for all.
-        hint: whether to say what to do.
         but: states that are not told.
-        said: folders of which was told already.
     """
     wanted = None if links is None else {name for link in links for name in seen_links(link)}
     rows = [

@@ -140,7 +140,6 @@ def timetable(
         captures: link of the set -> its captures.
         settings: link -> its settings.
         length: length of an interval, ns.
-        occupied: numbers of the intervals in which records count.
         through: instant (ns) up to which rows are due although every link has ended; 0 while one has not.
         reach: how far before its begin an interval reads, ns.
         passed: instant up to which a look of the schedule has seen time pass, ns: what no capture covers until then is
@@ -345,10 +344,6 @@ class StatusRow:
 def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
     """Computes the state of every interval with coverage, or with a run.
 
-    Args:
-        lake: the open lake.
-        sets: what is expected of each query set.
-
     Returns:
         Rows by set, interval and query. A stretch of intervals without a record is one.
     """
@@ -366,7 +361,6 @@ def set_status(
     """Computes the state of the intervals of one query set.
 
     Args:
-        expected: the query set and its current inputs.
         replays: rows of the ledger of this set, oldest first; with bounds, at least those that meet the range.
         start: begin of the range that is asked for, ns; None for no bound.
         end: end of the range, ns; None for no bound. With both bounds, all intervals between them are listed.

@@ -51,7 +51,6 @@ def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str
     """Returns the columns that a file lacks, and those that nobody knows, as a text; empty if it lacks none.
 
     Args:
-        capture: the row of the file.
         fields: the fields that matter; None for all.
     """
     lacking = [name for name in capture.absent_fields if fields is None or name in fields]
@@ -68,9 +67,6 @@ def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str]
     """Returns a line for the files of a link that lack fields which are read; empty for none.
 
     Args:
-        link: the link, for the text.
-        captures: its captures.
-        fields: the fields that are read.
         start: first timestamp that is read, ns since the epoch.
         end: end of what is read, ns since the epoch, exclusive.
     """
@@ -136,15 +132,9 @@ def outside(
     Only files whose statistics cross a bound are read, and of these only the timestamps.
 
     Args:
-        files: the files of the lake.
-        link: name of the link.
         captures: all captures of the link, in the order of T1.
-        settings: settings of the link.
         start: first instant of arrival, ns since the epoch.
         end: end of the arrivals, ns, exclusive.
-
-    Returns:
-        The captures with such records, and the counts.
 
     Raises:
         LakeError: if a file cannot be read.
@@ -177,10 +167,7 @@ def left_out(
     file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
 
     Args:
-        files: the files of the lake.
         captures: link -> all captures, in the order of T1.
-        config: settings of the lake.
-        links: names of the links.
         start: first instant of arrival, ns since the epoch.
         end: end of the arrivals, ns, exclusive.
 
@@ -254,10 +241,7 @@ def elsewhere(
     """Finds captures whose declared coverage meets [start, end), ns, and that hold records of other intervals.
 
     Args:
-        files: the files of the lake.
-        link: name of the link.
         captures: all captures of the link, in the order of T1.
-        settings: settings of the link.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
 
@@ -342,7 +326,6 @@ def occupied_intervals(
     Args:
         files: the data files of `packets/`.
         captures: link -> ledger rows in the order of T1.
-        config: settings of the lake, for the skews.
         length: length of an interval, ns; intervals begin at its multiples.
 
     Returns:
@@ -367,8 +350,6 @@ def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) 
 
     Args:
         files: the data files of `packets/`.
-        link: name of the link.
-        captures: all captures of the link.
         skew: the longest skew of the link, ns.
     """
     for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
@@ -449,8 +430,6 @@ class KnownMissing:
     """What the ledgers know to be missing, at one moment.
 
     Args:
-        lake: the lake.
-        config: settings of the lake.
         captures: link -> its captures, in the order of T1.
     """
 

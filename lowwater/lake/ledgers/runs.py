@@ -62,8 +62,6 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
     """Replaces the violations of a link and skew that arrive in [start, end), ns.
 
     Args:
-        lake: the lake.
-        link: name of the link.
         skew: skew that these records exceed, ns.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
@@ -82,8 +80,6 @@ def read_violations(lake: Lake, link: str, skew: int, start: int, end: int) -> p
     """Reads the violations of a link and skew that arrive in [start, end), ns, in order.
 
     Args:
-        lake: the open lake.
-        link: name of the link.
         skew: skew by which the records were judged, ns.
         start: first instant of arrival, ns since the epoch.
         end: end of the arrivals, ns, exclusive.
@@ -97,8 +93,6 @@ def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa
     """Replaces the operator statistics of a query set over [start, end), ns.
 
     Args:
-        lake: the lake.
-        query_set: name of the query set.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
         rows: HEARTBEATS without `query_set`; a row for every LFTA, link and minute. A minute that a bound of the
@@ -113,8 +107,6 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
     """Reads the operator statistics of a query set over [start, end), ns.
 
     Args:
-        lake: the open lake.
-        query_set: name of the query set.
         start: first instant, ns since the epoch.
         end: end, ns, exclusive.
     """
@@ -126,8 +118,6 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
     """Reads the newest HEARTBEATS rows with statistics of some LFTAs, of any query set.
 
     Args:
-        lake: the lake.
-        lftas: names of the LFTAs.
         most: longest time between a row and the newest row, ns.
     """
     chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
@@ -220,7 +210,6 @@ def read_replays(
     """Reads rows of the ledger, oldest first.
 
     Args:
-        lake: the open lake.
         query_set: name of the query set; None for all.
         span: of intervals that meet [start, end), ns, only; None for all.
         stage: of this stage only; None for all.
@@ -257,9 +246,6 @@ def last_published(lake: Lake, query_set: str, query: str, start: int, end: int)
     """Returns the publication of the visible rows of [start, end); None if there is none, or several made them.
 
     Args:
-        lake: the open lake.
-        query_set: name of the query set.
-        query: an output query of the set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
@@ -270,9 +256,6 @@ def published_until(lake: Lake, query_set: str, query: str, at: int) -> ReplayRo
     """Returns the publication of the visible rows up to an instant; None if there is none, or it goes on behind it.
 
     Args:
-        lake: the open lake.
-        query_set: name of the query set.
-        query: an output query of the set.
         at: end of the interval, ns since the epoch.
     """
     return _newest(read_replays(lake, query_set, (at - 1, at)), query, lambda row: row.interval_end == at)
@@ -289,12 +272,7 @@ def _bounds(row: ReplayRow) -> tuple[int, int]:
 
 
 class Publications:
-    """The publications of a query set as they are now, read once, for whoever asks about many intervals.
-
-    Args:
-        lake: the open lake.
-        query_set: name of the query set.
-    """
+    """The publications of a query set as they are now, read once, for whoever asks about many intervals."""
 
     def __init__(self, lake: Lake, query_set: str) -> None:
         self._lake, self._query_set = lake, query_set
@@ -340,8 +318,6 @@ def record_quality(
     """Replaces the audit results of [start, end), ns, of a query set.
 
     Args:
-        lake: the lake.
-        query_set: name of the query set.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
         rows: QUALITY without `query_set`, `interval_start` and `interval_end`; a row for every expectation.
@@ -365,7 +341,6 @@ def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: 
     """Reads the newest audit results of [start, end), ns, of a query set, or all results without a query set.
 
     Args:
-        lake: the open lake.
         query_set: name of the query set; None for all audits of all sets.
         start: first instant of the interval, ns since the epoch; unused without a query set.
         end: end of the interval, ns since the epoch, exclusive.
@@ -383,8 +358,6 @@ def read_quarantine(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
     """Reads the rows that failed the newest audit of [start, end), ns, of a query set.
 
     Args:
-        lake: the open lake.
-        query_set: name of the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
@@ -423,8 +396,6 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
     """Replaces the measures of [start, end), ns, of a query set.
 
     Args:
-        lake: the lake.
-        query_set: name of the query set.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
         rows: METRICS without `query_set`, `interval_start` and `interval_end`.
@@ -463,7 +434,6 @@ def read_metrics(
     """Reads the measures of intervals that begin in [start, end), ns.
 
     Args:
-        lake: the open lake.
         query_set: name of the query set; None for all.
         start: first begin of an interval, ns since the epoch.
         end: end of the begins, ns, exclusive.
@@ -501,8 +471,6 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
     """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order.
 
     Args:
-        lake: the open lake.
-        link: name of the link.
         start: first begin of an interval, ns since the epoch.
         end: end of the begins, ns, exclusive.
     """

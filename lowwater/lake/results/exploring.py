@@ -111,9 +111,7 @@ def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None
     """Sums the files of a published table that have no sums yet. Sums of files that are gone go once they are half.
 
     Args:
-        table: folder of the published table.
         dry_run: whether to count only.
-        fence: lease of the maintenance.
 
     Returns:
         Number and bytes of the files that were summed, or would be.
@@ -242,10 +240,8 @@ def read_sums(
     """Yields the sums of files of a table by the values of a column, some hundred files at a time.
 
     Args:
-        table: folder of the published table.
         column: column of the values; `ALL` for one sum a file.
         number: column that is summed; empty for the number of rows.
-        names: paths of the files that are wanted.
         seen: gets the paths of the files whose sums were yielded; the others have none.
         whole: whether to leave files out of which some values have no sums.
 
@@ -374,8 +370,6 @@ def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6,
     """Sums a number over time, for the values of a key with the largest sums.
 
     Args:
-        table: the table.
-        wish: the rows.
         number: column to sum; empty to count rows.
         key: column whose values become series; empty for one series.
         most: most series beside the sum of all others.
@@ -418,9 +412,6 @@ def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6,
 class _Sums:
     """Adds up amounts by part of time and value, in bounded memory.
 
-    Args:
-        parts: number of parts of time.
-
     Attributes:
         approximate: whether values were added up as others before all amounts were known.
     """
@@ -445,7 +436,6 @@ class _Sums:
         self.approximate = True
 
     def total(self) -> NDArray[np.float64]:
-        """Returns the sums of all values."""
         return self._others + sum((_by_part(group, self._parts) for group in self._groups), np.zeros(self._parts))
 
     def largest(self, most: int) -> tuple[list[tuple[Any, NDArray[np.float64]]], NDArray[np.float64] | None]:
@@ -813,8 +803,6 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
     """Opens the table of a query at a version.
 
     Args:
-        lake: the open lake.
-        query: an output query.
         version: version of the table; None for the newest.
 
     Raises:
@@ -959,8 +947,6 @@ def compare(
     """Compares the rows with `_last` in [start, end), ns, of two versions of a table.
 
     Args:
-        before: the table at the earlier version.
-        after: the table at the later version.
         key: columns of the unique key; rows with a key that occurs twice are compared as wholes.
         start: first instant, ns since the epoch.
         end: end of the instants, ns, exclusive.

@@ -65,8 +65,6 @@ def pinned(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | No
     """Returns the pins of a query set, as the logs of its tables have them; None where nothing is published.
 
     Args:
-        lake: the lake.
-        query_set: name of the query set.
         queries: every output query of the set; without them its tables are those that it owns.
 
     Raises:
@@ -149,14 +147,6 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[A
     """Publishes an interval into the tables of a set; afterwards their versions are pinned together.
 
     Publications of a set exclude each other here: a version of a table must not hold a part of another interval.
-
-    Args:
-        lake: the open lake.
-        query_set: owner of the tables.
-        queries: every output query of the set.
-
-    Yields:
-        The act, which each commit names.
 
     Raises:
         BusyError: another publication of the set takes too long.

@@ -77,9 +77,6 @@ def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool
     It may be killed at any moment, and go on later; runs may publish meanwhile.
 
     Args:
-        lake: the lake.
-        query: an output query.
-        fields: fields of its plan node.
         dry_run: whether to count only.
 
     Returns:
@@ -140,13 +137,7 @@ def _settled(table: DeltaTable, options: dict[str, Any]) -> None:
 
 
 def completed(path: PurePath, file: DataFile, fields: Sequence[Field]) -> DataFile:
-    """Returns a file of rows that is not committed yet, written again if it lacks instants.
-
-    Args:
-        path: folder of the table.
-        file: the file, in the folder.
-        fields: fields of the query.
-    """
+    """Returns a file of rows that is not committed yet, written again if it lacks instants."""
     columns = instant_columns(fields)
     metadata = pq.read_metadata(paths.local(path / file.path))
     if not _lacks(metadata, columns):
@@ -242,14 +233,8 @@ def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) 
     """Checks that the stream of a query over [start, end), ns, is still the audited one.
 
     Args:
-        lake: the lake.
-        query: name of the query.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
-        audited: fingerprint of the files that passed the audit.
-
-    Returns:
-        The files of the stream.
 
     Raises:
         LawError: if they have changed since the audit.
@@ -283,16 +268,12 @@ def publish(
     only says that they belong to this act too. The caller records the publication in `replays`.
 
     Args:
-        lake: the lake.
-        query_set: owner of the table.
         query: name of the query; its stream of the interval is the source.
         fields: fields of the query's plan node.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
         digest: digest of the run's inputs (S1).
-        audited: fingerprint of the stream that passed the audit.
         act: the publication of the whole set; None for one of this table alone.
-        words: properties of the table that tell other tools what it holds.
         checks: name -> SQL of what other writers of the table must keep too.
 
     Raises:
@@ -366,9 +347,6 @@ def mark(lake: Lake, query: str, start: int, end: int, act: Act) -> int:
     """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes.
 
     The caller knows that they are the published ones.
-
-    Returns:
-        The number of the interval.
     """
     path = lake.table(query)
     state = table_state(path)
@@ -436,14 +414,7 @@ def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
 
 
 def copy_file(table: PurePath, name: str, file: PurePath, as_stored: DataFile) -> DataFile:
-    """Copies a file with rows of one hour into the folder of a table, and describes the copy.
-
-    Args:
-        table: folder of the table.
-        name: name of the copy.
-        file: the file.
-        as_stored: what it holds.
-    """
+    """Copies a file with rows of one hour into the folder of a table, and describes the copy."""
     hour = _hour(as_stored)
     target = table / f"_hour={hour}" / name
     paths.copy(file, target)
@@ -487,7 +458,6 @@ def parts_of(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, chos
     Such files exist where intervals once had another length, or files of an hour were joined.
 
     Args:
-        table: folder of the table.
         files: old files, at least one.
         schema: schema of the table, which may have other columns than the query has now.
         chosen: condition on `_last` of the rows.
@@ -538,18 +508,11 @@ def restore(
     """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
 
     Args:
-        lake: the lake, with the fence of the interval.
-        query_set: owner of the table.
-        query: name of the query.
         fields: fields of the query's plan node.
         start: begin of the interval, ns since the epoch.
         end: end of the interval, ns, exclusive.
-        version: version of the table whose rows come back.
         told: who did it and why; the commit says it.
         act: the publication of the whole set; None for one of this table alone.
-
-    Returns:
-        The rows that are visible now.
 
     Raises:
         LakeError: the version does not have the interval, its files are gone, or the table cannot be written.

@@ -218,12 +218,9 @@ def next_publication(
     Args:
         before: note of the publication before; None without one.
         earlier: what is published without a note, ns; used without a note.
-        fields: fields of the query.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         damage: rows that others have changed; those of the interval are replaced.
-        recent: as of the note.
-        since: as of the note.
 
     Example:
         >>> first = next_publication(None, (), (), 0, 10)
@@ -273,8 +270,6 @@ def last_note(path: PurePath, version: int, most: int = SEARCHED_COMMITS) -> Pub
     """Returns the newest note of a table up to a version; None if the last commits have none.
 
     Args:
-        path: folder of the table.
-        version: the newest version to look at.
         most: most commits to look at.
     """
     for at in range(version, max(-1, version - most), -1):

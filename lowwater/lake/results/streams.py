@@ -54,7 +54,6 @@ def write_stream(
         end: end of the interval, ns, exclusive.
         files: parquet files with these columns, in order, on the lake's disk or in the lake; they are moved.
             Successive files of one part of the stream are a sequence.
-        owner: the query set.
         fence: lease of the run; None without one.
 
     Returns:
@@ -146,12 +145,8 @@ def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, d
     """Returns the folder of a query's state after [start, end), ns, for inputs with this digest.
 
     Args:
-        lake: the open lake.
-        query_set: name of the query set.
-        query: a query of the set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        digest: digest of the inputs, hex.
     """
     return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 
@@ -160,7 +155,6 @@ def keep_state(staged: Path, folder: PurePath) -> None:
     """Moves the state of a run to its folder. Equal inputs make equal states, so an existing state is replaced.
 
     Args:
-        staged: folder that the run wrote.
         folder: `state_folder` of the state.
 
     Raises:

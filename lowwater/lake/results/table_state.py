@@ -79,7 +79,6 @@ class TableState:
     Attributes:
         path: folder of the table.
         owner: query set that owns it.
-        version: its version.
         digest: digest of the commit of this version; empty if its entry is gone.
         note: what its last publication said; None if the newest commits have no note.
         numbers: interval -> number of its newest publication; None if they cannot be known.
@@ -254,7 +253,6 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] 
     """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
 
     Args:
-        log: folder of the checkpoints.
         wanted: version from which on there must be one; -1 if there need be none, which then is not searched for.
     """
     try:
@@ -350,8 +348,6 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, st
     """Says of which published intervals the table of a query does not have the rows that were published, and why.
 
     Args:
-        lake: the lake.
-        query: name of the query.
         rows: rows of the ledger `replays` of its query set, in any order; all that meet the intervals asked for.
 
     Returns:

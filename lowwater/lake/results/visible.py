@@ -44,7 +44,6 @@ class PublishedRows:
     """The published rows of a query in [start, end), ns.
 
     Attributes:
-        lake: the lake.
         query: name of the query.
         start: begin of the range, ns since the epoch.
         end: end of the range, ns, exclusive.
@@ -94,9 +93,6 @@ def sorted_rows(
     """Yields rows of an open table with `_last`, by time (`_last`), then by the columns.
 
     Args:
-        path: folder of the table.
-        table: the table at some version.
-        columns: columns of the query to read.
         start: first instant of `_last`, ns since the epoch.
         end: end of the instants, ns, exclusive.
         most: most rows that are sorted at a time; more rows of one instant stay as stored.
@@ -126,11 +122,8 @@ def published_rows(
     """Finds the published rows of a query in [start, end), ns.
 
     Args:
-        lake: the open lake.
-        query: an output query.
         start: first instant of the rows, ns since the epoch; None for the first published one.
         end: end of the instants, ns, exclusive; None for the last published one.
-        instants: whether to give the instants of temporal columns too, as timestamps.
 
     Raises:
         LakeError: if there is no such query, nothing of it is published in the range, or the table cannot be read.
@@ -163,11 +156,8 @@ def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = 
     """Finds the rows of a query in [start, end), ns, without notes; None if the query has no table.
 
     Args:
-        lake: the open lake.
-        query: an output query.
         start: first instant of the rows, ns since the epoch.
         end: end of the instants, ns, exclusive.
-        instants: whether to give the instants of temporal columns too, as timestamps.
 
     Raises:
         LakeError: if the table cannot be read.

@@ -149,7 +149,6 @@ def eviction_functions(number: int, epochs: Sequence[Epoch], writes: list[str], 
     """Returns the functions of one node.
 
     Args:
-        number: the number of the node in the kernel.
         epochs: its temporal keys.
         writes: the statements that write the group in slot s as row `size`.
         rows: the parameters that hold rows, after a comma.
@@ -241,8 +240,6 @@ class GroupKey:
         """Adds an output column.
 
         Args:
-            column: the output column of the LFTA.
-            type_: the type of its values.
             places: the words of the slot that hold a value, first to last.
             half: the half of the first word that holds the mask of NULL keys; None for a column without NULL.
         """
@@ -328,7 +325,6 @@ def taken_name(number: int, at: int) -> str:
     """Returns the part of an array name for an argument column of the user-defined sub-aggregates.
 
     Args:
-        number: the number of the node in the kernel.
         at: the position of the column; 0 is the ticket.
     """
     return f"{number}_u{at}"
@@ -371,10 +367,6 @@ class Grouping:
 
     Args:
         emit: the emitter of the node, after its predicate.
-        lfta: the LFTA.
-        link: the name of its link.
-        number: the number of the node in the kernel.
-        settings: the settings of the low level.
 
     Attributes:
         before: the statements before a block of records.

@@ -55,7 +55,6 @@ def worth_compiling(functions: Sequence[GeneratedFunction], records: int, few: i
     The records of all passes of the process are added up, so that a kernel of many small intervals is compiled at last.
 
     Args:
-        functions: the functions of the kernel.
         records: the most records of the pass.
         few: the limit of the settings, `LowSettings.few`.
         ask: whether this is only a question, so that the records are not added.

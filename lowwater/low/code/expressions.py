@@ -249,8 +249,6 @@ def plain_operation(op: str, a: str, left: Operand, b: str = "", right: Operand 
 
     Args:
         op: the operator of GSQL; `neg` for unary minus.
-        a: code of the left operand.
-        left: bounds of the left operand.
         b: code of the right operand; empty for a unary operator.
         right: bounds of the right operand; None for a unary operator.
     """
@@ -352,8 +350,6 @@ class Emitter:
     """Collects the statements that evaluate expressions over record `i`. Each expression is evaluated once.
 
     Args:
-        inputs: the inputs of the kernel.
-        prefix: the prefix of the names, for a kernel with several emitters.
         clocked: whether the loop has the timestamp and the arrival of the record as `t` and `a`.
         valid: whether no stored column of the record is NULL.
 
@@ -404,9 +400,6 @@ class Emitter:
 
     def test_not_null(self, names: Iterable[str]) -> tuple[list[str], str]:
         """Generates the test that none of some stored columns is NULL.
-
-        Args:
-            names: stored columns.
 
         Returns:
             The statements before each block of records, and the test.

@@ -49,7 +49,6 @@ class ConjunctCounts:
     """Positions in the vector `draws` of the two counts of a conjunct.
 
     Attributes:
-        conjunct: the conjunct.
         asked: position of the number of records for which it was evaluated.
         true: position of the number of records for which it is true.
     """
@@ -157,8 +156,6 @@ class PrefilterCode:
         Args:
             bits: the prefilter bits of the plan, as the link sees them. A bit that needs a host value stays with the
                 LFTAs.
-            split: the conjuncts of the protocol and of the predicate, for each LFTA.
-            inputs: the inputs of the kernel.
         """
         bit_of = {bit: at for at, bit in enumerate(bits) if not any(is_hosted(node) for node in walk(bit))}
         emit = Emitter(inputs)
@@ -259,10 +256,6 @@ def filter_code(
     """Generates the test of a signature and of the remaining conjuncts.
 
     Args:
-        emit: the emitter of the node.
-        signature: the tests of the LFTA.
-        number: the number of the node in the kernel.
-        sampler: counts the remaining conjuncts.
         thinned: as in `RecordTest`.
     """
     member, faulty = _bits(signature.member), FALSE
@@ -324,8 +317,6 @@ def selection_code(
     Args:
         emit: the emitter of the node, after its predicate.
         lfta: the LFTA; its keys are the columns.
-        link: the name of the link.
-        number: the number of the node in the kernel.
 
     Returns:
         The statements before a block of records, the statements for an accepted record, and the columns of its row.
@@ -479,11 +470,6 @@ class Program:
 def generate(lftas: Sequence[Lfta], link: str, settings: LowSettings) -> Program:
     """Generates the kernel of some LFTAs for one link (000 section 4.1: compiled low-level queries).
 
-    Args:
-        lftas: the LFTAs that read the link.
-        link: the name of the link.
-        settings: the settings of the link.
-
     Raises:
         UnsupportedError: min or max of strings, or more than 60 keys or partials.
     """
@@ -544,7 +530,6 @@ def _record_lines(skew: str, late: list[str]) -> list[str]:
 
     Args:
         skew: the code of the record's skew, ns.
-        late: the statements for a late record, besides its entry among the late ones.
     """
     lines = [*_ORDER.split("\n"), f"if is_late(a, t, {skew}):", *indented([*late, *_LATE.split("\n")])]
     lines += ["if t < lowest or t >= stop:", "    continue"]
@@ -573,13 +558,7 @@ def _count_positions(
 
 
 def prefilter_of(lftas: Sequence[Lfta], link: str, inputs: Inputs) -> PrefilterCode:
-    """Generates the prefilter of the plan for one link, with the signatures of the LFTAs.
-
-    Args:
-        lftas: the LFTAs that read the link.
-        link: the name of the link.
-        inputs: the inputs of the kernel.
-    """
+    """Generates the prefilter of the plan for one link, with the signatures of the LFTAs."""
     prefilter = next((candidate for candidate in choose_prefilters(lftas) if link in candidate.links), None)
     bits = [] if prefilter is None else [of_link(bit, link) for bit in prefilter.bits]
     split = [

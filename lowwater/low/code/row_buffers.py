@@ -67,7 +67,6 @@ class OutputColumn:
         """Returns the statements that write a row.
 
         Args:
-            name: the name of the column in the code.
             words: the code of the value's words; a boolean is 0 or 1.
             null: the code of its NULL test.
             at: the name of the row's number.
@@ -88,8 +87,6 @@ class OutputColumn:
 
         Args:
             arrays: the arrays of `arrays`.
-            rows: the number of rows.
-            texts: the strings that numbers stand for, by number.
         """
         if not self.written:
             return pa.repeat(pa.scalar(self.constant, pa.string()), rows)
@@ -120,7 +117,6 @@ class RowBuffer:
     """The rows of one LFTA that are not written yet.
 
     Args:
-        outputs: the columns.
         capacity: the most rows.
         lasts: whether the code writes `_last` of every row.
 
@@ -141,12 +137,7 @@ class RowBuffer:
         self.arrays: list[Array] = [*clocks, *(array for part in self._parts for array in part)]
 
     def columns(self, rows: int, texts: Sequence[str]) -> list[pa.Array]:
-        """Returns the columns of the first rows.
-
-        Args:
-            rows: the number of rows.
-            texts: the strings that numbers stand for, by number.
-        """
+        """Returns the columns of the first rows."""
         pairs = zip(self._outputs, self._parts, strict=True)
         return [output.array(part, rows, texts) for output, part in pairs]
 

@@ -69,9 +69,6 @@ class Heartbeats:
     """The promises of one LFTA.
 
     Args:
-        lfta: the LFTA.
-        settings: the settings of the run.
-        read_from: start of its read range, which all readers know.
         end: the end of the run, ns.
         grain: clock time between two promises that a reader can use, ns.
         entered: the link's clock up to which an earlier chunk made the promises; -1 for none.
@@ -105,7 +102,6 @@ class Heartbeats:
         Args:
             clock: the clock up to which ticks are due, inclusive.
             seen: the last clock before it.
-            operator: the operator of the LFTA.
         """
         if self._policy is Policy.PERIODIC:
             self._lull(min(clock, self._clock_of(self._end) - 1), operator)
@@ -118,7 +114,6 @@ class Heartbeats:
 
         Args:
             seen: the largest arrival that was processed; -1 for none.
-            operator: the operator of the LFTA.
         """
         bounded = self._end < END_OF_TIME
         if bounded and self._policy is Policy.PERIODIC and self.due < self._end:
@@ -236,7 +231,6 @@ def rows_batch(lfta: Lfta, columns: Sequence[pa.Array], clocks: Int64Array, last
     """Returns rows of an LFTA as a stream batch, without a copy.
 
     Args:
-        lfta: the LFTA.
         columns: the columns of its operator; the batch then owns their buffers.
         clocks: shape (rows), the tick of each row, ns.
         lasts: shape (rows), `_last` of each row, ns.
@@ -256,7 +250,6 @@ def punctuation_batch(lfta: Lfta, punctuations: list[PunctuationRun], period: in
     """Returns punctuations as a stream batch: promised columns have values, the others are NULL (P5).
 
     Args:
-        lfta: the LFTA.
         punctuations: the punctuations, in order.
         period: time between ticks, ns.
     """
@@ -275,13 +268,7 @@ def punctuation_batch(lfta: Lfta, punctuations: list[PunctuationRun], period: in
 
 
 def in_order(rows: pa.RecordBatch, punctuations: pa.RecordBatch, before: list[int]) -> Iterator[pa.RecordBatch]:
-    """Yields batches in order of emission.
-
-    Args:
-        rows: the rows.
-        punctuations: the punctuations.
-        before: for each punctuation, the number of rows that precede it.
-    """
+    """Yields batches in order of emission."""
     if len(before) * _MIN_ROWS_TO_SLICE > len(rows):
         yield _interleave(rows, punctuations, before)
         return

@@ -80,12 +80,7 @@ class GroupTable:
     """The groups of one LFTA on one link.
 
     Args:
-        lfta: the LFTA.
-        program: the inputs and outputs of its code.
-        number: the number of the node in the kernel.
         code: the functions of the kernel's source.
-        slots: the number of slots, a power of two.
-        flush: the flush policy.
 
     Attributes:
         words: shape (slots, words); the first word of an unused slot is 0.
@@ -192,7 +187,6 @@ class States:
     """The states of all users' sub-aggregates, for the groups of one node.
 
     Args:
-        lfta: the LFTA.
         queue: the columns of the queue: the ticket, then the argument of each aggregate that has one.
         capacity: the most records in the queue.
 
@@ -213,10 +207,6 @@ class States:
 
     def take(self, count: int, texts: Sequence[str]) -> None:
         """Updates the states with the first records of the queue.
-
-        Args:
-            count: the number of queued records.
-            texts: the strings that numbers stand for, by number.
 
         Raises:
             LowwaterError: a user's aggregate fails.
@@ -292,19 +282,11 @@ class LftaOperator(ABC):
         """Returns `_last` of the rows that are not written yet."""
 
     def columns(self, texts: Sequence[str]) -> list[pa.Array]:
-        """Returns the rows that are not written yet.
-
-        Args:
-            texts: the strings that numbers stand for, by number.
-        """
+        """Returns the rows that are not written yet."""
         return self.rows.columns(self.size, texts)
 
     def settle(self, texts: Sequence[str]) -> int:
-        """Updates the states of users' sub-aggregates with the queued records, and returns their number.
-
-        Args:
-            texts: the strings that numbers stand for, by number.
-        """
+        """Updates the states of users' sub-aggregates with the queued records, and returns their number."""
         return 0
 
     def clear(self) -> None:
@@ -325,11 +307,7 @@ class LftaOperator(ABC):
         return END_OF_TIME
 
     def finish(self, tick: int) -> int:
-        """Writes all groups as rows of the tick, so that nothing of earlier packets remains.
-
-        Returns:
-            The number of groups.
-        """
+        """Writes all groups as rows of the tick, so that nothing of earlier packets remains."""
         return 0
 
 
@@ -348,12 +326,8 @@ class LftaAggregation(LftaOperator):
     """An aggregation: partial groups in a table, which become rows when they leave it.
 
     Args:
-        lfta: the LFTA.
-        program: the inputs and outputs of its code.
-        number: the number of the node in the kernel.
         code: the functions of the kernel's source.
         read_from: start of its read range, ns.
-        settings: the settings of the run.
     """
 
     def __init__(
@@ -461,10 +435,7 @@ class Host:
     """The host values of one node, and the strings that their numbers stand for.
 
     Args:
-        hosted: the host values.
-        beside: their columns, as in the Emitter.
         gate: a condition without which no host value of a record matters; None for none.
-        settings: the settings of the run.
 
     Attributes:
         texts: string of each number; a number keeps its meaning until `forget`.
@@ -498,7 +469,6 @@ class Host:
         """Computes the columns of host values of a chunk; NULL where they cannot change an outcome.
 
         Args:
-            columns: the columns of the chunk.
             ok: shape (records), which records are processed.
         """
         if not self.needed:
@@ -537,7 +507,6 @@ def gate_of(member: Expr | None, predicate: Expr | None, link: str) -> Expr | No
     Args:
         member: the condition of the protocol; None for all packets.
         predicate: the predicate of the LFTA; None for none.
-        link: the name of the link.
     """
     members = conjuncts(None if member is None else of_link(member, link))
     parts = conjuncts(None if predicate is None else of_link(predicate, link))
@@ -631,14 +600,8 @@ class LftaNode:
     """One LFTA on a link.
 
     Args:
-        lfta: the LFTA.
-        link: the name of the link.
-        program: the inputs and outputs of its code.
-        number: the number of the node in the kernel.
         code: the functions of the kernel's source.
         bounds: the records that the run reads and owns, ns since the epoch.
-        settings: the settings of the run.
-        write: receives the next rows of its stream.
 
     Attributes:
         operator: the selection or aggregation.
@@ -690,7 +653,6 @@ class LftaNode:
         """Computes the host values of a chunk.
 
         Args:
-            columns: the columns of the chunk.
             stamps: timestamps of the records, ns since the epoch; shape (n).
             arrivals: the link's clock at each record, ns; shape (n).
             seen: the link's clock before the chunk, ns; negative for none.
@@ -709,11 +671,7 @@ class LftaNode:
         self._beside = self._host.parameters(columns, ok)
 
     def room(self, records: int) -> int:
-        """Returns how many records can be processed before rows must be written; at least one.
-
-        Args:
-            records: the number of records that the pass has left.
-        """
+        """Returns how many records can be processed before rows must be written; at least one."""
         if self.operator.room < min(records, self.operator.rows.capacity // 4 + 1):
             self._emit()
         return self.operator.room
@@ -779,9 +737,6 @@ class Meter:
     Args:
         nodes: the nodes of the link, in the order of the kernel.
         drawn: the positions of the counts of each node's conjuncts.
-        draws: the vector of counts that the kernel updates.
-        link: the name of the link.
-        settings: the settings of the run.
         start: start of the interval, ns. Work before the first record counts for its minute.
 
     Attributes:
@@ -817,7 +772,6 @@ class Meter:
 
         Args:
             node: the number of the node; SHARED for all.
-            beat: whether the time was spent on promises.
         """
         now = thread_time_ns()
         self._spent[node] += now - self._since

@@ -27,7 +27,6 @@ def chances(key: int, *words: npt.NDArray[np.integer]) -> Rates:
     A packet is kept if this number is below the sampling rate.
 
     Args:
-        key: the key of the seed and the link.
         words: timestamps (ns), lengths on the wire, digests of the beginnings of frames; shape (n) each.
     """
     mixed = np.full(len(words[0]), key, np.uint64)
@@ -87,7 +86,6 @@ class LoadCounter:
     """Counts the sampled packets of each second, for the shares of load shedding.
 
     Args:
-        thinning: the sampling.
         budget: the most packets of a second.
     """
 

@@ -134,8 +134,6 @@ def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | No
     """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5).
 
     Args:
-        statement: the parsed statement.
-        text: the file that holds the statement, for messages.
         kind: the kind of the source's records, such as `pcap`.
 
     Returns:
@@ -186,11 +184,6 @@ def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
 def keys_of(statement: syntax.Statement, names: Sequence[str], text: Text) -> StatedKeys:
     """Reads `keys` and `extra_keys`, the unique key that a query states.
 
-    Args:
-        statement: the parsed statement.
-        names: the output columns of the query.
-        text: the file that holds the statement, for messages.
-
     Raises:
         QueryError: a key is not a column of the query.
     """
@@ -228,9 +221,6 @@ class Binder:
 
     def query(self, name: str) -> Node:
         """Binds a query; those that it reads were bound before, or have failed.
-
-        Returns:
-            The logical plan of the query.
 
         Raises:
             QueryError: the text of the query has an error.

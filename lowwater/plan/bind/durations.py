@@ -49,7 +49,6 @@ def units_of(fields: Sequence[Field], declared: Mapping[str, int | None]) -> dic
     """Finds the units of the temporal columns of a stream.
 
     Args:
-        fields: the fields of the stream.
         declared: column -> declared unit in ns, as in `BoundSource.units`.
 
     Returns:
@@ -119,7 +118,6 @@ def takes(op: str, at: int) -> bool:
     """Whether an operand of an operator may be a duration. A quotient of two times has a meaning, a product has none.
 
     Args:
-        op: the operator.
         at: position of the operand, 0 or 1.
     """
     return op in _BESIDE or (op == "/" and at == 1)
@@ -129,10 +127,7 @@ def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction |
     """Converts a duration to a number in the unit of another operand.
 
     Args:
-        node: a duration or a sum of durations.
-        beside: the other operand.
         unit: unit of `beside` in ns; None if unknown.
-        text: the file that holds the statement, for messages.
 
     Raises:
         QueryError: the unit is unknown, or the duration is not a whole number of units.
@@ -155,12 +150,6 @@ def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction |
 
 def in_seconds(expr: Expr, units: Units, node: syntax.Expression, text: Text) -> Expr:
     """Converts a time to seconds if its unit is known.
-
-    Args:
-        expr: the bound expression.
-        units: the units of the columns.
-        node: the expression as written.
-        text: the file that holds the statement, for messages.
 
     Raises:
         QueryError: it counts something else than seconds or parts of them.
@@ -186,9 +175,7 @@ def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
     """Returns the note on a length below a millisecond that the query writes as a plain number; else an empty string.
 
     Args:
-        reach: length in units of the attribute.
         unit: unit of the attribute in ns; None if unknown.
-        attribute: the attribute as text.
     """
     if unit is None or unit >= BRIEF or not 0 < reach * unit < BRIEF:
         return ""

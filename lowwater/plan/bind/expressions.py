@@ -67,13 +67,7 @@ def of_name(name: str) -> str:
 
 
 def of_address(text: str, kind: Type, other: str) -> str:
-    """Hint for a string that is not an address.
-
-    Args:
-        text: the string.
-        kind: type of the other operand, IP or MAC.
-        other: the other operand as GSQL.
-    """
+    """Hint for a string that is not an address."""
     if kind is Type.MAC:
         return "write an address as '02:00:00:00:00:01'"
     bounds = _prefix(text) if "/" in text else None
@@ -95,9 +89,6 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...], units
     """Hint for an operator that does not apply to the types of its operands; empty if there is none.
 
     Args:
-        op: the operator.
-        node: syntax tree of the operation.
-        operands: the bound operands.
         units: unit of every operand in ns; None if unknown.
     """
     if not isinstance(node, syntax.BinaryOp):
@@ -190,12 +181,6 @@ def require_limits(
 ) -> None:
     """Checks the constant arguments of a call against the limits of the catalog.
 
-    Args:
-        entry: the chosen overload.
-        arguments: its bound arguments.
-        nodes: the arguments as written.
-        text: the file that holds the call, for messages.
-
     Raises:
         QueryError: an argument is outside of its limit.
     """
@@ -207,12 +192,7 @@ def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: 
     """Checks an argument of a function or operator against a limit, if it is a constant.
 
     Args:
-        name: the name of the function or operator.
         position: the place of the argument, from 0.
-        limit: the values that it may have.
-        argument: the bound argument.
-        node: the argument as written.
-        text: the file that holds it, for messages.
 
     Raises:
         QueryError: it is outside of the limit.
@@ -227,11 +207,6 @@ def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: 
 
 def fitted(argument: Expr, kind: Type, exact: bool) -> Expr | None:
     """Converts an argument to the type of a parameter.
-
-    Args:
-        argument: the bound argument.
-        kind: type of the parameter.
-        exact: whether to refuse every conversion.
 
     Returns:
         The argument of type `kind`; None if the parameter does not take the argument.
@@ -337,10 +312,6 @@ def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
 
     A NULL in the list stays an equality, which is never true and turns false into NULL. A parameter also stays an
     equality, since no plan shows its value.
-
-    Args:
-        operand: the left side of IN.
-        equals: the equality of the operand with every value.
     """
     if len(equals) <= SHORT:
         return joined("OR", equals)
@@ -437,12 +408,7 @@ class Scope:
         return bound
 
     def predicate(self, node: syntax.Expression, clause: str) -> Expr:
-        """Binds an expression that must be a condition.
-
-        Args:
-            node: syntax tree of the expression.
-            clause: name of the clause, for messages.
-        """
+        """Binds an expression that must be a condition."""
         bound = typed(self.bind(node), Type.BOOL)
         if bound.type is not Type.BOOL:
             message = f"{clause} needs a condition, this is of type {bound.type}"
@@ -478,8 +444,6 @@ class Scope:
         """Evaluates a constant expression to a number.
 
         Args:
-            node: syntax tree of the expression.
-            what: name of the number, for messages.
             beside: (expression, unit in ns) that gives a duration its unit; None if a duration is an error.
 
         Raises:
@@ -753,9 +717,7 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
     """Binds an aggregate call.
 
     Args:
-        call: the call as written.
         overloads: the aggregates of this name, at least one.
-        rows: the scope of the arguments.
 
     Returns:
         The aggregate with an empty name; the caller names its column.

@@ -50,7 +50,6 @@ class _Parts:
         columns: (aggregate without a name, whether it is of supergroups) -> its column.
         aggregates: aggregates over groups.
         supers: superaggregates, over supergroups.
-        states: stateful functions.
     """
 
     taken: set[str]
@@ -80,13 +79,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     """Binds an aggregation over one stream.
 
     Args:
-        query: name of the query.
-        statement: the parsed statement.
-        rows: scope of the input rows.
         source: the stream and its window, if FROM gives one.
-
-    Returns:
-        The logical plan of the aggregation.
 
     Raises:
         QueryError: a clause has an error, or the groups would never close.

@@ -62,7 +62,6 @@ class Side:
     """One input of a join.
 
     Attributes:
-        source: the bound source.
         before: column name -> expression over the rows of the source.
         after: column name -> column of the join, named `range_variable.column`.
         times: column of the join -> progress, for temporal columns.
@@ -78,13 +77,6 @@ def match_window(
     across: list[Expr], left: Side, right: Side, statement: syntax.Select, text: Text
 ) -> tuple[Window, list[Expr]]:
     """Finds the match window among the conjuncts of a join condition.
-
-    Args:
-        across: conjuncts that name columns of both sides.
-        left: left input of the join.
-        right: right input of the join.
-        statement: the parsed statement.
-        text: the file that holds the statement, for messages.
 
     Returns:
         The match window, and the conjuncts that the window does not cover.
@@ -245,8 +237,6 @@ def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) 
     """Notes a match window that is empty or very short, or whose sides count in very different units.
 
     Args:
-        window: the match window of the join.
-        place: the place of its condition.
         names: the names of the statement; the note goes to its `notes`.
         plain: whether the query writes the bounds without units.
     """
@@ -293,7 +283,6 @@ class _Match:
         sides: the left side, then the right side.
         filters: range variable -> conjuncts on that side only.
         across: conjuncts on both sides, or on no column.
-        window: the match window.
         equalities: pairs of (left, right) expressions that must be equal.
         residual: the rest of the condition; None if nothing is left.
     """
@@ -332,15 +321,7 @@ def bind_join(
     """Binds a join of two sources, and the aggregation over it if the statement has one.
 
     Args:
-        query: name of the query.
-        statement: the parsed statement.
-        text: the file that holds the statement, for messages.
         sources: the left source, then the right source.
-        names: names of the statement other than columns.
-        grouped: whether the statement aggregates the rows of the join.
-
-    Returns:
-        The logical plan of the join, or of the aggregation over it.
 
     Raises:
         QueryError: no temporal predicate relates the sides, or both have one range variable.
@@ -575,9 +556,6 @@ def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: S
     """Reads the declaration of a watch list.
 
     Args:
-        name: name of the watch list.
-        statement: the parsed declaration.
-        text: the file that holds the statement, for messages.
         folders: folders that may hold the file of the watch list, besides the folder of the query file.
 
     Raises:
@@ -645,11 +623,7 @@ def bind_filter_join(
     """Binds FILTER_JOIN(t, range).
 
     Args:
-        query: name of the query.
-        statement: the parsed statement.
-        text: the file that holds the statement, for messages.
         sources: the source to filter, then the source that holds the keys.
-        names: names of the statement other than columns.
 
     Raises:
         QueryError: a source is a query, the links differ, no equality, or a column of the right side in SELECT.
@@ -770,15 +744,6 @@ def bind_watch_join(
     query: str, statement: syntax.Select, text: Text, source: BoundSource, watch: Watch, alias: str, names: Names
 ) -> WatchJoin:
     """Binds WATCHLIST_JOIN FROM protocol p, list w.
-
-    Args:
-        query: name of the query.
-        statement: the parsed statement.
-        text: the file that holds the statement, for messages.
-        source: the left source, packets of a protocol.
-        watch: the watch list.
-        alias: range variable of the watch list.
-        names: names of the statement other than columns.
 
     Raises:
         QueryError: the left source is a query, or a key of the watch list has no equality.

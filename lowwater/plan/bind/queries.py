@@ -47,7 +47,6 @@ def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Tex
 
     Args:
         texts: pairs of file name and GSQL text.
-        folders: the folders to search for query libraries.
 
     Raises:
         QueryError: a syntax error, a missing or duplicate query name, or a missing library.
@@ -229,7 +228,6 @@ def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], contex
     Args:
         texts: pairs of file name and GSQL text.
         folders: the folders to search for query libraries (`library/query`).
-        context: the functions, links and protocols that queries may name.
         slots: the number of slots of every group table, instead of `aggregate_slots`; None keeps the options.
 
     Raises:
@@ -259,12 +257,7 @@ def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], contex
 
 
 def is_hidden(name: str, read: Texts) -> bool:
-    """Whether a query has no table.
-
-    Args:
-        name: the query.
-        read: the files that hold it.
-    """
+    """Whether a query has no table."""
     return name in read.library or options(read.statements[name][0]).get("visibility", "").lower() == "internal"
 
 

@@ -77,7 +77,6 @@ class BoundSource:
         """Builds the stream of the source with a filter and a projection. The rows of a query are only filtered.
 
         Args:
-            query: name of the query that reads the source.
             predicate: condition over the rows of the source; None keeps all rows.
             names: columns of packets to keep; None keeps those that `*` stands for.
         """
@@ -125,8 +124,6 @@ def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[I
     """Builds the selection and projection of a stream.
 
     Args:
-        query: name of the query.
-        source: the stream.
         predicate: condition over its rows; None keeps all rows.
         items: named expressions over its rows, in the order of the output.
     """
@@ -240,12 +237,6 @@ class Windowed:
 def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: Scope) -> Windowed:
     """Binds the window of an aggregation over one stream.
 
-    Args:
-        query: name of the query.
-        window: the parsed window.
-        source: the stream.
-        scope: names that an expression over its rows may use.
-
     Raises:
         QueryError: a part is missing, the attribute is not temporal, or a duration has no known unit.
     """
@@ -285,11 +276,6 @@ def numbered(time: Temporal, reach: int, slide: int) -> Temporal:
     """Returns the progress of the window number: the lowest and the highest window that hold a value.
 
     The promise of the number is the first open window. Its `last` is the end of a window, its `first` the start.
-
-    Args:
-        time: progress of the attribute.
-        reach: RANGE in units of the attribute.
-        slide: SLIDE in units of the attribute.
     """
     ahead = -(-reach // slide)
     opens = time.then(Step("add", ahead * slide - reach), Step("div", slide), Step("add", 1 - ahead))
@@ -337,11 +323,7 @@ def _count(extent: syntax.Extent | None, text: Text) -> int:
 
 
 def bind_attribute(window: syntax.Window, source: BoundSource, scope: Scope) -> tuple[Expr, Temporal]:
-    """Binds the attribute of a window: WA, else the only temporal column of the source.
-
-    Returns:
-        The attribute over the rows of the source, and its progress.
-    """
+    """Binds the attribute of a window: WA, else the only temporal column of the source."""
     text, times = scope.text, temporals(source.node.fields)
     if window.attribute is None:
         names = [f.name for f in source.node.fields if f.temporal]
@@ -377,10 +359,6 @@ def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: Bound
 
     Args:
         extent: number and unit as written; without a unit, the number counts units of the attribute.
-        attribute: attribute of the window, over the rows of the source.
-        time: progress of the attribute.
-        source: the stream.
-        text: the file that holds the statement, for messages.
 
     Raises:
         QueryError: the length is not a whole number of units above 0, or the unit of the attribute is unknown.
@@ -425,10 +403,6 @@ def endless(
     """Builds the error of an aggregation without a temporal group-by variable.
 
     Args:
-        statement: the parsed statement.
-        written: the group-by variables as written.
-        rows: scope of the input rows.
-        node: the input of the aggregation.
         keys: the bound group-by variables; the first ones match `written` by position.
     """
     inside = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]

@@ -24,10 +24,6 @@ FORMS: dict[str, Callable[[Description], str]] = {
 def explain(plan: Plan, form: str = "text") -> str:
     """Returns the plan of a query set in one form.
 
-    Args:
-        plan: the plan of the query set.
-        form: a key of FORMS.
-
     Raises:
         LowwaterError: the form is unknown.
     """

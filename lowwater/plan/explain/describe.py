@@ -70,10 +70,7 @@ def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], se
     """Returns the description of an operator.
 
     Args:
-        node: the operator.
         reader: the operator that reads it; None for the output of a query.
-        inputs: positions of its inputs in the list of operators.
-        setting: the setting of its query, for the reasons of the split.
     """
     chosen = _physical(node, setting.arrival)
     plain = OperatorInfo(
@@ -406,7 +403,6 @@ class _Borders:
 
     @staticmethod
     def of(plan: Plan) -> _Borders:
-        """Returns the borders of a plan."""
         borders = _Borders({id(query.high): query.name for query in plan.queries})
         nodes = list(walk(*(query.high for query in plan.queries)))
         readers: dict[int, int] = {}

@@ -71,7 +71,6 @@ def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
     """Returns the syntax tree of a bound expression.
 
     Args:
-        expr: the bound expression.
         names: column -> its replacement.
     """
     names = names or {}
@@ -205,7 +204,6 @@ def spelled(expr: Expr, records: str) -> Expr:
     """Returns an expression over stored columns as an expression over protocol columns.
 
     Args:
-        expr: expression over stored columns.
         records: the kind of the records; only `pcap` has stored columns that differ from the protocol's.
     """
     if records != "pcap":

@@ -108,9 +108,7 @@ def read_predicate(
 
     Args:
         text: the clause; None for every record.
-        protocol: name of the protocol.
         context: its protocols; None for the built-in ones.
-        kind: kind of the records, as in the settings of a link.
 
     Raises:
         QueryError: the clause is wrong, marked in the text; QueryErrors for several errors.
@@ -187,9 +185,7 @@ class CaptureFrames:
     """The frames of chosen packets of one capture, read forward once; about one window of the file is in memory.
 
     Args:
-        path: the capture file.
         positions: positions of the chosen packets, in any order.
-        kept: options of its ingest, as the ledger stores them.
     """
 
     def __init__(self, path: Path, positions: NDArray[np.int64], kept: str | None) -> None:
@@ -232,10 +228,7 @@ def frame_sources(
     """Opens the files of the captures whose frames are wanted.
 
     Args:
-        link: name of the link.
-        captures: ledger rows of the link.
         wanted: identity of a capture -> arrays of positions.
-        file_of: the path of the file of a capture.
 
     Raises:
         LakeError: the addresses of a capture were replaced, or files are gone or have changed; the message names them.
@@ -285,7 +278,6 @@ class _LinkPackets:
         read: its files; the read range is [start, end) of the selection.
         link_types: capture -> name of its link type.
         captures: ledger rows of the link.
-        file_of: the path of the file of a capture.
     """
 
     read: LinkRead
@@ -370,13 +362,9 @@ def select(
     """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
 
     Args:
-        lake: the open lake.
-        config: settings of the lake.
         links: names of links with captures, from `exported_links`.
-        predicate: selects the packets.
         start: first timestamp, ns since the epoch.
         end: end of the timestamps, ns, exclusive.
-        progress: called with the number of packets so far.
         admitted: (link, capture) -> positions of the packets that may be selected; None for all.
 
     Raises:
@@ -600,9 +588,7 @@ class RecordSelection:
     Attributes:
         lake: the open lake.
         config: its settings.
-        link: the link.
         options: how its records are read.
-        predicate: selects the records.
         start: first timestamp, ns.
         end: end of the timestamps, ns, exclusive.
     """
@@ -648,8 +634,6 @@ def select_records(lake: Lake, config: Config, link: str, where: str | None, sta
     """Finds how the records of a link are read, and binds the condition.
 
     Args:
-        lake: the open lake.
-        config: its settings.
         link: a link of records that are no packets.
         where: a GSQL condition over the fields of its protocol; None for every record.
         start: first timestamp, ns since the epoch.
@@ -679,7 +663,6 @@ def write_records(
         selection: result of `select_records`.
         form: one of FORMATS.
         out: the file, opened for bytes.
-        progress: called with the number of records so far.
         spreadsheet: whether texts are changed that a spreadsheet would take for formulas.
 
     Raises:

@@ -71,10 +71,6 @@ class RowPackets:
 def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     """Finds the conditions of the packets that a published row counted.
 
-    Args:
-        query: plan of the query.
-        row: values of the row by column, as in the published table.
-
     Raises:
         LakeError: the packets are no function of the row; the message says why.
     """
@@ -296,7 +292,6 @@ class FoundPackets:
     Attributes:
         count: number of packets.
         first: the first packets: link, record, timestamp (ns) and the columns SHOWN.
-        links: links with packets.
         admitted: link and capture -> positions of the packets that queries read: not late, in the life of the link.
     """
 
@@ -310,10 +305,7 @@ def find_packets(lake: Lake, config: Config, wanted: RowPackets, shown: int = 10
     """Reads the packets that a row counted: those that its conditions select and that are not late (T2).
 
     Args:
-        lake: the open lake.
-        config: settings of the lake.
         wanted: the conditions, from `row_packets`.
-        shown: how many packets are listed.
 
     Raises:
         LakeError: a link drops copies or sheds load, or the lake cannot be read.

@@ -47,7 +47,6 @@ class IntervalResult:
     """The result of an interval in a backfill.
 
     Attributes:
-        due: the interval.
         state: state of the publication, failed, waiting, held, or running, by another process.
         reason: why the interval is not done, or the whole error message.
         rows: query -> number of rows published.
@@ -94,9 +93,7 @@ def backfill(
     confirmed; if that has failed, it is run. While others are at work, it is waited for them.
 
     Args:
-        jobs: query sets of the intervals.
         work: intervals to run, from `due`.
-        workers: number of intervals that run at once.
         order: order in which intervals start; a chained set always starts oldest first, one at a time.
         watch: callbacks; None for none.
         runner: does the work; None for the one that the settings name.

@@ -33,7 +33,6 @@ def day_digest(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
     """Writes the lines of the digest.
 
     Args:
-        jobs: query sets of the lake.
         unplanned: query set that cannot be planned -> why.
         now: end of the day that it is about, ns since the epoch.
 
@@ -124,7 +123,6 @@ def whole_range(job: Job, start: int, end: int) -> WholeRange:
     """Asks the ledgers for every interval of [start, end).
 
     Args:
-        job: the query set.
         start: first instant of the range, ns since the epoch.
         end: end of the range, ns since the epoch, exclusive.
 

@@ -88,10 +88,6 @@ def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimat
 
     A file that is read whole counts exactly, as nearly all files do for intervals of hours. A file that is read in part
     counts by its share of time, and then the sum is an estimate.
-
-    Args:
-        files: packet files of the lake.
-        inputs: the inputs of the interval.
     """
     packets, exact = 0.0, True
     for link, read_from in inputs.link_starts(inputs.plan.queries).items():
@@ -120,7 +116,6 @@ def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Itera
     """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar.
 
     Args:
-        job: the query set.
         captures: link -> its captures.
         replays: rows of the ledger `replays`, oldest first.
     """
@@ -243,9 +238,7 @@ def open_jobs(
     """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
 
     Args:
-        root: folder of the lake.
         names: names of the query sets; may be empty.
-        queries: folder of query sets.
         tell: called with each configured set that cannot be planned and the error; None raises the first error.
         changes: query files and skews to try; None for none.
 

@@ -63,15 +63,11 @@ class Ingesting:
     """Ingests the files that a watch finds.
 
     Args:
-        lake: the lake.
-        watch: finds the files.
-        tell: is told a line, and whether it is about a problem.
         stopped: whether to stop before the next portion.
         clock: returns the current time, ns.
         spark: value of `--spark`.
 
     Attributes:
-        watch: as given.
         files: number of files that were ingested.
         results: the results of these files, since `take` was last called.
         refusals: what was refused, since then.

@@ -30,13 +30,7 @@ def set_names(root: PurePath, queries: Path) -> list[str]:
 
 
 def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None]) -> list[Job]:
-    """Opens the query sets of a lake that can be planned.
-
-    Args:
-        root: folder of the lake.
-        queries: folder of query sets.
-        tell: called with each query set that cannot be planned and the error.
-    """
+    """Opens the query sets of a lake that can be planned."""
     opened = []
     for name in set_names(root, queries):
         try:
@@ -50,8 +44,6 @@ def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], fl
     """The output queries that read a link.
 
     Args:
-        chosen: query sets to look at.
-        link: name of the link.
         rates: result of `row_rates`.
     """
     reading = []
@@ -133,7 +125,6 @@ def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadine
     `publish` starts at once. Any other gap may only mean that the capture is not ingested yet, or was still growing.
 
     Args:
-        job: the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         patient: whether captures may still come; otherwise only links of policy `wait` are waited for.

@@ -85,7 +85,6 @@ def look(job: Job, now: int) -> Findings:
     """Looks at a query set, and keeps in the lake when that was and what it told.
 
     Args:
-        job: the query set.
         now: current time, ns since the epoch.
 
     Raises:
@@ -161,7 +160,6 @@ class _Look:
     """One look at a query set.
 
     Args:
-        job: the query set, with the intervals that have passed by now.
         now: current time, ns since the epoch.
     """
 
@@ -257,7 +255,6 @@ def waits_for(job: Job, start: int, end: int) -> Outcome | None:
     """The outcome of an interval of a chained set that does not run, since the one before it is not published.
 
     Args:
-        job: the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
@@ -323,14 +320,8 @@ class Looker:
     """Looks at a lake.
 
     Args:
-        root: folder of the lake.
         names: query sets to look at; empty for those of the settings.
-        queries: folder of query sets.
-        tell: is told a line, and whether it is about a problem.
-        listener: is told of each interval.
-        workers: intervals that run at once.
         spark: as for `named_spark`.
-        stopped: whether to stop: what is at work is finished.
         clock: returns the current time, ns.
         alone: whether each look is the only one of its process, which then remembers no refused file.
         settle: time without a write after which a file is complete, ns.
@@ -424,7 +415,6 @@ def left_alone(
     """The outcome of an interval that does not run; None if it may.
 
     Args:
-        job: the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         deadline: wall clock time, s, after which only links of policy `wait` are waited for.

@@ -51,10 +51,6 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
     """Computes what a new skew would do. Writes nothing.
 
     Args:
-        root: folder of the lake.
-        queries: folder of query sets.
-        jobs: query sets of the lake.
-        link: name of the link.
         bound: new skew, ns.
 
     Raises:
@@ -100,10 +96,7 @@ def with_skew(text: str, link: str, bound: int, where: str) -> str:
     """Puts a skew into the section of a link.
 
     Args:
-        text: the settings, TOML.
-        link: name of a link with a section of its own.
         bound: the skew, ns.
-        where: name of the settings, for the error.
 
     Raises:
         ConfigError: the section has another form than a header and lines, or there is none.

@@ -74,11 +74,7 @@ ToScan = tuple[LinkRead, Skews]
 
 
 class LinkScans:
-    """The scans of the links of an interval (A1). As a context manager it waits for those that run.
-
-    Args:
-        tasks: runs them.
-    """
+    """The scans of the links of an interval (A1). As a context manager it waits for those that run."""
 
     def __init__(self, tasks: TaskMap) -> None:
         self._tasks = tasks
@@ -90,7 +86,6 @@ class LinkScans:
 
         Args:
             to_scan: describes the scan of a link; depends on no stage.
-            links: names of links.
         """
         if new := [link for link in links if link not in self._scans]:
             scans = self._pool.submit(lambda: [*self._tasks(_scanned, [to_scan(link) for link in new])])
@@ -130,7 +125,6 @@ def compare(
         The frames, and whether the interval may have been audited before, which no other ledger then has to be asked.
 
     Args:
-        scope: the interval, with its ledgers and settings.
         scans: scans of the links, in the order of the frame `links`.
         links: the frame `links`.
         queries: the frame `queries`.
@@ -227,11 +221,7 @@ def audit(
     """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
 
     Args:
-        job: the query set.
-        inputs: the inputs of the interval.
         written: query -> record of the high stage about its stream.
-        scans: scans of the links, which may have begun.
-        scratch: temporary folder of this run, on the disk of the lake.
 
     Raises:
         AuditError: a critical expectation failed.

@@ -202,10 +202,7 @@ def low_stage(
     """Runs every LFTA over every link that it reads: a task for each link, or for each chunk of a large one.
 
     Args:
-        inputs: the inputs of the interval.
         settings: settings of the kernels; each link has its own skew.
-        folder: folder for the streams of the LFTAs.
-        runner: runs the tasks.
         tunings: LFTA -> recommended settings.
         say: called with a line for each kernel that must be compiled.
     """
@@ -271,8 +268,6 @@ def high_stage(
     """Runs every output query over the streams of the low stage.
 
     Args:
-        runner: evaluates the parts of the queries.
-        inputs: the inputs of the interval.
         files: (LFTA, link) -> files of its stream.
         folder: folder for rows and files of the runner; the caller removes it.
         settings: fields of `HighSettings` other than the defaults.
@@ -321,7 +316,6 @@ def reference_stage(
     """Runs every output query on the reference engine, from the packets and the logical plan.
 
     Args:
-        inputs: the inputs of the interval.
         period: heartbeat period, ns.
         policy: heartbeat policy; on-demand makes the periodic promises, since no stream is stored.
         states: query -> state of the interval before (SEMANTICS I4).

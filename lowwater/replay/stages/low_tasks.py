@@ -98,11 +98,7 @@ def low_tasks(
     """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
 
     Args:
-        read: packets of one link.
-        lftas: every LFTA that reads the link.
         bounds: what the pass reads and owns, ns since the epoch.
-        settings: settings of the low level for the link.
-        folder: folder for the files of the rows.
         keys: LFTA -> what divides its rows by share.
 
     Raises:
@@ -228,7 +224,6 @@ class StreamWriter:
 
     Args:
         folder, name: where.
-        schema: columns of the stream.
         keys: what may divide its rows by share; empty for nothing.
         grain: ns between two instants at which slices of its readers may begin.
         shared: rows of so long a time from which they are divided.
@@ -352,7 +347,6 @@ class Demand:
     """The promises that the rows of a query wait for.
 
     Args:
-        plan: high plan of the query.
         promises: stream -> its promises, for every stream that the query reads.
     """
 
@@ -427,11 +421,6 @@ StayingTicks = Mapping[int, tuple[int, int]]
 
 def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
     """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes.
-
-    Args:
-        outcomes: outcomes of the low stage under periodic heartbeats, one for each link.
-        lftas: LFTAs that were run.
-        plans: high plans of the output queries.
 
     Raises:
         LakeError: a stream cannot be read or written.

@@ -24,7 +24,6 @@ def named_spark(config: Config, given: str | None = None) -> str | None:
     """Returns master URL or address of the Spark that a command uses; None for none.
 
     Args:
-        config: settings of the lake.
         given: value of `--spark`; None to ask LOWWATER_SPARK_MASTER, then the settings.
 
     Raises:
@@ -45,9 +44,6 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
     """Makes the runner of a command; starts nothing.
 
     Args:
-        app: the command, as Spark shows it.
-        config: settings of the lake.
-        progress: reports how long the command waits for Spark.
         given: as for `named_spark`.
 
     Raises:

@@ -215,9 +215,7 @@ class Endpoint(ThreadingMixIn, WSGIServer):
     """The server.
 
     Args:
-        host: name or address to listen at.
         port: port; 0 for a free one.
-        app: gives the page.
         names: permitted names in the header `Host`; None for every name.
 
     Raises:
@@ -309,8 +307,6 @@ class LakeCollector:
     """Reads a lake when Prometheus asks.
 
     Args:
-        root: the lake.
-        queries: folder of query sets.
         lenient: whether a lake that cannot be read gives `lowwater_up` 0, and no error.
     """
 
@@ -493,8 +489,6 @@ def registry_of(root: PurePath, queries: Path, lenient: bool = False) -> Collect
     """Returns a registry of the official client with the metrics of a lake.
 
     Args:
-        root: the lake.
-        queries: folder of query sets.
         lenient: as for `LakeCollector`.
     """
     from prometheus_client import CollectorRegistry
@@ -506,10 +500,6 @@ def registry_of(root: PurePath, queries: Path, lenient: bool = False) -> Collect
 
 def metrics_text(root: PurePath, queries: Path) -> str:
     """Returns the metrics of a lake in the text format of Prometheus.
-
-    Args:
-        root: the lake.
-        queries: folder of query sets.
 
     Raises:
         LakeError: there is no such lake, or it cannot be read.
@@ -523,8 +513,6 @@ def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
     """Writes the metrics to a file for the node exporter, which sees the old or the new one.
 
     Args:
-        root: the lake.
-        queries: folder of query sets.
         path: the file; its name ends with `.prom`.
 
     Raises:
@@ -542,9 +530,6 @@ def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int
     """Serves the metrics at `/metrics`; each request reads the lake. Yields the port.
 
     Args:
-        root: the lake.
-        queries: folder of query sets.
-        host: address to listen at.
         port: port; 0 for a free one.
 
     Raises:

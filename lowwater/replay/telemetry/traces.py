@@ -68,7 +68,6 @@ def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
     """Measures the lags of links, LFTAs and output queries over [start, end), in the direction of flow.
 
     Args:
-        job: the query set.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
 
@@ -185,7 +184,6 @@ def runs_since(lake: Lake, since: int) -> list[RunRows]:
     """Finds the runs that ended after an instant, in the order of their ends.
 
     Args:
-        lake: the lake.
         since: wall clock, ns since the epoch.
 
     Raises:
@@ -207,8 +205,6 @@ def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Sp
     """Makes the spans of a run, the run itself first.
 
     Args:
-        lake: the lake.
-        run: rows of the run.
         job: its query set; None if it cannot be planned, and then without heartbeats.
         newest: whether it is the last run of its interval, so that the lake's accounts and streams are of this run.
     """
@@ -261,7 +257,6 @@ class _Maker:
         return Span(**{**span.__dict__, "error": failed.reason or "failed"}) if failed else span
 
     def root(self, stages: Sequence[Span]) -> Span:
-        """Makes the span of the run."""
         run, last = self._run, self._run.rows[-1]
         bounds = min(span.start for span in stages), max(span.end for span in stages)
         attributes: dict[str, Value] = {
@@ -324,8 +319,6 @@ def traces_since(lake: Lake, planned: Iterable[Job], since: int) -> Iterator[tup
     """Yields the runs that ended after an instant with their spans.
 
     Args:
-        lake: the lake.
-        planned: query sets that can be planned.
         since: wall clock, ns since the epoch.
 
     Raises:
