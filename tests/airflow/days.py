@@ -95,9 +95,10 @@ class Days:
             if "down" in happens:
                 continue  # for an interval
             if "kill" in happens:
-                with self.killer(month.lake, random.Random(month.seed), latest=6.0) as killer:
+                with self.killer(month.lake, random.Random(month.seed)) as killer:
                     self._look()
                 self.killed = killer.killed
+                assert self.killed, "no interval was at work"
             elif "full" in happens:
                 with full_disk(month.lake):  # what meets it waits, for longer each time
                     self._trigger(INGEST)
