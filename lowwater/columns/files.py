@@ -22,15 +22,8 @@ from lowwater.columns.blocks import normal
 from lowwater.columns.values import Frame, first
 from lowwater.instants import HOUR
 from lowwater.limits import OPEN_HOUR_FILES
+from lowwater.plan import properties
 from lowwater.plan.operators import Field
-from lowwater.plan.properties import (
-    INSTANT,
-    InstantColumn,
-    instant_columns,
-    published_schema,
-    result_schema,
-    stream_schema,
-)
 from lowwater.plan.shares import texts
 from lowwater.storage import paths
 
@@ -205,7 +198,7 @@ ROW_GROUP = 1 << 20
 
 def file_schema(fields: Sequence[Field], published: bool) -> pa.Schema:
     """The schema of a stream's files: fields, in published types with their instants or in stream types; CONTROL."""
-    return result_schema(fields) if published else stream_schema(fields)
+    return properties.result_schema(fields) if published else properties.stream_schema(fields)
 
 
 def file_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field], published: bool) -> list[pa.ChunkedArray]:
@@ -217,23 +210,23 @@ def file_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field], publi
 
 def instants_of(rows: pa.Table, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
     """Computes the columns of instants of a query from its temporal columns, NULL where they are NULL."""
-    return [instants(column, rows.column(column.of)) for column in instant_columns(fields)]
+    return [instants(column, rows.column(column.of)) for column in properties.instant_columns(fields)]
 
 
-def instants(column: InstantColumn, values: pa.ChunkedArray) -> pa.ChunkedArray:
+def instants(column: properties.InstantColumn, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Computes a column of instants from the values of its temporal column."""
     chunks = []
     for chunk in values.chunks:
         numbers = first(column.begins, chunk.fill_null(0).to_numpy(zero_copy_only=False))
         instants_us = np.maximum(numbers, 0) // 1000  # division truncates, so the epoch of 0 would begin before 1970
         empty = chunk.is_null().to_numpy(zero_copy_only=False)
-        chunks.append(pa.array(instants_us, pa.int64(), mask=empty).cast(INSTANT))
-    return pa.chunked_array(chunks, INSTANT)
+        chunks.append(pa.array(instants_us, pa.int64(), mask=empty).cast(properties.INSTANT))
+    return pa.chunked_array(chunks, properties.INSTANT)
 
 
 def published_columns(rows: pa.RecordBatch | pa.Table, fields: Sequence[Field]) -> list[pa.ChunkedArray]:
     """Converts the fields of rows from stream types to published types."""
-    table, schema = pa.table(rows), published_schema(fields)
+    table, schema = pa.table(rows), properties.published_schema(fields)
     return [
         pa.chunked_array([published(chunk, f.type) for chunk in table.column(f.name).chunks], schema.field(f.name).type)
         for f in fields

@@ -10,22 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.catalog import expr as ex
 from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
-from lowwater.catalog.expr import (
-    COMPARISON,
-    LOGICAL,
-    SUMMABLE,
-    SUMMED,
-    Binary,
-    Call,
-    Case,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    Type,
-    Unary,
-)
 from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.plan.operators import Field, Window
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Component, Temporal
@@ -148,7 +134,7 @@ _COMPARE = {
 }
 _CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _FLOATS = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
-_WHOLE = (Type.INT, Type.MAC)
+_WHOLE = (ex.Type.INT, ex.Type.MAC)
 
 
 class Frame:
@@ -181,11 +167,11 @@ class Frame:
             return self
         return Frame({name: column.filter(test) for name, column in self.columns.items()}, test.true_count)
 
-    def filtered(self, predicate: Expr | None) -> Frame:
+    def filtered(self, predicate: ex.Expr | None) -> Frame:
         """The rows for which a predicate is true."""
         return self if predicate is None else self.where(self.of_expr(predicate).fill_null(False))
 
-    def of_expr(self, expr: Expr) -> pa.Array:
+    def of_expr(self, expr: ex.Expr) -> pa.Array:
         """The values of an expression over the columns."""
         return evaluate(expr, self.columns.__getitem__, self.rows)
 
@@ -208,44 +194,44 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def evaluate(expr: Expr, column: Resolve, rows: int) -> pa.Array:
+def evaluate(expr: ex.Expr, column: Resolve, rows: int) -> pa.Array:
     """Evaluates an expression for every row, in stream types.
 
     Raises:
         LowwaterError: if the Python of a user fails.
     """
-    if isinstance(expr, Column):
+    if isinstance(expr, ex.Column):
         return column(expr.name)
-    if isinstance(expr, Const):
+    if isinstance(expr, ex.Const):
         return constant(expr, rows)
-    if isinstance(expr, Case):
+    if isinstance(expr, ex.Case):
         return _case(expr, column, rows)
     parts = [evaluate(child, column, rows) for child in expr.children()]
-    if isinstance(expr, Unary):
+    if isinstance(expr, ex.Unary):
         return _unary(expr, parts[0], rows)
-    if isinstance(expr, Binary):
+    if isinstance(expr, ex.Binary):
         return _binary(expr, parts[0], parts[1], rows)
-    if isinstance(expr, OneOf) and expr.kind is not Type.FLOAT:
+    if isinstance(expr, ex.OneOf) and expr.kind is not ex.Type.FLOAT:
         contained = pc.is_in(parts[0], pa.array(list(expr.values), parts[0].type))
         return pc.if_else(parts[0].is_valid(), contained, pa.scalar(None, pa.bool_()))
     return _slowly(expr, parts, rows)
 
 
-def constant(expr: Const, rows: int) -> pa.Array:
+def constant(expr: ex.Const, rows: int) -> pa.Array:
     """The same value in every row."""
-    value = float(expr.value) if expr.type is Type.FLOAT and isinstance(expr.value, int) else expr.value
+    value = float(expr.value) if expr.type is ex.Type.FLOAT and isinstance(expr.value, int) else expr.value
     return pa.repeat(pa.scalar(value, STREAM_TYPES[expr.type]), rows)
 
 
-def _slowly(expr: Expr, parts: list[pa.Array], rows: int) -> pa.Array:
+def _slowly(expr: ex.Expr, parts: list[pa.Array], rows: int) -> pa.Array:
     """Evaluates with the functions of the reference engine, which has one for every operator."""
     coded = [DictionaryColumn.of(part) for part in parts]
-    if isinstance(expr, Call):
+    if isinstance(expr, ex.Call):
         return call_function(expr.function, coded, rows).array(expr.type)
     return apply_python(operation(expr), coded, rows).array(expr.type)
 
 
-def _case(expr: Case, column: Resolve, rows: int) -> pa.Array:
+def _case(expr: ex.Case, column: Resolve, rows: int) -> pa.Array:
     result = evaluate(expr.otherwise, column, rows)
     for when, then in reversed(expr.branches):
         test = evaluate(when, column, rows).fill_null(False)
@@ -253,28 +239,28 @@ def _case(expr: Case, column: Resolve, rows: int) -> pa.Array:
     return result
 
 
-def _unary(expr: Unary, operand: pa.Array, rows: int) -> pa.Array:
+def _unary(expr: ex.Unary, operand: pa.Array, rows: int) -> pa.Array:
     if expr.op == "IS NULL":
         return operand.is_null()
     if expr.op == "NOT":
         return pc.invert(operand)
     if expr.op == "~":
         return pc.bit_wise_not(operand)
-    if expr.op == SUMMED:
+    if expr.op == ex.SUMMED:
         nan = pa.scalar(math.nan, pa.float64())
-        return pc.if_else(pc.less_equal(pc.abs(operand), pa.scalar(SUMMABLE)), operand, nan)
-    return pc.negate(operand) if expr.type is Type.FLOAT else _slowly(expr, [operand], rows)
+        return pc.if_else(pc.less_equal(pc.abs(operand), pa.scalar(ex.SUMMABLE)), operand, nan)
+    return pc.negate(operand) if expr.type is ex.Type.FLOAT else _slowly(expr, [operand], rows)
 
 
-def _binary(expr: Binary, left: pa.Array, right: pa.Array, rows: int) -> pa.Array:
+def _binary(expr: ex.Binary, left: pa.Array, right: pa.Array, rows: int) -> pa.Array:
     op = expr.op
-    if op in LOGICAL:
+    if op in ex.LOGICAL:
         return pc.and_kleene(left, right) if op == "AND" else pc.or_kleene(left, right)
-    if op in COMPARISON:
-        if {expr.left.type, expr.right.type} == {Type.INT, Type.FLOAT}:
+    if op in ex.COMPARISON:
+        if {expr.left.type, expr.right.type} == {ex.Type.INT, ex.Type.FLOAT}:
             left, right = _floats(left), _floats(right)
         return _COMPARE[op](left, right)
-    if expr.type is Type.FLOAT and op in _FLOATS:
+    if expr.type is ex.Type.FLOAT and op in _FLOATS:
         return _float(op, _floats(left), _floats(right))
     if expr.type in _WHOLE and op in _CHECKED:
         try:

@@ -18,41 +18,8 @@ from typing import Any
 from lark import Token, Transformer, v_args
 
 from lowwater.errors import QueryError, UnsupportedError
-from lowwater.gsql.nodes import (
-    Between,
-    BinaryOp,
-    Call,
-    Case,
-    Defined,
-    Duration,
-    Expression,
-    Extent,
-    FieldDecl,
-    Grouping,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Merge,
-    Name,
-    ParamDecl,
-    Parameter,
-    Place,
-    Property,
-    ProtocolDecl,
-    QueryFile,
-    Select,
-    SelectItem,
-    SourceRef,
-    Star,
-    Statement,
-    UnaryOp,
-    Watchlist,
-    Window,
-    begin,
-    chain,
-    item_name,
-)
+from lowwater.gsql import nodes as syntax
+from lowwater.gsql.nodes import item_name
 from lowwater.gsql.words import WINDOW_FORM, spelled
 from lowwater.link_names import FORM, is_link_name
 
@@ -62,12 +29,12 @@ from lowwater.link_names import FORM, is_link_name
 _LARGEST = 2**63 - 1
 
 
-def place_of(token: Token) -> Place:
+def place_of(token: Token) -> syntax.Place:
     """Returns the place at which a token begins."""
-    return Place(token.line or 0, token.column or 0)
+    return syntax.Place(token.line or 0, token.column or 0)
 
 
-def fault(message: str, hint: str, place: Place) -> QueryError:
+def fault(message: str, hint: str, place: syntax.Place) -> QueryError:
     """Returns a QueryError with a place. `parser.parse` adds the file name and the text.
 
     Args:
@@ -76,7 +43,7 @@ def fault(message: str, hint: str, place: Place) -> QueryError:
     return QueryError(message, hint, line=place.line, column=place.column)
 
 
-def refusal(construct: str, hint: str, place: Place) -> UnsupportedError:
+def refusal(construct: str, hint: str, place: syntax.Place) -> UnsupportedError:
     """Returns an UnsupportedError that names a construct. `parser.parse` adds the file name and the text.
 
     Args:
@@ -92,7 +59,7 @@ def unquoted(token: Token) -> str:
     return text[text.index("'") + 1 : -1].replace("''", "'")
 
 
-def integer(token: Token, digits: str, base: int) -> Literal:
+def integer(token: Token, digits: str, base: int) -> syntax.Literal:
     """Returns an integer literal.
 
     Args:
@@ -109,10 +76,10 @@ def integer(token: Token, digits: str, base: int) -> Literal:
             f"write {_LARGEST} at most",
             place_of(token),
         )
-    return Literal("int", value, place_of(token))
+    return syntax.Literal("int", value, place_of(token))
 
 
-def hexadecimal(token: Token) -> Literal:
+def hexadecimal(token: Token) -> syntax.Literal:
     """Returns the integer literal of HEX'ff'."""
     digits = unquoted(token)
     if not digits or digits.strip("0123456789abcdefABCDEF"):
@@ -120,7 +87,7 @@ def hexadecimal(token: Token) -> Literal:
     return integer(token, digits, 16)
 
 
-def real(token: Token) -> Literal:
+def real(token: Token) -> syntax.Literal:
     """Returns a float literal.
 
     Raises:
@@ -129,7 +96,7 @@ def real(token: Token) -> Literal:
     value = float(token.value)
     if math.isinf(value):
         raise fault(f"the number {token.value[:24]} is too large", "write 1.7e308 at most", place_of(token))
-    return Literal("float", value, place_of(token))
+    return syntax.Literal("float", value, place_of(token))
 
 
 def number_of(token: Token) -> int | float:
@@ -143,7 +110,7 @@ def number_of(token: Token) -> int | float:
     return literal.value
 
 
-def address(token: Token) -> Literal:
+def address(token: Token) -> syntax.Literal:
     """Returns the literal of IP_VAL'...' or IPV6_VAL'...'.
 
     Raises:
@@ -157,7 +124,7 @@ def address(token: Token) -> Literal:
         IPv4Address(text) if version == 4 else IPv6Address(text)
     except ValueError:
         raise fault(f"`{text}` is not an IPv{version} address", f"write it as {example}", place_of(token)) from None
-    return Literal("ip", text, place_of(token))
+    return syntax.Literal("ip", text, place_of(token))
 
 
 # Builds expression nodes while lark's parser reduces grammar rules. The base of `build_sources`: one method per rule
@@ -192,7 +159,7 @@ def link_name(token: Token) -> str:
 
 
 @v_args(inline=True)
-class ExpressionBuilder(Transformer[Token, QueryFile]):
+class ExpressionBuilder(Transformer[Token, syntax.QueryFile]):
     """Callbacks of the rules of expressions.
 
     Args:
@@ -206,98 +173,98 @@ class ExpressionBuilder(Transformer[Token, QueryFile]):
     def _function(self, written: str) -> str:
         return self._spelled.get(written, written)
 
-    def binary(self, left: Expression, op: Token, right: Expression) -> BinaryOp:
-        return BinaryOp("<>" if op.value == "!=" else op.value, left, right, begin(left))
+    def binary(self, left: syntax.Expression, op: Token, right: syntax.Expression) -> syntax.BinaryOp:
+        return syntax.BinaryOp("<>" if op.value == "!=" else op.value, left, right, syntax.begin(left))
 
-    def logical(self, *parts: Any) -> Expression:
-        return chain(parts[1].value, parts[::2])
+    def logical(self, *parts: Any) -> syntax.Expression:
+        return syntax.chain(parts[1].value, parts[::2])
 
-    def unary(self, op: Token, operand: Expression) -> UnaryOp:
-        return UnaryOp(op.value, operand, place_of(op))
+    def unary(self, op: Token, operand: syntax.Expression) -> syntax.UnaryOp:
+        return syntax.UnaryOp(op.value, operand, place_of(op))
 
-    def in_list(self, operand: Expression, negated: Token | None, *rest: Any) -> InList:
-        return InList(operand, rest[-1], negated is not None, begin(operand))
+    def in_list(self, operand: syntax.Expression, negated: Token | None, *rest: Any) -> syntax.InList:
+        return syntax.InList(operand, rest[-1], negated is not None, syntax.begin(operand))
 
-    def between(self, operand: Expression, negated: Token | None, *rest: Any) -> Between:
-        low, high = (part for part in rest if isinstance(part, Expression))
-        return Between(operand, low, high, negated is not None, begin(operand))
+    def between(self, operand: syntax.Expression, negated: Token | None, *rest: Any) -> syntax.Between:
+        low, high = (part for part in rest if isinstance(part, syntax.Expression))
+        return syntax.Between(operand, low, high, negated is not None, syntax.begin(operand))
 
-    def like(self, operand: Expression, negated: Token | None, *rest: Any) -> Like:
-        return Like(operand, rest[-1], negated is not None, begin(operand))
+    def like(self, operand: syntax.Expression, negated: Token | None, *rest: Any) -> syntax.Like:
+        return syntax.Like(operand, rest[-1], negated is not None, syntax.begin(operand))
 
-    def is_null(self, operand: Expression, _is: Token, negated: Token | None, _null: Token) -> IsNull:
-        return IsNull(operand, negated is not None, begin(operand))
+    def is_null(self, operand: syntax.Expression, _is: Token, negated: Token | None, _null: Token) -> syntax.IsNull:
+        return syntax.IsNull(operand, negated is not None, syntax.begin(operand))
 
-    def case(self, keyword: Token, *parts: Any) -> Case:
+    def case(self, keyword: Token, *parts: Any) -> syntax.Case:
         branches = tuple(part for part in parts if isinstance(part, tuple))
-        operand = parts[0] if isinstance(parts[0], Expression) else None
-        otherwise = next((part for part in parts[1:] if isinstance(part, Expression)), None)
-        return Case(branches, operand, otherwise, place_of(keyword))
+        operand = parts[0] if isinstance(parts[0], syntax.Expression) else None
+        otherwise = next((part for part in parts[1:] if isinstance(part, syntax.Expression)), None)
+        return syntax.Case(branches, operand, otherwise, place_of(keyword))
 
-    def when(self, _when: Token, condition: Expression, _then: Token, value: Expression) -> Any:
+    def when(self, _when: Token, condition: syntax.Expression, _then: Token, value: syntax.Expression) -> Any:
         return condition, value
 
-    def call(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
-        return Call(self._function(checked_name(name)), arguments or (), place=place_of(name))
+    def call(self, name: Token, arguments: tuple[syntax.Expression, ...] | None) -> syntax.Call:
+        return syntax.Call(self._function(checked_name(name)), arguments or (), place=place_of(name))
 
-    def call_star(self, name: Token, _star: Token) -> Call:
-        return Call(self._function(checked_name(name)), star=True, place=place_of(name))
+    def call_star(self, name: Token, _star: Token) -> syntax.Call:
+        return syntax.Call(self._function(checked_name(name)), star=True, place=place_of(name))
 
-    def call_distinct(self, name: Token, _distinct: Token, argument: Expression) -> Call:
-        return Call(self._function(checked_name(name)), (argument,), distinct=True, place=place_of(name))
+    def call_distinct(self, name: Token, _distinct: Token, argument: syntax.Expression) -> syntax.Call:
+        return syntax.Call(self._function(checked_name(name)), (argument,), distinct=True, place=place_of(name))
 
-    def super_call(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
-        return Call(self._function(name.value[:-1]), arguments or (), over=True, place=place_of(name))
+    def super_call(self, name: Token, arguments: tuple[syntax.Expression, ...] | None) -> syntax.Call:
+        return syntax.Call(self._function(name.value[:-1]), arguments or (), over=True, place=place_of(name))
 
-    def super_star(self, name: Token, _star: Token) -> Call:
-        return Call(self._function(name.value[:-1]), star=True, over=True, place=place_of(name))
+    def super_star(self, name: Token, _star: Token) -> syntax.Call:
+        return syntax.Call(self._function(name.value[:-1]), star=True, over=True, place=place_of(name))
 
-    def predicate(self, name: Token, arguments: tuple[Expression, ...] | None) -> Call:
-        return Call(checked_name(name), arguments or (), brackets=True, place=place_of(name))
+    def predicate(self, name: Token, arguments: tuple[syntax.Expression, ...] | None) -> syntax.Call:
+        return syntax.Call(checked_name(name), arguments or (), brackets=True, place=place_of(name))
 
-    def arguments(self, *arguments: Expression) -> tuple[Expression, ...]:
+    def arguments(self, *arguments: syntax.Expression) -> tuple[syntax.Expression, ...]:
         return arguments
 
-    def column(self, *parts: Token) -> Name:
+    def column(self, *parts: Token) -> syntax.Name:
         *qualifier, name = parts
         if len(qualifier) > 2:
             raise fault("a column name has at most three parts", "write `alias.column`", place_of(parts[0]))
-        return Name(checked_name(name), ".".join(checked_name(token) for token in qualifier), place_of(parts[0]))
+        return syntax.Name(checked_name(name), ".".join(checked_name(token) for token in qualifier), place_of(parts[0]))
 
-    def parameter(self, token: Token) -> Parameter:
-        return Parameter(token.value[1:], place_of(token))
+    def parameter(self, token: Token) -> syntax.Parameter:
+        return syntax.Parameter(token.value[1:], place_of(token))
 
-    def defined(self, token: Token) -> Defined:
-        return Defined(token.value[1:], place_of(token))
+    def defined(self, token: Token) -> syntax.Defined:
+        return syntax.Defined(token.value[1:], place_of(token))
 
-    def property(self, token: Token) -> Property:
-        return Property(token.value[1:], place_of(token))
+    def property(self, token: Token) -> syntax.Property:
+        return syntax.Property(token.value[1:], place_of(token))
 
-    def integer(self, token: Token) -> Literal:
+    def integer(self, token: Token) -> syntax.Literal:
         return integer(token, token.value.rstrip("UL"), 10)
 
-    def hexadecimal(self, token: Token) -> Literal:
+    def hexadecimal(self, token: Token) -> syntax.Literal:
         return hexadecimal(token)
 
-    def float(self, token: Token) -> Literal:
+    def float(self, token: Token) -> syntax.Literal:
         return real(token)
 
-    def duration(self, number: Token, unit: Token) -> Duration:
-        return Duration(number_of(number), str(unit.value), place_of(number))
+    def duration(self, number: Token, unit: Token) -> syntax.Duration:
+        return syntax.Duration(number_of(number), str(unit.value), place_of(number))
 
-    def string(self, token: Token) -> Literal:
-        return Literal("string", unquoted(token), place_of(token))
+    def string(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("string", unquoted(token), place_of(token))
 
-    def true(self, token: Token) -> Literal:
-        return Literal("bool", True, place_of(token))
+    def true(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("bool", True, place_of(token))
 
-    def false(self, token: Token) -> Literal:
-        return Literal("bool", False, place_of(token))
+    def false(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("bool", False, place_of(token))
 
-    def null(self, token: Token) -> Literal:
-        return Literal("null", None, place_of(token))
+    def null(self, token: Token) -> syntax.Literal:
+        return syntax.Literal("null", None, place_of(token))
 
-    def ip(self, token: Token) -> Literal:
+    def ip(self, token: Token) -> syntax.Literal:
         return address(token)
 
 
@@ -305,7 +272,7 @@ class ExpressionBuilder(Transformer[Token, QueryFile]):
 # base of `build`, for the middle of `grammar.lark`.
 
 Part = tuple[str, Any]
-Sources = tuple[tuple[SourceRef, ...], tuple[Token | None, ...]]
+Sources = tuple[tuple[syntax.SourceRef, ...], tuple[Token | None, ...]]
 
 
 @v_args(inline=True)
@@ -315,39 +282,43 @@ class SourceBuilder(ExpressionBuilder):
     def sources(self, *parts: Any) -> Sources:
         """Returns all sources, and the SQL join keyword before each source but the first; None where a comma stands."""
         pairs = pairwise(parts)
-        joins = (before if isinstance(before, Token) else None for before, part in pairs if isinstance(part, SourceRef))
-        return tuple(part for part in parts if isinstance(part, SourceRef)), tuple(joins)
+        joins = (
+            before if isinstance(before, Token) else None
+            for before, part in pairs
+            if isinstance(part, syntax.SourceRef)
+        )
+        return tuple(part for part in parts if isinstance(part, syntax.SourceRef)), tuple(joins)
 
-    def source(self, refs: tuple[SourceRef, ...], *parts: Any) -> SourceRef:
+    def source(self, refs: tuple[syntax.SourceRef, ...], *parts: Any) -> syntax.SourceRef:
         alias = next((part for part in parts if isinstance(part, Token)), None)
-        window = next((part for part in parts if isinstance(part, Window)), None)
+        window = next((part for part in parts if isinstance(part, syntax.Window)), None)
         first, *others = refs
         return replace(
             first, alias=checked_name(alias) if alias is not None else "", window=window, union=tuple(others)
         )
 
-    def union(self, *refs: Any) -> tuple[SourceRef, ...]:
-        return tuple(ref for ref in refs if isinstance(ref, SourceRef))
+    def union(self, *refs: Any) -> tuple[syntax.SourceRef, ...]:
+        return tuple(ref for ref in refs if isinstance(ref, syntax.SourceRef))
 
-    def plain_source(self, *names: Token) -> SourceRef:
+    def plain_source(self, *names: Token) -> syntax.SourceRef:
         if len(names) > 3:
             raise fault("a source has at most three parts", "write `link.PROTOCOL`", place_of(names[0]))
         *path, last = names
         host = checked_name(path[0]) if len(path) == 2 else ""
         links = tuple(link_name(token) for token in path[-1:])
         name = checked_name(last) if links else link_name(last)
-        return SourceRef(name, links, host=host, place=place_of(names[0]))
+        return syntax.SourceRef(name, links, host=host, place=place_of(names[0]))
 
-    def host_source(self, host: Token, link: Token, name: Token) -> SourceRef:
-        return SourceRef(checked_name(name), (link_name(link),), host=unquoted(host), place=place_of(host))
+    def host_source(self, host: Token, link: Token, name: Token) -> syntax.SourceRef:
+        return syntax.SourceRef(checked_name(name), (link_name(link),), host=unquoted(host), place=place_of(host))
 
-    def bracketed_source(self, *parts: Any) -> SourceRef:
+    def bracketed_source(self, *parts: Any) -> syntax.SourceRef:
         links, name = (part for part in parts if isinstance(part, tuple) or part.type == "NAME")
         texts = tuple(link_name(token) for token in links)
-        return SourceRef(checked_name(name), texts, True, place=place_of(links[0]))
+        return syntax.SourceRef(checked_name(name), texts, True, place=place_of(links[0]))
 
-    def library_source(self, library: Token, _slash: Token, name: Token) -> SourceRef:
-        return SourceRef(checked_name(name), library=checked_name(library), place=place_of(library))
+    def library_source(self, library: Token, _slash: Token, name: Token) -> syntax.SourceRef:
+        return syntax.SourceRef(checked_name(name), library=checked_name(library), place=place_of(library))
 
     def names(self, *names: Token) -> tuple[Token, ...]:
         return names
@@ -355,9 +326,9 @@ class SourceBuilder(ExpressionBuilder):
     def alias(self, name: Token) -> Token:
         return name
 
-    def window(self, *parts: Part | Token) -> Window:
+    def window(self, *parts: Part | Token) -> syntax.Window:
         parts_by_kind: dict[str, Any] = {}
-        partition: list[Name] = []
+        partition: list[syntax.Name] = []
         for part in parts:
             if not isinstance(part, tuple):
                 continue
@@ -372,7 +343,7 @@ class SourceBuilder(ExpressionBuilder):
         first = next(value for part in parts if isinstance(part, tuple) for value in part[1:])
         if "RANGE" not in parts_by_kind:
             raise fault("the window has no RANGE: how far it reaches", WINDOW_FORM, first.place)
-        return Window(
+        return syntax.Window(
             parts_by_kind.get("RANGE"),
             parts_by_kind.get("SLIDE"),
             parts_by_kind.get("WA"),
@@ -384,22 +355,22 @@ class SourceBuilder(ExpressionBuilder):
     def part(self, keyword: Token, *value: Any) -> Part:
         return str(keyword.type), value[-1]
 
-    def counted(self, condition: Expression) -> Part:
+    def counted(self, condition: syntax.Expression) -> Part:
         return "WHERE", condition
 
-    def more_partition(self, column: Name) -> Part:
+    def more_partition(self, column: syntax.Name) -> Part:
         return "", column
 
-    def extent(self, number: Token, unit: Token | None) -> Extent:
-        return Extent(number_of(number), checked_name(unit) if unit is not None else "", place_of(number))
+    def extent(self, number: Token, unit: Token | None) -> syntax.Extent:
+        return syntax.Extent(number_of(number), checked_name(unit) if unit is not None else "", place_of(number))
 
-    def protocol(self, *parts: Any) -> ProtocolDecl:
+    def protocol(self, *parts: Any) -> syntax.ProtocolDecl:
         name = next(part for part in parts if isinstance(part, Token) and part.type == "NAME")
         parents = next((part for part in parts if isinstance(part, list)), [])
-        columns = tuple(part for part in parts if isinstance(part, FieldDecl))
+        columns = tuple(part for part in parts if isinstance(part, syntax.FieldDecl))
         names = tuple(name for name in parents if isinstance(name, str))
         schema = next((number for number in parents if isinstance(number, int)), 0)
-        return ProtocolDecl(checked_name(name), names, columns, schema, place_of(name))
+        return syntax.ProtocolDecl(checked_name(name), names, columns, schema, place_of(name))
 
     def parents(self, *names: str | int) -> list[str | int]:
         return [name for name in names if not isinstance(name, Token)]
@@ -408,18 +379,20 @@ class SourceBuilder(ExpressionBuilder):
         # `schema_id 12` selects one record type of an interface that has several; a link has one schema here.
         return int(number_of(number)) if number is not None and name.value == "schema_id" else checked_name(name)
 
-    def protocol_field(self, kind: Token, name: Token, access: Token, *rest: Any) -> FieldDecl:
+    def protocol_field(self, kind: Token, name: Token, access: Token, *rest: Any) -> syntax.FieldDecl:
         attributes = next((part for part in rest if isinstance(part, tuple)), ())
-        return FieldDecl(checked_name(kind), checked_name(name), checked_name(access), attributes, place_of(kind))
+        return syntax.FieldDecl(
+            checked_name(kind), checked_name(name), checked_name(access), attributes, place_of(kind)
+        )
 
-    def watchlist(self, *parts: Any) -> Watchlist:
+    def watchlist(self, *parts: Any) -> syntax.Watchlist:
         keyword = parts[0]
-        columns = tuple(part for part in parts if isinstance(part, FieldDecl))
-        return Watchlist(columns, place=place_of(keyword))
+        columns = tuple(part for part in parts if isinstance(part, syntax.FieldDecl))
+        return syntax.Watchlist(columns, place=place_of(keyword))
 
-    def watch_field(self, kind: Token, name: Token, access: Token | None, attributes: Any) -> FieldDecl:
+    def watch_field(self, kind: Token, name: Token, access: Token | None, attributes: Any) -> syntax.FieldDecl:
         access_name = checked_name(access) if access is not None else ""
-        return FieldDecl(checked_name(kind), checked_name(name), access_name, attributes or (), place_of(kind))
+        return syntax.FieldDecl(checked_name(kind), checked_name(name), access_name, attributes or (), place_of(kind))
 
     def attributes(self, *pairs: Any) -> tuple[tuple[str, str], ...]:
         return tuple(pair for pair in pairs if isinstance(pair, tuple))
@@ -433,7 +406,7 @@ class SourceBuilder(ExpressionBuilder):
         return None
 
 
-Entry = tuple[str, str, Place]
+Entry = tuple[str, str, syntax.Place]
 Clause = tuple[str, Any]
 
 
@@ -442,22 +415,22 @@ class TreeBuilder(SourceBuilder):
     """Makes syntax tree nodes, one method per grammar rule. An instance serves every parse with the
     same function names."""
 
-    def start(self, *parts: Statement | ProtocolDecl | Token | None) -> QueryFile:
-        return QueryFile(
-            tuple(part for part in parts if isinstance(part, Statement)),
-            tuple(part for part in parts if isinstance(part, ProtocolDecl)),
+    def start(self, *parts: syntax.Statement | syntax.ProtocolDecl | Token | None) -> syntax.QueryFile:
+        return syntax.QueryFile(
+            tuple(part for part in parts if isinstance(part, syntax.Statement)),
+            tuple(part for part in parts if isinstance(part, syntax.ProtocolDecl)),
         )
 
-    def statement(self, *parts: Any) -> Statement:
+    def statement(self, *parts: Any) -> syntax.Statement:
         *prologue, body = parts
         entries: list[Entry] = []
-        params: list[ParamDecl] = []
+        params: list[syntax.ParamDecl] = []
         for kind, items in prologue:
             (entries if kind == "define" else params).extend(items)
         _check_unique((key, place) for key, _, place in entries)
         _check_unique((param.name, param.place) for param in params)
         defines = tuple((key, value) for key, value, _ in entries)
-        assert isinstance(body, Select | Merge | Watchlist)
+        assert isinstance(body, syntax.Select | syntax.Merge | syntax.Watchlist)
         return replace(body, defines=defines, params=tuple(params))
 
     def define(self, *entries: Any) -> Clause:
@@ -471,22 +444,22 @@ class TreeBuilder(SourceBuilder):
         return "define", [("query_name", name.value, place_of(name))]
 
     def param(self, *params: Any) -> Clause:
-        return "param", [param for param in params if isinstance(param, ParamDecl)]
+        return "param", [param for param in params if isinstance(param, syntax.ParamDecl)]
 
     def declared(
-        self, name: Token, kind: Token, _equal: Any, minus: Token | None, default: Literal | None
-    ) -> ParamDecl:
+        self, name: Token, kind: Token, _equal: Any, minus: Token | None, default: syntax.Literal | None
+    ) -> syntax.ParamDecl:
         if default is not None and minus is not None:
             if default.kind not in ("int", "float") or default.value is None:
                 raise fault(f"the default of ${name} is no number", "write `PARAM { n int = -5; }`", default.place)
             default = replace(default, value=-float(default.value) if default.kind == "float" else -int(default.value))
-        return ParamDecl(checked_name(name), checked_name(kind), default, place_of(name))
+        return syntax.ParamDecl(checked_name(name), checked_name(kind), default, place_of(name))
 
-    def select(self, keyword: Token, *parts: Any) -> Select:
+    def select(self, keyword: Token, *parts: Any) -> syntax.Select:
         distinct, items, window, join, _from, sources, where, group_by, *ends = parts
         supergroup, having, cleaning_when, cleaning_by, closing_when = ends
         refs, kind, filter_range = _join_clause(join, sources, place_of(_from))
-        return Select(
+        return syntax.Select(
             items,
             refs,
             kind,
@@ -503,60 +476,62 @@ class TreeBuilder(SourceBuilder):
             place=place_of(keyword),
         )
 
-    def items(self, *items: SelectItem) -> tuple[SelectItem, ...]:
+    def items(self, *items: syntax.SelectItem) -> tuple[syntax.SelectItem, ...]:
         return items
 
-    def item(self, expression: Expression, alias: Token | None) -> SelectItem:
-        return SelectItem(expression, checked_name(alias) if alias is not None else "", begin(expression))
+    def item(self, expression: syntax.Expression, alias: Token | None) -> syntax.SelectItem:
+        return syntax.SelectItem(expression, checked_name(alias) if alias is not None else "", syntax.begin(expression))
 
-    def star(self, *tokens: Token) -> SelectItem:
+    def star(self, *tokens: Token) -> syntax.SelectItem:
         qualifier = checked_name(tokens[0]) if len(tokens) > 1 else ""
-        return SelectItem(Star(qualifier, place_of(tokens[0])), "", place_of(tokens[0]))
+        return syntax.SelectItem(syntax.Star(qualifier, place_of(tokens[0])), "", place_of(tokens[0]))
 
     def join(self, keyword: Token, *filter_range: Any) -> tuple[Token, Any]:
         return keyword, filter_range or None
 
-    def where(self, expression: Expression) -> Expression:
+    def where(self, expression: syntax.Expression) -> syntax.Expression:
         return expression
 
     having = slack = cleaning_when = cleaning_by = closing_when = where
 
-    def group_by(self, groups: tuple[SelectItem | Grouping, ...]) -> tuple[SelectItem | Grouping, ...]:
+    def group_by(
+        self, groups: tuple[syntax.SelectItem | syntax.Grouping, ...]
+    ) -> tuple[syntax.SelectItem | syntax.Grouping, ...]:
         return groups
 
-    def groups(self, *groups: SelectItem | Grouping) -> tuple[SelectItem | Grouping, ...]:
+    def groups(self, *groups: syntax.SelectItem | syntax.Grouping) -> tuple[syntax.SelectItem | syntax.Grouping, ...]:
         return groups
 
-    def group(self, item: SelectItem) -> SelectItem:
+    def group(self, item: syntax.SelectItem) -> syntax.SelectItem:
         _check_names([item])
         return item
 
-    def grouping(self, keyword: Token, items: tuple[SelectItem, ...]) -> Grouping:
+    def grouping(self, keyword: Token, items: tuple[syntax.SelectItem, ...]) -> syntax.Grouping:
         _check_names(items)
-        return Grouping(str(keyword.value), items, place=place_of(keyword))
+        return syntax.Grouping(str(keyword.value), items, place=place_of(keyword))
 
-    def grouping_sets(self, keyword: Token, *sets: tuple[SelectItem, ...]) -> Grouping:
-        items: dict[str, SelectItem] = {}
+    def grouping_sets(self, keyword: Token, *sets: tuple[syntax.SelectItem, ...]) -> syntax.Grouping:
+        items: dict[str, syntax.SelectItem] = {}
         names = []
         for members in sets:
             _check_names(members)
             for item in members:
                 first = items.setdefault(item_name(item), item)
-                if item.expression not in (first.expression, Name(item_name(item))):
+                if item.expression not in (first.expression, syntax.Name(item_name(item))):
                     raise fault(
                         f"`{item_name(item)}` means two things here", "give one of them another name", item.place
                     )
             names.append(tuple(item_name(item) for item in members))
-        return Grouping("GROUPING_SETS", tuple(items.values()), tuple(names), place_of(keyword))
+        return syntax.Grouping("GROUPING_SETS", tuple(items.values()), tuple(names), place_of(keyword))
 
-    def set(self, items: tuple[SelectItem, ...] | None) -> tuple[SelectItem, ...]:
+    def set(self, items: tuple[syntax.SelectItem, ...] | None) -> tuple[syntax.SelectItem, ...]:
         return items or ()
 
-    def supergroup(self, *names: Name) -> tuple[Name, ...]:
+    def supergroup(self, *names: syntax.Name) -> tuple[syntax.Name, ...]:
         return names
 
-    def merge(self, keyword: Token, *parts: Any) -> Merge:
-        columns: list[Name]
+    def merge(self, keyword: Token, *parts: Any) -> syntax.Merge:
+        columns: list[syntax.Name]
         *columns, slack, _from, (sources, joins) = parts
         if any(joins):
             raise fault(
@@ -573,10 +548,10 @@ class TreeBuilder(SourceBuilder):
                 raise fault(
                     f"MERGE needs to know the source of `{column.name}`", f"write `source.{column.name}`", column.place
                 )
-        return Merge(tuple(columns), sources, slack, place=place_of(keyword))
+        return syntax.Merge(tuple(columns), sources, slack, place=place_of(keyword))
 
 
-def _check_unique(entries: Iterable[tuple[str, Place]]) -> None:
+def _check_unique(entries: Iterable[tuple[str, syntax.Place]]) -> None:
     keys: set[str] = set()
     for key, place in entries:
         if key in keys:
@@ -584,7 +559,7 @@ def _check_unique(entries: Iterable[tuple[str, Place]]) -> None:
         keys.add(key)
 
 
-def _join_clause(join: Any, sources: Sources, place: Place) -> tuple[tuple[SourceRef, ...], str, Any]:
+def _join_clause(join: Any, sources: Sources, place: syntax.Place) -> tuple[tuple[syntax.SourceRef, ...], str, Any]:
     """Returns the sources, the keyword of their join, and the arguments of FILTER_JOIN.
 
     Args:
@@ -608,12 +583,12 @@ def _join_clause(join: Any, sources: Sources, place: Place) -> tuple[tuple[Sourc
     return refs, kind, filter_range
 
 
-def _check_names(items: Iterable[SelectItem]) -> None:
+def _check_names(items: Iterable[syntax.SelectItem]) -> None:
     for item in items:
-        if isinstance(item.expression, Star):
+        if isinstance(item.expression, syntax.Star):
             raise fault("`*` cannot be grouped by", "name the columns", item.place)
-        if not item.alias and not isinstance(item.expression, Name):
-            call = item.expression.name.upper() if isinstance(item.expression, Call) else ""
+        if not item.alias and not isinstance(item.expression, syntax.Name):
+            call = item.expression.name.upper() if isinstance(item.expression, syntax.Call) else ""
             near = get_close_matches(call, ("CUBE", "ROLLUP", "GROUPING_SETS"), n=1)
             hint = f"did you mean {near[0]}?" if near else "write `expression AS name`"
             raise fault("a computed GROUP BY item needs a name", hint, item.place)

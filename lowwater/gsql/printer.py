@@ -6,37 +6,7 @@ Beside `parser` at the top of the pipeline: `parse(print_file(tree))` gives the 
 
 from __future__ import annotations
 
-from lowwater.gsql.nodes import (
-    Between,
-    BinaryOp,
-    Call,
-    Case,
-    Defined,
-    Duration,
-    Expression,
-    FieldDecl,
-    Grouping,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Merge,
-    Name,
-    ParamDecl,
-    Parameter,
-    Property,
-    ProtocolDecl,
-    QueryFile,
-    Select,
-    SelectItem,
-    SourceRef,
-    Star,
-    Statement,
-    UnaryOp,
-    Watchlist,
-    Window,
-    item_name,
-)
+from lowwater.gsql import nodes as syntax
 from lowwater.gsql.words import is_keyword
 from lowwater.precedence import POWER
 
@@ -46,7 +16,7 @@ _SIGN_POWER = 10
 _UNSPACED = ("*", "/", "%")
 
 
-def print_file(file: QueryFile) -> str:
+def print_file(file: syntax.QueryFile) -> str:
     """Returns a file as canonical text: `;` and an empty line between statements, a newline at the end.
 
     Only tests call it: they check that `parse(print_file(tree))` is the identity for every construct, PROTOCOL blocks
@@ -64,17 +34,17 @@ def print_file(file: QueryFile) -> str:
     return f"{blocks}{statements}\n" if statements else f"{blocks.rstrip()}\n"
 
 
-def print_statement(statement: Statement) -> str:
+def print_statement(statement: syntax.Statement) -> str:
     """Returns one statement as canonical text, without `;` and without a newline at the end.
 
     Raises:
         TypeError: the class of the statement is unknown.
     """
-    if isinstance(statement, Select):
+    if isinstance(statement, syntax.Select):
         clauses = _select(statement)
-    elif isinstance(statement, Merge):
+    elif isinstance(statement, syntax.Merge):
         clauses = _merge(statement)
-    elif isinstance(statement, Watchlist):
+    elif isinstance(statement, syntax.Watchlist):
         clauses = ["WATCHLIST FIELDS {", *(f"    {_field(column)}" for column in statement.columns), "}"]
     else:
         raise TypeError(type(statement).__name__)
@@ -87,7 +57,7 @@ def print_statement(statement: Statement) -> str:
     return "\n".join(blocks + clauses)
 
 
-def print_expression(expression: Expression, outer: int = 0) -> str:
+def print_expression(expression: syntax.Expression, outer: int = 0) -> str:
     """Returns an expression as canonical text.
 
     Args:
@@ -97,50 +67,50 @@ def print_expression(expression: Expression, outer: int = 0) -> str:
     Raises:
         TypeError: the class of the expression is unknown.
     """
-    if isinstance(expression, BinaryOp):
+    if isinstance(expression, syntax.BinaryOp):
         power = POWER[expression.op]
         op = expression.op if expression.op in _UNSPACED else f" {expression.op} "
         right = print_expression(expression.right, power if expression.op in ("AND", "OR") else power + 1)
         text = f"{print_expression(expression.left, power)}{op}{right}"
         return f"({text})" if power < outer else text
-    if isinstance(expression, UnaryOp):
+    if isinstance(expression, syntax.UnaryOp):
         return _unary(expression, outer)
-    if isinstance(expression, InList | Between | Like | IsNull):
+    if isinstance(expression, syntax.InList | syntax.Between | syntax.Like | syntax.IsNull):
         text = _comparison(expression)
         return f"({text})" if outer > _COMPARISON_POWER else text
-    if isinstance(expression, Literal):
+    if isinstance(expression, syntax.Literal):
         return _literal(expression)
-    if isinstance(expression, Duration):
+    if isinstance(expression, syntax.Duration):
         return f"{expression.value!r} {expression.unit}"
-    if isinstance(expression, Name):
+    if isinstance(expression, syntax.Name):
         return ".".join(
             [*(print_name(part) for part in expression.qualifier.split(".") if part), print_name(expression.name)]
         )
-    if isinstance(expression, Call):
+    if isinstance(expression, syntax.Call):
         return _call(expression)
-    if isinstance(expression, Case):
+    if isinstance(expression, syntax.Case):
         return _case(expression)
-    if isinstance(expression, Parameter | Defined | Property):
-        return {Parameter: "$", Defined: "#", Property: "@"}[type(expression)] + expression.name
-    if isinstance(expression, Star):
+    if isinstance(expression, syntax.Parameter | syntax.Defined | syntax.Property):
+        return {syntax.Parameter: "$", syntax.Defined: "#", syntax.Property: "@"}[type(expression)] + expression.name
+    if isinstance(expression, syntax.Star):
         return f"{print_name(expression.qualifier)}.*" if expression.qualifier else "*"
     raise TypeError(type(expression).__name__)
 
 
-def _comparison(expression: InList | Between | Like | IsNull) -> str:
+def _comparison(expression: syntax.InList | syntax.Between | syntax.Like | syntax.IsNull) -> str:
     operand = print_expression(expression.operand, _COMPARISON_POWER)
     no = "NOT " if expression.negated else ""
-    if isinstance(expression, InList):
+    if isinstance(expression, syntax.InList):
         return f"{operand} {no}IN [{', '.join(print_expression(value) for value in expression.values)}]"
-    if isinstance(expression, Between):
+    if isinstance(expression, syntax.Between):
         low, high = (print_expression(bound, _COMPARISON_POWER + 1) for bound in (expression.low, expression.high))
         return f"{operand} {no}BETWEEN {low} AND {high}"
-    if isinstance(expression, Like):
+    if isinstance(expression, syntax.Like):
         return f"{operand} {no}LIKE {print_expression(expression.pattern, _COMPARISON_POWER + 1)}"
     return f"{operand} IS {no}NULL"
 
 
-def _call(call: Call) -> str:
+def _call(call: syntax.Call) -> str:
     arguments = "*" if call.star else ", ".join(print_expression(argument) for argument in call.arguments)
     if call.brackets:
         return f"{print_name(call.name)}[{arguments}]"
@@ -148,7 +118,7 @@ def _call(call: Call) -> str:
     return f"{name}({'DISTINCT ' if call.distinct else ''}{arguments})"
 
 
-def _case(case: Case) -> str:
+def _case(case: syntax.Case) -> str:
     parts = ["CASE", *([print_expression(case.operand)] if case.operand is not None else [])]
     for condition, value in case.branches:
         parts.append(f"WHEN {print_expression(condition)} THEN {print_expression(value)}")
@@ -157,7 +127,7 @@ def _case(case: Case) -> str:
     return " ".join([*parts, "END"])
 
 
-def _select(select: Select) -> list[str]:
+def _select(select: syntax.Select) -> list[str]:
     distinct = "DISTINCT " if select.distinct else ""
     window = f" {_window(select.window)}" if select.window else ""
     join = select.join
@@ -179,21 +149,21 @@ def _select(select: Select) -> list[str]:
     return clauses
 
 
-def _group(group: SelectItem | Grouping) -> str:
-    if isinstance(group, SelectItem):
+def _group(group: syntax.SelectItem | syntax.Grouping) -> str:
+    if isinstance(group, syntax.SelectItem):
         return _items((group,))
     if group.kind != "GROUPING_SETS":
         return f"{group.kind}({_items(group.items)})"
     # The first mention of a computed variable defines it.
-    unprinted = {item_name(item): item for item in group.items}
+    unprinted = {syntax.item_name(item): item for item in group.items}
     sets = []
     for names in group.sets:
-        items = [unprinted.pop(name, SelectItem(Name(name))) for name in names]
+        items = [unprinted.pop(name, syntax.SelectItem(syntax.Name(name))) for name in names]
         sets.append(f"({_items(tuple(items))})")
     return f"GROUPING_SETS({', '.join(sets)})"
 
 
-def _merge(merge: Merge) -> list[str]:
+def _merge(merge: syntax.Merge) -> list[str]:
     clauses = ["MERGE " + " : ".join(print_expression(column) for column in merge.columns)]
     if merge.slack is not None:
         clauses.append(f"SLACK {print_expression(merge.slack)}")
@@ -201,24 +171,24 @@ def _merge(merge: Merge) -> list[str]:
     return clauses
 
 
-def _items(items: tuple[SelectItem, ...]) -> str:
+def _items(items: tuple[syntax.SelectItem, ...]) -> str:
     return ", ".join(
         print_expression(item.expression) + (f" AS {print_name(item.alias)}" if item.alias else "") for item in items
     )
 
 
-def _sources(sources: tuple[SourceRef, ...]) -> str:
+def _sources(sources: tuple[syntax.SourceRef, ...]) -> str:
     return ", ".join(print_source(source) for source in sources)
 
 
-def print_source(source: SourceRef) -> str:
+def print_source(source: syntax.SourceRef) -> str:
     """Returns a source of FROM as canonical text."""
     streams = " UNION ".join(_stream(member) for member in (source, *source.union))
     window = f" {_window(source.window)}" if source.window else ""
     return streams + window + (f" {print_name(source.alias)}" if source.alias else "")
 
 
-def _stream(source: SourceRef) -> str:
+def _stream(source: syntax.SourceRef) -> str:
     if source.library:
         return f"{print_name(source.library)}/{print_name(source.name)}"
     links = ", ".join(print_name(link) for link in source.links)
@@ -227,7 +197,7 @@ def _stream(source: SourceRef) -> str:
     return host + before + print_name(source.name)
 
 
-def _window(window: Window) -> str:
+def _window(window: syntax.Window) -> str:
     parts = []
     for word, extent in (("RANGE", window.range), ("SLIDE", window.slide)):
         if extent:
@@ -241,19 +211,19 @@ def _window(window: Window) -> str:
     return f"[{', '.join(parts)}]"
 
 
-def _param(param: ParamDecl) -> str:
+def _param(param: syntax.ParamDecl) -> str:
     default = f" = {_literal(param.default)}" if param.default else ""
     return f"{print_name(param.name)} {print_name(param.type)}{default};"
 
 
-def _protocol(protocol: ProtocolDecl) -> str:
+def _protocol(protocol: syntax.ProtocolDecl) -> str:
     names = [*map(print_name, protocol.parents), *([f"schema_id {protocol.schema}"] if protocol.schema else [])]
     parents = f" ({', '.join(names)})" if names else ""
     fields = "".join(f"    {_field(column)}\n" for column in protocol.columns)
     return f"PROTOCOL {print_name(protocol.name)}{parents} {{\n{fields}}}"
 
 
-def _field(column: FieldDecl) -> str:
+def _field(column: syntax.FieldDecl) -> str:
     pairs = (f"{print_name(word)} {_quoted(value)}" if value else print_name(word) for word, value in column.attributes)
     attributes = f" ({', '.join(pairs)})" if column.attributes else ""
     names = " ".join(print_name(name) for name in (column.type, column.name, column.access) if name)
@@ -272,7 +242,7 @@ def print_name(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
-def _unary(expression: UnaryOp, outer: int) -> str:
+def _unary(expression: syntax.UnaryOp, outer: int) -> str:
     if expression.op == "NOT":
         text = f"NOT {print_expression(expression.operand, _NOT_POWER)}"
         return f"({text})" if outer > _NOT_POWER else text
@@ -285,7 +255,7 @@ def _unary(expression: UnaryOp, outer: int) -> str:
     )
 
 
-def _literal(literal: Literal) -> str:
+def _literal(literal: syntax.Literal) -> str:
     if literal.kind == "null":
         return "NULL"
     if literal.kind == "bool":

@@ -17,17 +17,8 @@ import pyarrow as pa
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
+from lowwater.lake import tables
 from lowwater.lake.layout import Lake
-from lowwater.lake.tables import (
-    DataFile,
-    fetch_rows,
-    lake_errors,
-    live_files,
-    open_table,
-    replace_rows,
-    swap_files,
-    table_dataset,
-)
 from lowwater.storage import paths
 from lowwater.storage.untrusted import require_names
 
@@ -82,7 +73,7 @@ def changes(path: PurePath, since: int = 0) -> list[Change]:
     Raises:
         LakeError: the log cannot be read, or names a file outside of the table.
     """
-    with lake_errors(f"{path}: its log cannot be read"):
+    with tables.lake_errors(f"{path}: its log cannot be read"):
         found = sorted((entry.path, entry.at) for entry in paths.listed(path / LOG) if _is_commit(entry.path))
         chosen = [(file, at) for file, at in found if at >= since]
         contents = paths.read_all([file for file, _ in chosen])
@@ -183,7 +174,7 @@ def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
         LakeError: a log cannot be read.
     """
     for path in lake.all_tables():
-        found = doubled(changes(path)) if open_table(path) is not None else None
+        found = doubled(changes(path)) if tables.open_table(path) is not None else None
         if found is not None:
             yield path, found
 
@@ -202,18 +193,20 @@ def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
         )
     if found.unclear is not None:
         _keep_one_of_each(lake, path)
-        swap_files(path, [], lambda _: [], fence=lake.fence, note=lambda _: mended_note(found), rows_change=False)
+        tables.swap_files(
+            path, [], lambda _: [], fence=lake.fence, note=lambda _: mended_note(found), rows_change=False
+        )
         return
-    with lake_errors(f"{path}: files cannot be put back"):
+    with tables.lake_errors(f"{path}: files cannot be put back"):
         back = [_again(path, name, action) for name, action in found.lacking.items()]
 
     def void(newest: DeltaTable) -> list[dict[str, Any]]:
-        return [row for row in live_files(newest) if unquote(row["path"]) in found.void]
+        return [row for row in tables.live_files(newest) if unquote(row["path"]) in found.void]
 
-    swap_files(path, back, void, fence=lake.fence, note=lambda _: mended_note(found), rows_change=False)
+    tables.swap_files(path, back, void, fence=lake.fence, note=lambda _: mended_note(found), rows_change=False)
 
 
-def _again(path: PurePath, name: str, action: dict[str, Any]) -> DataFile:
+def _again(path: PurePath, name: str, action: dict[str, Any]) -> tables.DataFile:
     """Copies a file that the table no longer names: its own name may be on a list of files to remove."""
     target = path / PurePath(name).parent / f"mended-{uuid.uuid4().hex[:12]}.parquet"
     try:
@@ -222,7 +215,7 @@ def _again(path: PurePath, name: str, action: dict[str, Any]) -> DataFile:
         hint = f"remove {path}, and make its rows again with `lowwater backfill`"
         raise LakeError(f"{path / name}: the only file with some rows is gone", hint) from None
     stored = json.loads(action.get("stats") or "{}")
-    return DataFile(
+    return tables.DataFile(
         target.relative_to(path).as_posix(),
         int(action["size"]),
         int(stored.get("numRecords", 0)),
@@ -235,10 +228,10 @@ def _again(path: PurePath, name: str, action: dict[str, Any]) -> DataFile:
 
 def _keep_one_of_each(lake: Lake, path: PurePath) -> None:
     """Writes a ledger again with one of equal rows: no two entries of a ledger are equal."""
-    table = open_table(path)
+    table = tables.open_table(path)
     assert table is not None
-    with lake_errors(f"{path}: the table cannot be read"):
-        rows: pa.Table = fetch_rows(path, table_dataset(path, table)).to_table()
+    with tables.lake_errors(f"{path}: the table cannot be read"):
+        rows: pa.Table = tables.fetch_rows(path, tables.table_dataset(path, table)).to_table()
     seen: set[str] = set()
     kept = []
     for at, row in enumerate(rows.to_pylist()):
@@ -246,7 +239,7 @@ def _keep_one_of_each(lake: Lake, path: PurePath) -> None:
         if text not in seen:
             seen.add(text)
             kept.append(at)
-    replace_rows(path, rows.take(pa.array(kept, pa.int64())), None, lake.fence)
+    tables.replace_rows(path, rows.take(pa.array(kept, pa.int64())), None, lake.fence)
 
 
 # Bounds that the log says of a file. Commands choose files by them, so a bound that is wrong hides rows in silence.
@@ -260,9 +253,9 @@ def wrong_claims(lake: Lake) -> Iterator[str]:
     """Yields, for every file of which a log says something wrong, the file and what is wrong."""
     for folder in _tables(lake):
         try:
-            with lake_errors(f"{folder}: the table cannot be read"):
-                table = open_table(folder)
-                rows = live_files(table) if table is not None else []
+            with tables.lake_errors(f"{folder}: the table cannot be read"):
+                table = tables.open_table(folder)
+                rows = tables.live_files(table) if table is not None else []
         except LakeError as error:
             yield error.message
             continue

@@ -14,30 +14,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lowwater import limits
 from lowwater.errors import LakeError
+from lowwater.lake import tables
 from lowwater.lake.open_tables import existing, was_opened
 from lowwater.lake.table_logs import pack_logs
-from lowwater.lake.tables import (
-    DataFile,
-    describe,
-    files_dataset,
-    lake_errors,
-    live_files,
-    open_table,
-    partition_of,
-    plain_type,
-    require_room,
-    swap_files,
-)
-from lowwater.limits import (
-    JOIN_HELD_BYTES,
-    JOINED_FILE_BYTES,
-    JOINED_GROUP_ROWS,
-    JOINED_LEDGER_BYTES,
-    LEDGER_FRAGMENTS,
-    LEDGER_FRAGMENTS_OF_STORE,
-    LEDGER_GROUP_ROWS,
-)
 from lowwater.storage import paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import require_modest
@@ -64,7 +45,7 @@ class _Join:
     """Files of a partition, by name, and the file with their rows."""
 
     names: frozenset[str]
-    file: DataFile
+    file: tables.DataFile
 
 
 def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[PurePath] = ()) -> None:
@@ -86,7 +67,7 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
     pack_logs(root)
 
 
-def compact(path: PurePath, grouped: int = LEDGER_GROUP_ROWS) -> None:
+def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:
     """Joins the small files of those partitions of a ledger that have the most, once these are many.
 
     Args:
@@ -94,18 +75,25 @@ def compact(path: PurePath, grouped: int = LEDGER_GROUP_ROWS) -> None:
     """
     fragments = _fragments(path)
     most = max(fragments.values(), default=0)
-    if most > (LEDGER_FRAGMENTS_OF_STORE if isinstance(path, ObjectPath) else LEDGER_FRAGMENTS):
+    if most > (limits.LEDGER_FRAGMENTS_OF_STORE if isinstance(path, ObjectPath) else limits.LEDGER_FRAGMENTS):
         join(path, lambda row: _is_small(path, row) and fragments[_part(row)] == most, grouped)
 
 
 def _fragments(path: PurePath) -> Counter[Hashable]:
     """Counts the small files of each partition of a table."""
-    table = open_table(path)
-    return Counter(_part(row) for row in live_files(table) if _is_small(path, row)) if table is not None else Counter()
+    table = tables.open_table(path)
+    return (
+        Counter(_part(row) for row in tables.live_files(table) if _is_small(path, row))
+        if table is not None
+        else Counter()
+    )
 
 
 def _is_small(path: PurePath, row: Mapping[str, Any]) -> bool:
-    return int(row["size_bytes"]) < (JOINED_LEDGER_BYTES if isinstance(path, ObjectPath) else JOINED_FILE_BYTES) // 2
+    return (
+        int(row["size_bytes"])
+        < (limits.JOINED_LEDGER_BYTES if isinstance(path, ObjectPath) else limits.JOINED_FILE_BYTES) // 2
+    )
 
 
 def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
@@ -114,7 +102,7 @@ def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
     return join(path, lambda row: str(row[f"partition.{column}"]) in wanted)
 
 
-def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: int = JOINED_GROUP_ROWS) -> bool:
+def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: int = limits.JOINED_GROUP_ROWS) -> bool:
     """Joins the chosen files of each partition.
 
     Args:
@@ -127,10 +115,10 @@ def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: i
     Raises:
         LakeError: if the table cannot be read or written.
     """
-    with lake_errors(f"{path}: its files cannot be joined"):
+    with tables.lake_errors(f"{path}: its files cannot be joined"):
         table = existing(path)
-        groups = list(_groups(row for row in live_files(table) if chosen(row)))
-        require_room(path, sum(row["size_bytes"] for rows in groups for row in rows))
+        groups = list(_groups(row for row in tables.live_files(table) if chosen(row)))
+        tables.require_room(path, sum(row["size_bytes"] for rows in groups for row in rows))
         schema = pa.schema(table.schema().to_arrow())
         joins = [
             _Join(frozenset(row["path"] for row in rows), write_joined(path, schema, rows, grouped)) for rows in groups
@@ -143,11 +131,11 @@ def commit_joins(path: PurePath, joins: Sequence[_Join]) -> bool:
     done: list[_Join] = []
 
     def present(newest: DeltaTable) -> list[dict[str, Any]]:
-        live = {row["path"]: row for row in live_files(newest)}
+        live = {row["path"]: row for row in tables.live_files(newest)}
         done[:] = [each for each in joins if each.names <= live.keys()]
         return [live[name] for each in done for name in sorted(each.names)]
 
-    swap_files(path, [], present, lambda _: [each.file for each in done], rows_change=False)
+    tables.swap_files(path, [], present, lambda _: [each.file for each in done], rows_change=False)
     return len(done) == len(joins)
 
 
@@ -160,9 +148,9 @@ def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         group: list[dict[str, Any]] = []
         size = 0
         for row in sorted(part, key=lambda row: row.get("min._last") or 0):
-            if row["size_bytes"] >= JOINED_FILE_BYTES:
+            if row["size_bytes"] >= limits.JOINED_FILE_BYTES:
                 continue
-            if size + row["size_bytes"] > JOINED_FILE_BYTES:
+            if size + row["size_bytes"] > limits.JOINED_FILE_BYTES:
                 if len(group) > 1:
                     yield group
                 group, size = [], 0
@@ -173,29 +161,31 @@ def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _part(row: Mapping[str, Any]) -> Hashable:
-    return tuple(partition_of(row).items())
+    return tuple(tables.partition_of(row).items())
 
 
-def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any]], grouped: int) -> DataFile:
+def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any]], grouped: int) -> tables.DataFile:
     """Writes the rows of files of one partition into a new file beside the first of them, and describes it.
 
     Args:
         rows: the files, of `live_files`.
         grouped: most rows of a row group.
     """
-    partition = partition_of(rows[0])
-    columns = pa.schema([pa.field(each.name, plain_type(each.type)) for each in schema if each.name not in partition])
+    partition = tables.partition_of(rows[0])
+    columns = pa.schema(
+        [pa.field(each.name, tables.plain_type(each.type)) for each in schema if each.name not in partition]
+    )
     place = PurePath(unquote(rows[0]["path"])).parent
     target = path / place / f"joined-{uuid.uuid4().hex[:12]}.parquet"
     for row in rows:
         if isinstance(path, Path):
             require_modest(path / row["path"], path / unquote(row["path"]))
-    dataset = files_dataset(path, [(row["path"], None) for row in rows], columns)
+    dataset = tables.files_dataset(path, [(row["path"], None) for row in rows], columns)
     with pq.ParquetWriter(paths.draft(target), columns, compression="snappy") as writer:
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
             writer.write_table(rows_together, row_group_size=grouped)
     paths.place(target)
-    return replace(describe(path, target, {}), partition=partition)
+    return replace(tables.describe(path, target, {}), partition=partition)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -205,7 +195,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[
     for batch in batches:
         held.append(batch)
         size += batch.nbytes
-        if size >= JOIN_HELD_BYTES:
+        if size >= limits.JOIN_HELD_BYTES:
             yield pa.Table.from_batches(held, schema)
             held, size = [], 0
     if held:

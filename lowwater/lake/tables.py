@@ -26,17 +26,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from lowwater import limits
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.open_tables import change as apply
 from lowwater.lake.open_tables import existing, forget, keep, make_table, newest, table_address
-from lowwater.limits import (
-    BOUND_CHARACTERS,
-    COMMIT_ROOM_BYTES,
-    FILE_COUNT,
-    LEDGER_GROUP_ROWS,
-    LIBRARY_MESSAGE_CHARACTERS,
-)
+from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
 from lowwater.storage.locks import Fence, LostError
@@ -193,7 +188,7 @@ def require_room(path: PurePath, more: int = 0) -> None:
     """
     if isinstance(path, Path):
         disk = os.statvfs(path)
-        if disk.f_bavail * disk.f_frsize < COMMIT_ROOM_BYTES + more:
+        if disk.f_bavail * disk.f_frsize < limits.COMMIT_ROOM_BYTES + more:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -525,7 +520,9 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: F
     commit(path, overwrite, fence)
 
 
-def append_rows(path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = LEDGER_GROUP_ROWS) -> None:
+def append_rows(
+    path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = limits.LEDGER_GROUP_ROWS
+) -> None:
     """Appends rows in one commit.
 
     Args:
@@ -626,7 +623,7 @@ def _require_counts(folder: str, files: pa.Table) -> None:
         raise LakeError(f"{folder}: its log names a file twice, whose rows would count twice", LOG_HINT)
     for name in ("num_records", "size_bytes"):
         values = files.column(name) if name in files.column_names else pa.nulls(files.num_rows, pa.int64())
-        wrong = pc.or_kleene(pc.is_null(values), pc.or_(pc.less(values, 0), pc.greater(values, FILE_COUNT)))
+        wrong = pc.or_kleene(pc.is_null(values), pc.or_(pc.less(values, 0), pc.greater(values, limits.FILE_COUNT)))
         found = pc.index(pc.fill_null(wrong, True), True).as_py()
         if found >= 0:
             raise LakeError(
@@ -642,7 +639,7 @@ def _require_counts(folder: str, files: pa.Table) -> None:
             )
 
 
-def _groups(most: int = LEDGER_GROUP_ROWS) -> WriterProperties:
+def _groups(most: int = limits.LEDGER_GROUP_ROWS) -> WriterProperties:
     """Returns how ledgers are written: Arrow decodes whole row groups, also where one row of a year is wanted."""
     from deltalake import WriterProperties
 
@@ -788,8 +785,8 @@ def _bound(value: Any, behind: str = "") -> Any:
     """Returns a bound as JSON has it: of a long text its beginning, with what comes behind all that begin so."""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    if isinstance(value, str) and len(value) > BOUND_CHARACTERS:
-        return value[:BOUND_CHARACTERS] + behind
+    if isinstance(value, str) and len(value) > limits.BOUND_CHARACTERS:
+        return value[: limits.BOUND_CHARACTERS] + behind
     return value
 
 

@@ -13,24 +13,7 @@ from typing import Any
 
 from lowwater.catalog.expr import Binary, Call, Case, Column, Const, Expr, Type, Unary, rewrite
 from lowwater.catalog.values import pack_ip
-from lowwater.plan.operators import (
-    Aggregate,
-    Aggregation,
-    Expand,
-    Field,
-    FilterJoin,
-    Group,
-    Item,
-    Join,
-    Map,
-    Node,
-    Running,
-    Sampling,
-    Source,
-    Union,
-    WatchJoin,
-    temporals,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.temporal import infer
 
 NARROW = ("ushort", "uint", "int")
@@ -41,7 +24,7 @@ _MASK = (1 << 32) - 1
 _WIDE_COLUMNS = ("timestamp", "sequence_number", "ack_number", "id")
 
 
-def gigascope(node: Node) -> Node:
+def gigascope(node: ops.Node) -> ops.Node:
     """Returns the plan of one query with the old compilers' values; the queries that it reads keep their own values."""
     return _Dialect(node.query).node(node)
 
@@ -52,7 +35,7 @@ class _Dialect:
     def __init__(self, query: str) -> None:
         self.query = query
 
-    def node(self, node: Node) -> Node:
+    def node(self, node: ops.Node) -> ops.Node:
         if node.query != self.query:
             return node
         if type(node) in VALUES:
@@ -61,38 +44,38 @@ class _Dialect:
             return self._handed_on(node)
         raise TypeError(f"the Gigascope dialect does not know {type(node).__name__}")
 
-    def _source(self, node: Source) -> Source:
+    def _source(self, node: ops.Source) -> ops.Source:
         return replace(node, fields=tuple(_declared(field) for field in node.fields))
 
-    def _union(self, node: Union) -> Union:
+    def _union(self, node: ops.Union) -> ops.Union:
         return node.over(*map(self.node, node.branches))
 
-    def _handed_on(self, node: Node) -> Node:
+    def _handed_on(self, node: ops.Node) -> ops.Node:
         """Returns an operator that passes rows on, with the widths of its input's columns."""
         (below,) = map(self.node, node.inputs())
         added = node.fields[len(below.fields) :]
         carried = tuple(replace(f, declared=b.declared) for f, b in zip(node.fields, below.fields, strict=False))
         return replace(node.over(below), fields=(*carried, *added))
 
-    def _as_it_is(self, node: Node) -> Node:
+    def _as_it_is(self, node: ops.Node) -> ops.Node:
         return node
 
-    def _map(self, node: Map) -> Map:
+    def _map(self, node: ops.Map) -> ops.Map:
         node = node.over(self.node(node.input))
         columns = _Columns(node.input.fields)
-        items = tuple(Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
         fields = _fields(node.fields, items, columns)
         predicate = columns.wrapped(node.predicate) if node.predicate is not None else None
         return replace(node, items=items, fields=fields, predicate=predicate)
 
-    def _aggregation(self, node: Aggregation) -> Aggregation:
+    def _aggregation(self, node: ops.Aggregation) -> ops.Aggregation:
         node = node.over(self.node(node.input))
         rows = _Columns(node.input.fields)
-        keys = tuple(Item(key.name, rows.wrapped(key.expr)) for key in node.keys)
+        keys = tuple(ops.Item(key.name, rows.wrapped(key.expr)) for key in node.keys)
         key_fields = _fields(node.key_fields, keys, rows)
         aggregates, finish = _aggregates(node, rows)
-        groups = _Columns((*key_fields, *(Field(a.name, a.type, None, rows.result(a)) for a in aggregates)))
-        expand = node.input if isinstance(node.input, Expand) else None
+        groups = _Columns((*key_fields, *(ops.Field(a.name, a.type, None, rows.result(a)) for a in aggregates)))
+        expand = node.input if isinstance(node.input, ops.Expand) else None
         if expand is not None:
             finish |= {name: _present(_column(node, name), "") for name in expand.keys}
 
@@ -101,27 +84,27 @@ class _Dialect:
             wrapped = groups.wrapped(expr)
             return rewrite(wrapped, lambda e: finish.get(e.name, e) if isinstance(e, Column) else e)
 
-        items = tuple(Item(item.name, over(item.expr)) for item in node.items)
+        items = tuple(ops.Item(item.name, over(item.expr)) for item in node.items)
         fields = _fields(node.fields, items, groups)
         having = over(node.having) if node.having is not None else None
         predicate = rows.wrapped(node.predicate) if node.predicate is not None else None
         grouped = replace(node, keys=keys, key_fields=key_fields, aggregates=aggregates)
         return replace(grouped, items=items, fields=fields, having=having, predicate=predicate)
 
-    def _join(self, node: Join) -> Node:
+    def _join(self, node: ops.Join) -> ops.Node:
         """Returns the join, below a Map that replaces the NULL of a missing side by defaults."""
         node = node.over(self.node(node.left), self.node(node.right))
         sides = [(node.left_alias, node.left), (node.right_alias, node.right)]
         columns = _Columns([replace(f, name=f"{alias}.{f.name}") for alias, side in sides for f in side.fields])
         missing_sides = {node.right_alias} if node.kind.keeps_left else set()
         missing_sides |= {node.left_alias} if node.kind.keeps_right else set()
-        items = tuple(Item(item.name, columns.wrapped(item.expr)) for item in node.items)
+        items = tuple(ops.Item(item.name, columns.wrapped(item.expr)) for item in node.items)
         if not missing_sides:
             return replace(node, items=items, fields=_fields(node.fields, items, columns))
         # The join outputs plain columns: the Map above computes expressions over a missing column with its default.
-        named = {leaf: Item(leaf.name.replace(".", "__", 1), leaf) for item in items for leaf in _leaves(item.expr)}
+        named = {leaf: ops.Item(leaf.name.replace(".", "__", 1), leaf) for item in items for leaf in _leaves(item.expr)}
         fields = tuple(
-            Field(item.name, leaf.type, node.window.time_of(leaf, node.kind), columns.widths.get(leaf.name, ""))
+            ops.Field(item.name, leaf.type, node.window.time_of(leaf, node.kind), columns.widths.get(leaf.name, ""))
             for leaf, item in named.items()
         )
         joined = replace(node, items=tuple(named.values()), fields=fields)
@@ -134,22 +117,22 @@ class _Dialect:
             for leaf, item in named.items()
         }
         above = tuple(
-            Item(item.name, rewrite(item.expr, lambda e: present.get(e, e) if isinstance(e, Column) else e))
+            ops.Item(item.name, rewrite(item.expr, lambda e: present.get(e, e) if isinstance(e, Column) else e))
             for item in items
         )
-        return Map(node.query, _fields(node.fields, items, columns), joined, None, above)
+        return ops.Map(node.query, _fields(node.fields, items, columns), joined, None, above)
 
 
-VALUES: dict[type[Node], Callable[[_Dialect, Any], Node]] = {
-    Source: _Dialect._source,
-    Union: _Dialect._union,
-    Join: _Dialect._join,
-    Map: _Dialect._map,
-    Group: _Dialect._aggregation,
-    Running: _Dialect._aggregation,
-    Sampling: _Dialect._aggregation,
-    FilterJoin: _Dialect._as_it_is,
-    WatchJoin: _Dialect._as_it_is,
+VALUES: dict[type[ops.Node], Callable[[_Dialect, Any], ops.Node]] = {
+    ops.Source: _Dialect._source,
+    ops.Union: _Dialect._union,
+    ops.Join: _Dialect._join,
+    ops.Map: _Dialect._map,
+    ops.Group: _Dialect._aggregation,
+    ops.Running: _Dialect._aggregation,
+    ops.Sampling: _Dialect._aggregation,
+    ops.FilterJoin: _Dialect._as_it_is,
+    ops.WatchJoin: _Dialect._as_it_is,
 }
 """Operator -> its rewriting; an operator that only passes rows on needs no entry."""
 
@@ -159,17 +142,17 @@ def _leaves(expr: Expr) -> list[Column]:
     return leaves + [leaf for child in expr.children() for leaf in _leaves(child)]
 
 
-def _column(node: Aggregation, name: str) -> Column:
+def _column(node: ops.Aggregation, name: str) -> Column:
     return next(Column(f.type, f.name) for f in node.key_fields if f.name == name)
 
 
-def _declared(field: Field) -> Field:
+def _declared(field: ops.Field) -> ops.Field:
     if field.type is not Type.INT or field.declared:
         return field
     return replace(field, declared="ullong" if field.name in _WIDE_COLUMNS else "uint")
 
 
-def _fields(fields: Sequence[Field], items: Sequence[Item], columns: _Columns) -> tuple[Field, ...]:
+def _fields(fields: Sequence[ops.Field], items: Sequence[ops.Item], columns: _Columns) -> tuple[ops.Field, ...]:
     return tuple(replace(f, declared=columns.width(item.expr)) for f, item in zip(fields, items, strict=True))
 
 
@@ -185,19 +168,19 @@ def _present(column: Column, declared: str) -> Expr:
     return Case(column.type, ((Unary(Type.BOOL, "IS NULL", column), default),), column)
 
 
-def _aggregates(node: Aggregation, rows: _Columns) -> tuple[tuple[Aggregate, ...], dict[str, Expr]]:
+def _aggregates(node: ops.Aggregation, rows: _Columns) -> tuple[tuple[ops.Aggregate, ...], dict[str, Expr]]:
     """Returns the rewritten aggregates, and aggregate name -> its expression in HAVING and the select items."""
-    aggregates: list[Aggregate] = []
+    aggregates: list[ops.Aggregate] = []
     finish: dict[str, Expr] = {}
-    over_packets = isinstance(node, Group) and isinstance(node.input, Source)
+    over_packets = isinstance(node, ops.Group) and isinstance(node.input, ops.Source)
     for aggregate in node.aggregates:
         argument = rows.wrapped(aggregate.argument) if aggregate.argument is not None else None
         aggregate = replace(aggregate, argument=argument)
         native = aggregate.native
         parts = native.parts if native is not None else None
         if parts is not None and argument is not None and argument.type is Type.INT and over_packets:
-            total = Aggregate(f"{aggregate.name}_total", parts.left, argument, Type.INT)
-            count = Aggregate(f"{aggregate.name}_rows", parts.right, argument, Type.INT)
+            total = ops.Aggregate(f"{aggregate.name}_total", parts.left, argument, Type.INT)
+            count = ops.Aggregate(f"{aggregate.name}_rows", parts.right, argument, Type.INT)
             aggregates += [total, count]
             wrapped = _wrap(Column(Type.INT, total.name), rows.width(argument))
             whole = Binary(Type.INT, parts.operator, wrapped, Column(Type.INT, count.name))
@@ -229,11 +212,11 @@ class _Columns:
         times: column name -> temporal property.
     """
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    def __init__(self, fields: Sequence[ops.Field]) -> None:
         self.widths = {field.name: field.declared for field in fields}
-        self.times = temporals(fields)
+        self.times = ops.temporals(fields)
 
-    def result(self, aggregate: Aggregate) -> str:
+    def result(self, aggregate: ops.Aggregate) -> str:
         """Returns the integer type of an aggregate's result; empty for other types."""
         if aggregate.type is not Type.INT:
             return ""

@@ -6,47 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from lowwater.catalog import expr as ex
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.expr import (
-    Binary,
-    Column,
-    Const,
-    Expr,
-    Param,
-    Type,
-    conjunction,
-    conjuncts,
-    place_of,
-    rewrite,
-    with_children,
-)
 from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Native
 from lowwater.catalog.native import NATIVE, type_of
 from lowwater.catalog.protocols import ALIASES
 from lowwater.catalog.records import field_name
 from lowwater.limits import GROUP_TABLE_SLOTS
-from lowwater.plan.operators import (
-    MOST_COLUMNS,
-    ROWS,
-    Aggregate,
-    Aggregation,
-    Bucket,
-    Expand,
-    Field,
-    Group,
-    Item,
-    Lfta,
-    LftaInput,
-    Map,
-    Node,
-    Partial,
-    Running,
-    Sampling,
-    Source,
-    UniqueNames,
-    make_fields,
-    temporals,
-)
+from lowwater.plan import operators as ops
+from lowwater.plan.operators import MOST_COLUMNS
 from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
 
 # What may run at the low level, and the setting of the planner.
@@ -89,7 +57,7 @@ class Setting:
         """Returns the slots of a query's group tables."""
         return self.slots.get(query, GROUP_TABLE_SLOTS)
 
-    def one(self, above: Node, below: Node) -> bool:
+    def one(self, above: ops.Node, below: ops.Node) -> bool:
         """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.
 
         The canonical order of a query's rows is by all of its columns (O1). An order-dependent reader keeps its input.
@@ -99,14 +67,14 @@ class Setting:
         return below.query in self.private and above.query not in self.ordered
 
 
-Rule = Callable[[Node, Setting], Node | None]
+Rule = Callable[[ops.Node, Setting], ops.Node | None]
 
 
 # Makes the low level of a query: LFTAs, and the expressions that read their columns. The splitting rules call this
 # module. A selection LFTA applies the LFTA-safe conjuncts. It stores the largest LFTA-safe parts of every other
 # expression as columns (004, Splitting Selection and Aggregation Queries).
 
-ONE = Item("_value", Const(Type.INT, 1))
+ONE = ops.Item("_value", ex.Const(ex.Type.INT, 1))
 BY_ARRIVAL = "_by_arrival"
 """Suffix of an LFTA by arrival, for a query that also has an LFTA by timestamp."""
 
@@ -122,12 +90,12 @@ class Selection:
         items: the columns so far.
     """
 
-    source: Source
+    source: ops.Source
     threshold: int
     arrival: bool = False
-    items: list[Item] = field(default_factory=list)
-    _columns: dict[Expr, str] = field(default_factory=dict)
-    _names: UniqueNames = field(default_factory=UniqueNames)
+    items: list[ops.Item] = field(default_factory=list)
+    _columns: dict[ex.Expr, str] = field(default_factory=dict)
+    _names: ops.UniqueNames = field(default_factory=ops.UniqueNames)
 
     @property
     def whole(self) -> bool:
@@ -135,50 +103,50 @@ class Selection:
         return self.arrival and bool(self._own_progress)
 
     @property
-    def _own_progress(self) -> list[Field]:
+    def _own_progress(self) -> list[ops.Field]:
         """The columns of the source that make progress by themselves."""
-        return [f for f in self.source.fields if f.temporal and f.temporal.origin not in ("", ROWS)]
+        return [f for f in self.source.fields if f.temporal and f.temporal.origin not in ("", ops.ROWS)]
 
     @staticmethod
-    def of(source: Source, query: str, setting: Setting) -> Selection:
+    def of(source: ops.Source, query: str, setting: Setting) -> Selection:
         """Returns a builder without columns."""
         return Selection(source, setting.threshold(query), setting.arrival)
 
-    def column(self, expr: Expr, name: str) -> Column:
+    def column(self, expr: ex.Expr, name: str) -> ex.Column:
         """Returns the LFTA's column of a safe expression; adds the column if the LFTA has none.
 
         Args:
             name: name of a new column; empty for the name of the expression.
         """
         if expr not in self._columns:
-            name = name or (self._own_name(expr.name) if isinstance(expr, Column) else "_value")
+            name = name or (self._own_name(expr.name) if isinstance(expr, ex.Column) else "_value")
             self._columns[expr] = self._names.unique(name)
-            self.items.append(Item(self._columns[expr], expr))
-        return Column(expr.type, self._columns[expr], place_of(expr))
+            self.items.append(ops.Item(self._columns[expr], expr))
+        return ex.Column(expr.type, self._columns[expr], ex.place_of(expr))
 
     def _own_name(self, name: str) -> str:
         # Queries name the payload by its protocol.
         data = f"{self.source.protocol}_data"
         return data if ALIASES.get(data) == name else field_name(name)
 
-    def over(self, expr: Expr, name: str = "") -> Expr:
+    def over(self, expr: ex.Expr, name: str = "") -> ex.Expr:
         """Returns the expression over the LFTA's columns; the LFTA computes the largest safe parts."""
-        if isinstance(expr, Const | Param):
+        if isinstance(expr, ex.Const | ex.Param):
             return expr
         if safe(expr, self.threshold):
             return self.column(expr, name)
-        return with_children(expr, [self.over(child) for child in expr.children()])
+        return ex.with_children(expr, [self.over(child) for child in expr.children()])
 
-    def predicate(self, predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
+    def predicate(self, predicate: ex.Expr | None) -> tuple[ex.Expr | None, ex.Expr | None]:
         """Returns the conjuncts of the low level, and the other conjuncts over the LFTA's columns."""
-        parts = conjuncts(predicate)
+        parts = ex.conjuncts(predicate)
         if self.whole:
-            return None, conjunction([self.over(part) for part in parts])
-        low = conjunction([part for part in parts if safe(part, self.threshold)])
-        high = conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
+            return None, ex.conjunction([self.over(part) for part in parts])
+        low = ex.conjunction([part for part in parts if safe(part, self.threshold)])
+        high = ex.conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
         return low, high
 
-    def leaf(self, query: str, name: str, low: Expr | None, numbered: bool = False) -> LftaInput:
+    def leaf(self, query: str, name: str, low: ex.Expr | None, numbered: bool = False) -> ops.LftaInput:
         """Returns the finished LFTA as a leaf of the high level.
 
         Args:
@@ -190,33 +158,33 @@ class Selection:
         if not self.items:
             # A stream needs at least one column: the clock if the source has a clock, else a constant.
             clock = next((f for f in self.source.fields if f.temporal), None)
-            self.items.append(Item(clock.name, Column(clock.type, clock.name)) if clock else ONE)
-        fields = make_fields(self.items, temporals(self.source.fields))
+            self.items.append(ops.Item(clock.name, ex.Column(clock.type, clock.name)) if clock else ONE)
+        fields = ops.make_fields(self.items, ops.temporals(self.source.fields))
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, fields)
-        return LftaInput(query, fields, lfta)
+        return ops.LftaInput(query, fields, lfta)
 
-    def _by_arrival(self, query: str, name: str, low: Expr | None, numbered: bool) -> LftaInput:
+    def _by_arrival(self, query: str, name: str, low: ex.Expr | None, numbered: bool) -> ops.LftaInput:
         """Returns an LFTA by arrival: its columns make no progress, but its timestamps tell the order of rows."""
         for attribute in self._own_progress:
-            self.column(Column(attribute.type, attribute.name), "")
-        self.items.append(Item(TIMESTAMP, Column(Type.INT, "timestamp")))
-        fields = make_fields(self.items, temporals(self.source.fields))
+            self.column(ex.Column(attribute.type, attribute.name), "")
+        self.items.append(ops.Item(TIMESTAMP, ex.Column(ex.Type.INT, "timestamp")))
+        fields = ops.make_fields(self.items, ops.temporals(self.source.fields))
         plain = tuple(replace(field, temporal=None) for field in fields)
         lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, plain)
         counted = tuple(field for field in self.source.fields if field.name == ROW)
-        return LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered, whole=self.whole))
+        return ops.LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered, whole=self.whole))
 
 
 def make_lfta(
-    source: Source,
+    source: ops.Source,
     name: str,
-    predicate: Expr | None,
-    keys: tuple[Item, ...],
-    partials: tuple[Partial, ...],
+    predicate: ex.Expr | None,
+    keys: tuple[ops.Item, ...],
+    partials: tuple[ops.Partial, ...],
     slots: int,
-    fields: tuple[Field, ...],
+    fields: tuple[ops.Field, ...],
     aggregates: bool = False,
-) -> Lfta:
+) -> ops.Lfta:
     """Returns an LFTA over the packets of a source.
 
     Args:
@@ -225,7 +193,7 @@ def make_lfta(
         partials: partial aggregates; empty for a selection.
         fields: output columns: the keys, then the partial aggregates.
     """
-    return Lfta(
+    return ops.Lfta(
         name=name,
         links=source.links,
         protocol=source.protocol,
@@ -244,7 +212,7 @@ def make_lfta(
     )
 
 
-def lfta_name(query: str, source: Source, setting: Setting) -> str:
+def lfta_name(query: str, source: ops.Source, setting: Setting) -> str:
     """Returns the name of an LFTA: its query, then the source if the query has several sources."""
     base = f"{query}.{BY_ARRIVAL}" if setting.arrival and query not in setting.arriving else query
     if query not in setting.several:
@@ -258,12 +226,12 @@ def lfta_name(query: str, source: Source, setting: Setting) -> str:
 # variables, arguments and conjuncts that are LFTA-safe. Every aggregate must merge exactly for any partition of its
 # input (SEMANTICS O2). Otherwise only a selection LFTA runs at the low level (004; 000, section 3.1).
 
-A = TypeVar("A", bound=Aggregation)
+A = TypeVar("A", bound=ops.Aggregation)
 
 
-def split_group(node: Node, setting: Setting) -> Node | None:
+def split_group(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns both levels of a Group over packets; None for other plans."""
-    if not isinstance(node, Group) or not isinstance(node.input, Source):
+    if not isinstance(node, ops.Group) or not isinstance(node.input, ops.Source):
         return None
     source = node.input
     if not whole_reason(node, node.keys, setting):
@@ -271,14 +239,14 @@ def split_group(node: Node, setting: Setting) -> Node | None:
     return selected(node, source, setting)
 
 
-def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> str:
+def whole_reason(node: ops.Aggregation, keys: Sequence[ops.Item], setting: Setting) -> str:
     """Returns why the high level computes a whole aggregation; empty if the rules can split the aggregation."""
     threshold = setting.threshold(node.query)
     if setting.arrival:
         return "the query is evaluated by arrival, record by record"
     if node.query in setting.selections:
         return "DEFINE asks for select_lfta"
-    for part in conjuncts(node.predicate):
+    for part in ex.conjuncts(node.predicate):
         if reason := unsafe(part, threshold):
             return reason
     for key in keys:
@@ -292,7 +260,7 @@ def whole_reason(node: Aggregation, keys: Sequence[Item], setting: Setting) -> s
     return ""
 
 
-def _aggregate_reason(aggregate: Aggregate, setting: Setting, threshold: int) -> str:
+def _aggregate_reason(aggregate: ops.Aggregate, setting: Setting, threshold: int) -> str:
     if aggregate.udaf is not None and (reason := _udaf_reason(aggregate.udaf, setting, threshold)):
         return reason
     native = aggregate.native
@@ -308,7 +276,7 @@ def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> s
     sub, sup = _halves(udaf, setting)
     if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
         return "its sub-aggregate is not LFTA-safe"
-    if sub.returns is Type.STRING and sub.make is None:
+    if sub.returns is ex.Type.STRING and sub.make is None:
         return "its sub-aggregate is a string, and the group table stores only numbers"
     return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
 
@@ -319,7 +287,7 @@ def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunctio
     return sub, _named(udaf.sup, (sub.returns, *udaf.parameters[udaf.taken :]), setting) if sub else None
 
 
-def _named(name: str, parameters: tuple[Type, ...], setting: Setting) -> AggregateFunction | None:
+def _named(name: str, parameters: tuple[ex.Type, ...], setting: Setting) -> AggregateFunction | None:
     overloads = setting.catalog.aggregates_named(name)
     return next((overload for overload in overloads if overload.parameters == parameters), None)
 
@@ -334,19 +302,19 @@ class Merging:
         finish: name of an aggregate -> its value as an expression over the superaggregates.
     """
 
-    partials: list[Partial] = field(default_factory=list)
-    merged: list[Aggregate] = field(default_factory=list)
-    finish: dict[str, Expr] = field(default_factory=dict)
+    partials: list[ops.Partial] = field(default_factory=list)
+    merged: list[ops.Aggregate] = field(default_factory=list)
+    finish: dict[str, ex.Expr] = field(default_factory=dict)
 
     @staticmethod
-    def of(aggregates: Sequence[Aggregate], setting: Setting) -> Merging:
+    def of(aggregates: Sequence[ops.Aggregate], setting: Setting) -> Merging:
         """Returns both halves of some aggregates."""
         merging = Merging()
         for aggregate in aggregates:
             merging.add(aggregate, setting)
         return merging
 
-    def add(self, aggregate: Aggregate, setting: Setting) -> None:
+    def add(self, aggregate: ops.Aggregate, setting: Setting) -> None:
         """Splits one aggregate; an aggregate such as avg becomes an expression over two superaggregates."""
         if aggregate.udaf is not None:
             self._declared(aggregate, aggregate.udaf, setting)
@@ -362,61 +330,63 @@ class Merging:
         # A sum leaves 64 bits in the merge only: the group table lets a group go before that.
         total = self._merge(aggregate, NATIVE[left], f"{aggregate.name}_{left}", types[0], aggregate.type)
         number = self._merge(aggregate, NATIVE[right], f"{aggregate.name}_{right}", types[1])
-        self.finish[aggregate.name] = Binary(aggregate.type, native.parts.operator, total, number)
+        self.finish[aggregate.name] = ex.Binary(aggregate.type, native.parts.operator, total, number)
 
-    def _merge(self, aggregate: Aggregate, native: Native, name: str, part: Type, whole: Type | None = None) -> Column:
+    def _merge(
+        self, aggregate: ops.Aggregate, native: Native, name: str, part: ex.Type, whole: ex.Type | None = None
+    ) -> ex.Column:
         """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
 
         Args:
             whole: the type of the superaggregate; None for that of the partial aggregate.
         """
-        self.partials.append(Partial(name, native.name, aggregate.argument, part))
-        value = Column(whole or part, name)
-        merged = Aggregate(name, native.superaggregate, Column(part, name), value.type, place=aggregate.place)
+        self.partials.append(ops.Partial(name, native.name, aggregate.argument, part))
+        value = ex.Column(whole or part, name)
+        merged = ops.Aggregate(name, native.superaggregate, ex.Column(part, name), value.type, place=aggregate.place)
         self.merged.append(merged)
         return value
 
-    def _declared(self, aggregate: Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
+    def _declared(self, aggregate: ops.Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
         sub, sup = _halves(udaf, setting)
         assert sub is not None and sup is not None
         below = sub if sub.make is not None else None
-        part = Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
+        part = ops.Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
         self.partials.append(part)
-        column = Column(sub.returns, aggregate.name)
+        column = ex.Column(sub.returns, aggregate.name)
         # The constants after the arguments of ITERATE belong to OUTPUT, and the superaggregate runs OUTPUT.
         extra = aggregate.more[max(udaf.taken, 1) - 1 :]
         above = sup if sup.native is None else None
         merged = replace(aggregate, function=sup.name, argument=column, type=sup.returns, more=extra, udaf=above)
         self.merged.append(merged)
 
-    def over(self, expr: Expr) -> Expr:
+    def over(self, expr: ex.Expr) -> ex.Expr:
         """Returns an expression over aggregates as an expression over the superaggregates."""
-        return rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, Column) else e)
+        return ex.rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, ex.Column) else e)
 
 
 def partial_leaf(
-    node: Aggregation,
-    source: Source,
-    keys: tuple[Item, ...],
-    key_fields: tuple[Field, ...],
+    node: ops.Aggregation,
+    source: ops.Source,
+    keys: tuple[ops.Item, ...],
+    key_fields: tuple[ops.Field, ...],
     merging: Merging,
     setting: Setting,
-) -> LftaInput:
+) -> ops.LftaInput:
     """Returns the aggregation LFTA of a query as a leaf of the high level.
 
     Args:
         node: the aggregation; the LFTA applies its predicate.
         key_fields: output columns of the keys.
     """
-    fields = key_fields + tuple(Field(p.name, p.type) for p in merging.partials)
+    fields = key_fields + tuple(ops.Field(p.name, p.type) for p in merging.partials)
     name, slots = lfta_name(node.query, source, setting), setting.size(node.query)
     lfta = make_lfta(source, name, node.predicate, keys, tuple(merging.partials), slots, fields, aggregates=True)
-    return LftaInput(node.query, fields, lfta)
+    return ops.LftaInput(node.query, fields, lfta)
 
 
 def aggregated(
-    node: Group, source: Source, keys: tuple[Item, ...], key_fields: tuple[Field, ...], setting: Setting
-) -> Group:
+    node: ops.Group, source: ops.Source, keys: tuple[ops.Item, ...], key_fields: tuple[ops.Field, ...], setting: Setting
+) -> ops.Group:
     """Returns an aggregation of superaggregates over a partial aggregation in an LFTA.
 
     Args:
@@ -427,24 +397,24 @@ def aggregated(
         node,
         input=partial_leaf(node, source, keys, key_fields, merging, setting),
         predicate=None,
-        keys=tuple(Item(f.name, Column(f.type, f.name)) for f in key_fields),
+        keys=tuple(ops.Item(f.name, ex.Column(f.type, f.name)) for f in key_fields),
         aggregates=tuple(merging.merged),
         having=merging.over(node.having) if node.having else None,
-        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
     )
 
 
-def selected(node: A, source: Source, setting: Setting) -> A:
+def selected(node: A, source: ops.Source, setting: Setting) -> A:
     """Returns the whole aggregation at the high level, over a selection LFTA."""
     selection = Selection.of(source, node.query, setting)
-    keys = tuple(Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    keys = tuple(ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
     aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
     low, high = selection.predicate(node.predicate)
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
     return replace(node, input=leaf, predicate=high, keys=keys, aggregates=aggregates)
 
 
-def over_selection(aggregate: Aggregate, selection: Selection) -> Aggregate:
+def over_selection(aggregate: ops.Aggregate, selection: Selection) -> ops.Aggregate:
     """Returns an aggregate with its arguments over the columns of a selection LFTA."""
     return aggregate.over(selection.over)
 
@@ -457,73 +427,75 @@ PANE = "_pane"
 """Column with the number of a pane."""
 
 
-def split_sliding_window(node: Node, setting: Setting) -> Node | None:
+def split_sliding_window(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns both levels of a Group over a Bucket over packets; None for other plans."""
-    if not isinstance(node, Group) or not isinstance(node.input, Bucket):
+    if not isinstance(node, ops.Group) or not isinstance(node.input, ops.Bucket):
         return None
     bucket = node.input
     source = bucket.input
-    if not isinstance(source, Source):
+    if not isinstance(source, ops.Source):
         return None
-    keys = tuple(key for key in node.keys if key.expr != Column(Type.INT, bucket.name))
-    if bucket.rows or whole_reason(node, [*keys, Item(PANE, bucket.attribute)], setting):
+    keys = tuple(key for key in node.keys if key.expr != ex.Column(ex.Type.INT, bucket.name))
+    if bucket.rows or whole_reason(node, [*keys, ops.Item(PANE, bucket.attribute)], setting):
         return tagged(node, bucket, source, setting)
     length = bucket.pane
-    panes = Item(PANE, Binary(Type.INT, "/", bucket.attribute, Const(Type.INT, length)))
+    panes = ops.Item(PANE, ex.Binary(ex.Type.INT, "/", bucket.attribute, ex.Const(ex.Type.INT, length)))
     low = (*keys, panes)
-    fields = make_fields(low, temporals(source.fields))
+    fields = ops.make_fields(low, ops.temporals(source.fields))
     merging = Merging.of(node.aggregates, setting)
     leaf = partial_leaf(node, source, low, fields, merging, setting)
-    start = Binary(Type.INT, "*", Column(Type.INT, PANE), Const(Type.INT, length))
+    start = ex.Binary(ex.Type.INT, "*", ex.Column(ex.Type.INT, PANE), ex.Const(ex.Type.INT, length))
     number = next(field for field in bucket.fields if field.name == bucket.name)
     panes_tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=start)
     return replace(
         node,
         input=panes_tagged,
         predicate=None,
-        keys=tuple(Item(key.name, Column(key.expr.type, key.name)) for key in node.keys),
+        keys=tuple(ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in node.keys),
         aggregates=tuple(merging.merged),
         having=merging.over(node.having) if node.having else None,
-        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
     )
 
 
-def split_bucket(node: Node, setting: Setting) -> Node | None:
+def split_bucket(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns a Bucket over a selection LFTA, if no other rule splits the Bucket with its reader."""
-    if not isinstance(node, Bucket) or not isinstance(node.input, Source):
+    if not isinstance(node, ops.Bucket) or not isinstance(node.input, ops.Source):
         return None
     source = node.input
     selection = Selection.of(source, node.query, setting)
     stored = [field for field in source.fields if field.name != ROW]
-    items = {field.name: selection.column(Column(field.type, field.name), field.name) for field in stored}
+    items = {field.name: selection.column(ex.Column(field.type, field.name), field.name) for field in stored}
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.every_record)
     if node.rows:
         # The projection drops the additional columns of the LFTA.
-        same = tuple(Item(f.name, items.get(f.name, Column(f.type, f.name))) for f in source.fields)
-        return replace(node, input=Map(node.query, source.fields, leaf, None, same))
+        same = tuple(ops.Item(f.name, items.get(f.name, ex.Column(f.type, f.name))) for f in source.fields)
+        return replace(node, input=ops.Map(node.query, source.fields, leaf, None, same))
     number = next(field for field in node.fields if field.name == node.name)
     return replace(node, input=leaf, fields=(*leaf.fields, number))
 
 
-def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
+def tagged(node: A, bucket: ops.Bucket, source: ops.Source, setting: Setting) -> A:
     """Returns an aggregation over windows, with a selection LFTA below: the high level assigns the windows."""
     selection = Selection.of(source, node.query, setting)
     # The high level numbers rows, because only there the rows of all links meet.
     attribute = bucket.attribute if bucket.rows else selection.over(bucket.attribute, "_attribute")
-    partition = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
-    wid = Column(Type.INT, bucket.name)
-    keys = tuple(key if key.expr == wid else Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    partition = tuple(ops.Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
+    wid = ex.Column(ex.Type.INT, bucket.name)
+    keys = tuple(
+        key if key.expr == wid else ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys
+    )
     aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
     counted = bucket.counted
     if bucket.rows and not bucket.every_record:
         # Rows are counted before WHERE, so the high level needs all of those that are counted.
         high = selection.over(node.predicate) if node.predicate else None
         low, rest = selection.predicate(counted)
-        counted = (rest or Const(Type.BOOL, True)) if counted is not None else None
+        counted = (rest or ex.Const(ex.Type.BOOL, True)) if counted is not None else None
     else:
         low, high = selection.predicate(node.predicate)
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low, bucket.every_record)
-    number = Field(bucket.name, Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
+    number = ops.Field(bucket.name, ex.Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
     fields = (*leaf.fields, number)
     tagged = replace(bucket, fields=fields, input=leaf, attribute=attribute, partition=partition, counted=counted)
     return replace(node, input=tagged, predicate=high, keys=keys, aggregates=aggregates)
@@ -534,20 +506,20 @@ def tagged(node: A, bucket: Bucket, source: Source, setting: Setting) -> A:
 # cube make this possible (004).
 
 
-def split_grouping_sets(node: Node, setting: Setting) -> Node | None:
+def split_grouping_sets(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns both levels of a Group over an Expand over a projection of packets; None for other plans."""
-    if not isinstance(node, Group) or not isinstance(node.input, Expand):
+    if not isinstance(node, ops.Group) or not isinstance(node.input, ops.Expand):
         return None
     expand = node.input
     below = expand.input
-    if not isinstance(below, Map) or not isinstance(below.input, Source):
+    if not isinstance(below, ops.Map) or not isinstance(below.input, ops.Source):
         return None
     source = below.input
     arguments = {item.name: item.expr for item in below.items}
     names = [key.name for key in node.keys if key.name != expand.name]
     keys = tuple(item for item in below.items if item.name in names)
     aggregates = [
-        aggregate.over(lambda expr: arguments[expr.name] if isinstance(expr, Column) else expr)
+        aggregate.over(lambda expr: arguments[expr.name] if isinstance(expr, ex.Column) else expr)
         for aggregate in node.aggregates
     ]
     whole = replace(node, input=source, predicate=below.predicate, aggregates=tuple(aggregates))
@@ -561,11 +533,11 @@ def split_grouping_sets(node: Node, setting: Setting) -> Node | None:
         input=_expanded(expand, leaf),
         aggregates=tuple(merging.merged),
         having=merging.over(node.having) if node.having else None,
-        items=tuple(Item(item.name, merging.over(item.expr)) for item in node.items),
+        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
     )
 
 
-def _expanded(expand: Expand, leaf: LftaInput) -> Expand:
+def _expanded(expand: ops.Expand, leaf: ops.LftaInput) -> ops.Expand:
     fields = tuple(replace(f, temporal=None) if f.name in expand.keys else f for f in leaf.fields)
     number = next(field for field in expand.fields if field.name == expand.name)
     return replace(expand, input=leaf, fields=(*fields, number))
@@ -576,33 +548,37 @@ def _expanded(expand: Expand, leaf: LftaInput) -> Expand:
 # table with ejection cannot do a part of their work.
 
 
-def split_row_by_row(node: Node, setting: Setting) -> Node | None:
+def split_row_by_row(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns both levels of a Running or Sampling over packets; None for other plans."""
-    if isinstance(node, Running) and isinstance(node.input, Source):
+    if isinstance(node, ops.Running) and isinstance(node.input, ops.Source):
         return selected(node, node.input, setting)
-    if isinstance(node, Running) and isinstance(node.input, Bucket) and isinstance(node.input.input, Source):
+    if (
+        isinstance(node, ops.Running)
+        and isinstance(node.input, ops.Bucket)
+        and isinstance(node.input.input, ops.Source)
+    ):
         return tagged(node, node.input, node.input.input, setting)
-    if isinstance(node, Sampling) and isinstance(node.input, Source):
+    if isinstance(node, ops.Sampling) and isinstance(node.input, ops.Source):
         return _sampled(node, node.input, setting)
     return None
 
 
-def _sampled(node: Sampling, source: Source, setting: Setting) -> Sampling:
+def _sampled(node: ops.Sampling, source: ops.Source, setting: Setting) -> ops.Sampling:
     """Returns the sampling operator over a selection LFTA.
 
     Conjuncts after the first stateful one stay high: the state sees the rows that pass the conjuncts before it.
     """
-    parts = conjuncts(node.predicate)
+    parts = ex.conjuncts(node.predicate)
     threshold = setting.threshold(node.query)
     first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
     above = parts[first:]
-    whole = replace(node, predicate=conjunction(parts[:first]), keys=node.keys)
+    whole = replace(node, predicate=ex.conjunction(parts[:first]), keys=node.keys)
     selection = Selection.of(source, node.query, setting)
     supers = tuple(over_selection(aggregate, selection) for aggregate in node.supers)
     keys = tuple(replace(key, expr=selection.over(key.expr, key.name)) for key in node.keys)
     aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
     low, high = selection.predicate(whole.predicate)
-    late = conjunction([*conjuncts(high), *(selection.over(part) for part in above)])
+    late = ex.conjunction([*ex.conjuncts(high), *(selection.over(part) for part in above)])
     leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
     return replace(node, input=leaf, predicate=late, keys=keys, aggregates=aggregates, supers=supers)
 
@@ -611,17 +587,17 @@ def _sampled(node: Sampling, source: Source, setting: Setting) -> Sampling:
 # safe as a whole becomes an LFTA, without an operator above it.
 
 
-def split_selection(node: Node, setting: Setting) -> Node | None:
+def split_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns the LFTA of a Map over packets, below the rest of the Map; None for other plans."""
-    if not isinstance(node, Map) or not isinstance(node.input, Source):
+    if not isinstance(node, ops.Map) or not isinstance(node.input, ops.Source):
         return None
     source = node.input
     name, threshold = lfta_name(node.query, source, setting), setting.threshold(node.query)
-    parts = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
+    parts = [*ex.conjuncts(node.predicate), *(item.expr for item in node.items)]
     if not setting.arrival and all(safe(part, threshold) for part in parts):
         lfta = make_lfta(source, name, node.predicate, node.items, (), 1, node.fields)
-        return LftaInput(node.query, node.fields, lfta)
+        return ops.LftaInput(node.query, node.fields, lfta)
     selection = Selection.of(source, node.query, setting)
-    items = tuple(Item(item.name, selection.over(item.expr, item.name)) for item in node.items)
+    items = tuple(ops.Item(item.name, selection.over(item.expr, item.name)) for item in node.items)
     low, high = selection.predicate(node.predicate)
     return replace(node, input=selection.leaf(node.query, name, low), predicate=high, items=items)

@@ -12,46 +12,13 @@ from math import gcd
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import (
-    COMPARISON,
-    Binary,
-    Call,
-    Case,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    Param,
-    StateCall,
-    Type,
-    columns_of,
-    conjunction,
-    conjuncts,
-)
+from lowwater.catalog import expr as ex
 from lowwater.catalog.expr import (
     walk as walk_expr,
 )
 from lowwater.catalog.functions import Cost
 from lowwater.catalog.schemas import CONTROL, SAMPLING_RATE, STREAM_TYPES, TABLE_TYPES
-from lowwater.plan.operators import (
-    ANY_LINK,
-    Aggregation,
-    Copies,
-    Cut,
-    Field,
-    FilterJoin,
-    Item,
-    Key,
-    Lfta,
-    LftaInput,
-    Map,
-    Node,
-    OneInput,
-    Source,
-    Union,
-    lftas_of,
-    walk,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.temporal import END_OF_TIME, Temporal, grid
 
 # What an operator remembers: its state, the ranges that it reads, the granularity of its epochs.
@@ -67,31 +34,31 @@ TIMESTAMP = "_timestamp"
 """Last column of an LFTA by arrival: the timestamp of the record; NULL for a record that the LFTA does not take."""
 
 
-def by_arrival(plan: Node) -> bool:
+def by_arrival(plan: ops.Node) -> bool:
     """Whether an operator of a plan makes progress with records only; then intervals go by arrival (I4)."""
-    return any(node.origin for node in walk(plan))
+    return any(node.origin for node in ops.walk(plan))
 
 
-def carried_state(plan: Node) -> list[str]:
+def carried_state(plan: ops.Node) -> list[str]:
     """Returns the reasons why the intervals of a query must run in order; empty if they can run in any order."""
-    reasons = (f"{node.query}: {reason}" for node in walk(plan) if (reason := node.state()))
+    reasons = (f"{node.query}: {reason}" for node in ops.walk(plan) if (reason := node.state()))
     return list(dict.fromkeys(reasons))
 
 
-def hands_over(plan: Node) -> bool:
+def hands_over(plan: ops.Node) -> bool:
     """Whether a query hands its state to the next interval, so that no interval reads further back than it must.
 
     It does if the query is evaluated by arrival, since such a query is evaluated in one place. It also does if no
     operator with state stands above CLOSING_WHEN or the sampling operator. An operator with state above them may need
     rows of earlier epochs, so such a plan is evaluated from the start of its chain for every interval.
     """
-    return by_arrival(plan) or (any(node.facts.outlives for node in walk(plan)) and _handed(plan))
+    return by_arrival(plan) or (any(node.facts.outlives for node in ops.walk(plan)) and _handed(plan))
 
 
-def _handed(node: Node) -> bool:
+def _handed(node: ops.Node) -> bool:
     if node.facts.passes:
         return all(_handed(below) for below in node.inputs())
-    return not any(below.facts.outlives for root in node.inputs() for below in walk(root))
+    return not any(below.facts.outlives for root in node.inputs() for below in ops.walk(root))
 
 
 # Read ranges: how far back a source must be read for a result (SEMANTICS I2). The answer is a function of every
@@ -100,7 +67,7 @@ def _handed(node: Node) -> bool:
 # with scaled sides use the preimage of both sides. Chains of operators compose.
 
 
-def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:
+def read_from(node: ops.Node, start: int, handed: bool = False) -> dict[str, int]:
     """Returns from which timestamp (ns) each source must be read.
 
     Args:
@@ -117,7 +84,7 @@ def read_from(node: Node, start: int, handed: bool = False) -> dict[str, int]:
     return starts
 
 
-def _descend(root: Node, first: int, starts: dict[str, int], handed: bool) -> None:
+def _descend(root: ops.Node, first: int, starts: dict[str, int], handed: bool) -> None:
     # Plans share queries: an operator is visited again only for an earlier start.
     starts_by_node: dict[int, int] = {}
     stack = [(root, first)]
@@ -126,7 +93,7 @@ def _descend(root: Node, first: int, starts: dict[str, int], handed: bool) -> No
         if starts_by_node.get(id(node), start + 1) <= start:
             continue
         starts_by_node[id(node)] = start
-        if isinstance(node, Source | LftaInput | Cut):
+        if isinstance(node, ops.Source | ops.LftaInput | ops.Cut):
             name, needed = _leaf(node, start)
             starts[name] = min(needed, starts.get(name, needed))
             continue
@@ -134,29 +101,29 @@ def _descend(root: Node, first: int, starts: dict[str, int], handed: bool) -> No
         stack += reversed(list(zip(node.inputs(), needs, strict=True)))
 
 
-def _leaf(node: Source | LftaInput | Cut, start: int) -> tuple[str, int]:
+def _leaf(node: ops.Source | ops.LftaInput | ops.Cut, start: int) -> tuple[str, int]:
     """Returns the name of a leaf's source, and from which timestamp (ns) it is read."""
-    if isinstance(node, Source):
+    if isinstance(node, ops.Source):
         return f"{node.query}.{node.alias}", start
-    return (node.lfta.name, node.first_read(start)) if isinstance(node, LftaInput) else (node.name, start)
+    return (node.lfta.name, node.first_read(start)) if isinstance(node, ops.LftaInput) else (node.name, start)
 
 
-def horizon(node: Node, latest: int) -> int:
+def horizon(node: ops.Node, latest: int) -> int:
     """Returns the largest `_last` of a row if no packet is after `latest` (ns); there intervals may stop (I3)."""
-    ends = [end for below in walk(node) for end in below.ends(latest)]
+    ends = [end for below in ops.walk(node) for end in below.ends(latest)]
     return min(max([latest, *ends]), END_OF_TIME - 1)
 
 
-def reached(node: Node, first: int, latest: int) -> list[tuple[int, int]] | None:
+def reached(node: ops.Node, first: int, latest: int) -> list[tuple[int, int]] | None:
     """Returns the spans of `_last` that rows from packets between `first` and `latest` (ns, both included) can have.
 
     An interval outside of these spans has no row and no record to count, unless it has packets of its own. None if
     packets do not decide it: an operator that counts rows or hands a state over may make rows, or states, in idle time
     (I4).
     """
-    if by_arrival(node) or any(below.facts.outlives for below in walk(node)):
+    if by_arrival(node) or any(below.facts.outlives for below in ops.walk(node)):
         return None
-    spans = [below.span(first, latest) for below in walk(node) if below.facts.waits]
+    spans = [below.span(first, latest) for below in ops.walk(node) if below.facts.waits]
     bounded = [span for span in spans if span is not None]
     return [(first, latest), *bounded] if len(bounded) == len(spans) else None
 
@@ -168,7 +135,7 @@ Need = tuple[int, str]
 """A granularity, ns, and the reader that needs it."""
 
 
-def needed_granularity(*plans: Node) -> dict[str, tuple[int, str]]:
+def needed_granularity(*plans: ops.Node) -> dict[str, tuple[int, str]]:
     """Returns, for each LFTA, the granularity (ns) that its readers can use, and the first reader that needs it.
 
     Args:
@@ -180,9 +147,9 @@ def needed_granularity(*plans: Node) -> dict[str, tuple[int, str]]:
         _add_need(needs, plan, (output, f"the output of {plan.query}"))
     by_lfta: dict[str, Need] = {}
     # Readers come before their inputs, so all readers of an operator have stated their needs before its turn.
-    for node in reversed(list(walk(*plans))):
+    for node in reversed(list(ops.walk(*plans))):
         need = needs[id(node)]
-        if isinstance(node, LftaInput):
+        if isinstance(node, ops.LftaInput):
             # Readers use every promise of an LFTA by arrival: it says nothing of the columns that they look at.
             need = (1, need[1]) if node.lfta.arrival else need
             by_lfta[node.lfta.name] = _finer(by_lfta.get(node.lfta.name), need)
@@ -195,7 +162,7 @@ def needed_granularity(*plans: Node) -> dict[str, tuple[int, str]]:
     return by_lfta
 
 
-def _add_need(needs: dict[int, Need], node: Node, need: Need) -> None:
+def _add_need(needs: dict[int, Need], node: ops.Node, need: Need) -> None:
     needs[id(node)] = _finer(needs.get(id(node)), need)
 
 
@@ -207,8 +174,8 @@ def _finer(first: Need | None, second: Need) -> Need:
     return first if both == first[0] else (both, second[1])
 
 
-def _kind(node: Node) -> str:
-    return "aggregation" if isinstance(node, Aggregation) else "join"
+def _kind(node: ops.Node) -> str:
+    return "aggregation" if isinstance(node, ops.Aggregation) else "join"
 
 
 # Counts the rows that a plan makes of one row: overlapping windows, and groupings such as CUBE. Beside
@@ -216,19 +183,19 @@ def _kind(node: Node) -> str:
 # is refused before anything is read.
 
 
-def copies(plan: Node) -> Iterator[tuple[Node, Copies, int]]:
+def copies(plan: ops.Node) -> Iterator[tuple[ops.Node, ops.Copies, int]]:
     """Yields the operators that multiply rows, with their factor and the product with the operators right below.
 
     Aggregations, joins and other operators that make rows of their own start again at 1.
     """
-    for node in walk(plan):
+    for node in ops.walk(plan):
         if (factor := node.copies()) is not None:
             yield node, factor, _product(node)
 
 
-def _product(node: Node) -> int:
+def _product(node: ops.Node) -> int:
     times = 1
-    while isinstance(node, OneInput) and node.facts.passes:
+    while isinstance(node, ops.OneInput) and node.facts.passes:
         factor = node.copies()
         times *= factor.times if factor else 1
         node = node.input
@@ -239,7 +206,7 @@ def _product(node: Node) -> int:
 # level adds the place to these rows, and the low level leaves them in their order.
 
 
-def placed_leaves(node: Node, ordered: bool = False) -> set[str]:
+def placed_leaves(node: ops.Node, ordered: bool = False) -> set[str]:
     """Returns the LFTAs below an operator whose rows need their place; `ordered` if a reader takes them in order."""
     found: set[str] = set()
     seen: set[tuple[int, bool]] = set()
@@ -249,11 +216,11 @@ def placed_leaves(node: Node, ordered: bool = False) -> set[str]:
         if (id(part), ordered) in seen:
             continue
         seen.add((id(part), ordered))
-        if isinstance(part, LftaInput):
+        if isinstance(part, ops.LftaInput):
             if part.lfta.arrival or (ordered and not part.lfta.aggregates):
                 found.add(part.lfta.name)
             continue
-        below_ordered = (ordered and part.facts.passes) or isinstance(part, FilterJoin) or part.order_dependent
+        below_ordered = (ordered and part.facts.passes) or isinstance(part, ops.FilterJoin) or part.order_dependent
         waiting += [(below, below_ordered and below.query == part.query) for below in part.inputs()]
     return found
 
@@ -275,7 +242,7 @@ class StatedKeys:
     whole: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
 
-    def with_derived(self, derived: Key, names: Sequence[str]) -> Key:
+    def with_derived(self, derived: ops.Key, names: Sequence[str]) -> ops.Key:
         """Combines the declared columns with the key that the plan shows.
 
         Args:
@@ -289,7 +256,7 @@ class StatedKeys:
         return tuple(name for name in names if name in chosen)
 
 
-def unique_key(node: Node, keys: dict[int, Key] | None = None) -> Key:
+def unique_key(node: ops.Node, keys: dict[int, ops.Key] | None = None) -> ops.Key:
     """Returns the columns of a unique key of a node's rows, in the order of its fields; NULL equals NULL.
 
     Args:
@@ -300,7 +267,7 @@ def unique_key(node: Node, keys: dict[int, Key] | None = None) -> Key:
         The names of output columns, as few as the plan shows; None if no key follows from the plan.
     """
     keys = {} if keys is None else keys
-    for part in walk(node, done=keys):
+    for part in ops.walk(node, done=keys):
         keys[id(part)] = part.key([keys[id(below)] for below in part.inputs()])
     return keys[id(node)]
 
@@ -309,7 +276,7 @@ def unique_key(node: Node, keys: dict[int, Key] | None = None) -> Key:
 # `replay.checks` and the states of intervals ask it what a link has to keep.
 
 
-def lftas_as_read(highs: Sequence[Node]) -> list[Lfta]:
+def lftas_as_read(highs: Sequence[ops.Node]) -> list[ops.Lfta]:
     """Returns the LFTAs of high plans without the columns that they only hand on and that nothing above them reads.
 
     A union of two protocols by arrival, for example, hands on all columns of both.
@@ -318,26 +285,28 @@ def lftas_as_read(highs: Sequence[Node]) -> list[Lfta]:
     for high in highs:
         wanted[id(high)] |= {field.name for field in high.fields}
     read: dict[str, set[str]] = defaultdict(set)
-    for node in reversed(list(walk(*highs))):  # readers before what they read
+    for node in reversed(list(ops.walk(*highs))):  # readers before what they read
         names = wanted[id(node)]
-        if isinstance(node, LftaInput):
+        if isinstance(node, ops.LftaInput):
             read[node.lfta.name] |= names
-        elif isinstance(node, Union):
+        elif isinstance(node, ops.Union):
             for branch in node.branches:
                 places = zip(node.fields, branch.fields, strict=True)
                 wanted[id(branch)] |= {own.name for field, own in places if field.name in names}
         else:
             exprs = list(node.exprs())
-            if isinstance(node, Map):
+            if isinstance(node, ops.Map):
                 exprs = [item.expr for item in node.items if item.name in names]
                 exprs += [node.predicate] if node.predicate is not None else []
                 names = set()
-            below = names | {name.rpartition(".")[2] for name in columns_of(*exprs)}
+            below = names | {name.rpartition(".")[2] for name in ex.columns_of(*exprs)}
             for child in node.inputs():
                 wanted[id(child)] |= below
     return [
-        replace(lfta, keys=tuple(k for k in lfta.keys if k.name in read[lfta.name] or not isinstance(k.expr, Column)))
-        for lfta in lftas_of(*highs)
+        replace(
+            lfta, keys=tuple(k for k in lfta.keys if k.name in read[lfta.name] or not isinstance(k.expr, ex.Column))
+        )
+        for lfta in ops.lftas_of(*highs)
     ]
 
 
@@ -363,7 +332,7 @@ class InstantColumn:
     begins: Temporal
 
 
-def instant_columns(fields: Sequence[Field]) -> tuple[InstantColumn, ...]:
+def instant_columns(fields: Sequence[ops.Field]) -> tuple[InstantColumn, ...]:
     """Returns the instants of the temporal columns that are functions of the packet clock.
 
     A column of the query has the name before an instant, in any case of letters: readers such as Spark see no case.
@@ -379,13 +348,13 @@ def instant_columns(fields: Sequence[Field]) -> tuple[InstantColumn, ...]:
     for field in fields:
         begins = field.temporal.begins if field.temporal and not field.temporal.origin else None
         name = f"{field.name}_time" if field.name.lower().endswith("_start") else f"{field.name}_start"
-        if begins is not None and field.type is Type.INT and name.lower() not in taken:
+        if begins is not None and field.type is ex.Type.INT and name.lower() not in taken:
             taken.add(name.lower())
             found.append(InstantColumn(name, field.name, begins))
     return tuple(found)
 
 
-def instant_schema(fields: Sequence[Field]) -> pa.Schema:
+def instant_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the columns of instants of a query."""
     return pa.schema([pa.field(column.name, INSTANT) for column in instant_columns(fields)])
 
@@ -399,27 +368,27 @@ def is_instant(kind: pa.DataType) -> bool:
 # stream uses them.
 
 
-def value_schema(fields: Sequence[Field]) -> pa.Schema:
+def value_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the fields as columns of a stream, without the control columns."""
     return pa.schema([pa.field(field.name, STREAM_TYPES[field.type]) for field in fields])
 
 
-def stream_schema(fields: Sequence[Field]) -> pa.Schema:
+def stream_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the columns of a stream between stages: the fields, then CONTROL (SEMANTICS P5)."""
     return pa.schema([*value_schema(fields), *CONTROL])
 
 
-def result_schema(fields: Sequence[Field]) -> pa.Schema:
+def result_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the columns of a query's stream: the fields in published types, their instants, then CONTROL."""
     return pa.schema([*visible_schema(fields), *CONTROL])
 
 
-def visible_schema(fields: Sequence[Field]) -> pa.Schema:
+def visible_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the columns that readers of a published table see: the fields in published types, then their instants."""
     return pa.schema([*published_schema(fields), *instant_schema(fields)])
 
 
-def published_schema(fields: Sequence[Field]) -> pa.Schema:
+def published_schema(fields: Sequence[ops.Field]) -> pa.Schema:
     """Returns the fields in published types, with addresses as texts."""
     return pa.schema([pa.field(field.name, TABLE_TYPES[field.type]) for field in fields])
 
@@ -438,36 +407,36 @@ class Measure(IntEnum):
     """A field of a record, such as a port or a length, or a value by which rows are grouped."""
 
 
-def measures(node: Node) -> dict[str, Measure]:
+def measures(node: ops.Node) -> dict[str, Measure]:
     """Returns what each output column of a logical plan is, through joins, merges and queries that others read."""
     found: dict[int, dict[str, Measure]] = {}
-    for part in walk(node, done=found):
+    for part in ops.walk(node, done=found):
         below = [found[id(each)] for each in part.inputs()]
         found[id(part)] = _of(part, below)
     return found[id(node)]
 
 
-def _of(node: Node, below: list[dict[str, Measure]]) -> dict[str, Measure]:
+def _of(node: ops.Node, below: list[dict[str, Measure]]) -> dict[str, Measure]:
     names = {name: measure for each in below for name, measure in each.items()}
-    if isinstance(node, Aggregation):
+    if isinstance(node, ops.Aggregation):
         names = dict.fromkeys((key.name for key in node.keys), Measure.FIELD)
         for each in node.aggregates:
             names[each.name] = Measure.COUNT if each.function in ("count", "sum") else Measure.AGGREGATE
     for side, alias in enumerate(("left_alias", "right_alias")):
         if prefix := getattr(node, alias, ""):
             names |= {f"{prefix}.{name}": measure for name, measure in below[side].items()}
-    items: tuple[Item, ...] | None = getattr(node, "items", None)
+    items: tuple[ops.Item, ...] | None = getattr(node, "items", None)
     if items is not None:
         return {item.name: _measure(item.expr, names) for item in items}
-    if isinstance(node, Union):
+    if isinstance(node, ops.Union):
         return dict(zip((field.name for field in node.fields), below[0].values(), strict=True))
     return {field.name: names.get(field.name, Measure.FIELD) for field in node.fields}
 
 
-def _measure(expr: Expr, names: dict[str, Measure]) -> Measure:
-    if isinstance(expr, Column):
+def _measure(expr: ex.Expr, names: dict[str, Measure]) -> Measure:
+    if isinstance(expr, ex.Column):
         return names.get(expr.name, Measure.FIELD)
-    used = [names.get(name, Measure.FIELD) for name in columns_of(expr)]
+    used = [names.get(name, Measure.FIELD) for name in ex.columns_of(expr)]
     if not used:
         return Measure.FIELD
     return Measure.AGGREGATE if min(used) < Measure.COMPUTED else Measure.COMPUTED
@@ -485,7 +454,7 @@ WIDE_COST = 10
 """Cost of comparing two strings or addresses; comparing two numbers costs 1."""
 
 
-def cost(expr: Expr) -> int:
+def cost(expr: ex.Expr) -> int:
     """Returns the number of operations of one evaluation.
 
     Example:
@@ -495,34 +464,34 @@ def cost(expr: Expr) -> int:
     """
     total = 0
     for node in walk_expr(expr):
-        if isinstance(node, Call):
+        if isinstance(node, ex.Call):
             total += node.function.cost
-        elif isinstance(node, Binary):
-            wide = node.op in COMPARISON and node.left.type in (Type.STRING, Type.IP)
+        elif isinstance(node, ex.Binary):
+            wide = node.op in ex.COMPARISON and node.left.type in (ex.Type.STRING, ex.Type.IP)
             total += WIDE_COST if wide and not _compares_link(node) else 1
-        elif isinstance(node, OneOf):
+        elif isinstance(node, ex.OneOf):
             total += WIDE_COST
-        elif isinstance(node, Case | StateCall) or type(node).__name__ == "Unary":
+        elif isinstance(node, ex.Case | ex.StateCall) or type(node).__name__ == "Unary":
             total += 1
     return total
 
 
-def _compares_link(node: Binary) -> bool:
+def _compares_link(node: ex.Binary) -> bool:
     # The link is the same for all packets of a pass.
-    return any(isinstance(side, Column) and side.name == "interface" for side in (node.left, node.right))
+    return any(isinstance(side, ex.Column) and side.name == "interface" for side in (node.left, node.right))
 
 
-def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
+def unsafe(expr: ex.Expr, threshold: int = Cost.HIGH) -> str:
     """Returns why the low level may not evaluate an expression; empty if it may.
 
     Args:
         threshold: the cost from which a function stays at the high level.
     """
     for node in walk_expr(expr):
-        if isinstance(node, StateCall):
+        if isinstance(node, ex.StateCall):
             return f"{node.function.name} has a state, which needs rows in canonical order in one process"
-        if isinstance(node, Call):
-            if SAMPLING_RATE in columns_of(node):
+        if isinstance(node, ex.Call):
+            if SAMPLING_RATE in ex.columns_of(node):
                 return f"{node.function.name} reads {SAMPLING_RATE}, so the high level computes it"
             if not node.function.lfta:
                 return f"{node.function.name} is not LFTA-legal"
@@ -533,7 +502,7 @@ def unsafe(expr: Expr, threshold: int = Cost.HIGH) -> str:
     return ""
 
 
-def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
+def safe(expr: ex.Expr, threshold: int = Cost.HIGH) -> bool:
     """Whether the low level may evaluate an expression.
 
     Args:
@@ -542,16 +511,16 @@ def safe(expr: Expr, threshold: int = Cost.HIGH) -> bool:
     return not unsafe(expr, threshold)
 
 
-def unkeepable(expr: Expr) -> str:
+def unkeepable(expr: ex.Expr) -> str:
     """Returns why the low level's group table cannot keep a minimum or maximum; empty if it can."""
-    if expr.type is Type.STRING and not (isinstance(expr, Column) and expr.name == "interface"):
+    if expr.type is ex.Type.STRING and not (isinstance(expr, ex.Column) and expr.name == "interface"):
         return "the group table stores strings as numbers, which have another order"
     return ""
 
 
-def cheap(expr: Expr) -> bool:
+def cheap(expr: ex.Expr) -> bool:
     """Whether a conjunct may go into the prefilter: it is cheap, and the same in every run."""
-    moving = any(isinstance(node, Param) or (isinstance(node, Const) and node.param) for node in walk_expr(expr))
+    moving = any(isinstance(node, ex.Param) or (isinstance(node, ex.Const) and node.param) for node in walk_expr(expr))
     return cost(expr) < PREFILTER_LIMIT and safe(expr) and not moving
 
 
@@ -576,7 +545,7 @@ class PrefilterSignature:
 
     lfta: str
     bits: tuple[int, ...]
-    rest: Expr | None
+    rest: ex.Expr | None
 
     @property
     def mask(self) -> int:
@@ -596,16 +565,16 @@ class Prefilter:
     """
 
     links: tuple[str, ...]
-    bits: tuple[Expr, ...]
+    bits: tuple[ex.Expr, ...]
     shared: tuple[int, ...]
     signatures: tuple[PrefilterSignature, ...]
 
 
-def choose_prefilters(lftas: Sequence[Lfta]) -> tuple[Prefilter, ...]:
+def choose_prefilters(lftas: Sequence[ops.Lfta]) -> tuple[Prefilter, ...]:
     """Returns the prefilters of all links; links with the same LFTAs share one."""
     readers: dict[str, tuple[int, ...]] = {}
     for link in sorted({link for lfta in lftas for link in lfta.links}):
-        readers[link] = tuple(at for at, lfta in enumerate(lftas) if link in lfta.links or ANY_LINK in lfta.links)
+        readers[link] = tuple(at for at, lfta in enumerate(lftas) if link in lfta.links or ops.ANY_LINK in lfta.links)
     prefilters = []
     for group in dict.fromkeys(readers.values()):
         links = tuple(link for link, reading in readers.items() if reading == group)
@@ -613,10 +582,10 @@ def choose_prefilters(lftas: Sequence[Lfta]) -> tuple[Prefilter, ...]:
     return tuple(prefilters)
 
 
-def _prefilter(links: tuple[str, ...], lftas: Sequence[Lfta]) -> Prefilter:
-    users: dict[Expr, int] = {}
+def _prefilter(links: tuple[str, ...], lftas: Sequence[ops.Lfta]) -> Prefilter:
+    users: dict[ex.Expr, int] = {}
     for lfta in lftas:
-        candidates = [part for part in _conjuncts_of(lfta) if cheap(part) and _of_packet(columns_of(part))]
+        candidates = [part for part in _conjuncts_of(lfta) if cheap(part) and _of_packet(ex.columns_of(part))]
         for part in dict.fromkeys(candidates):
             users[part] = users.get(part, 0) + 1
     order = {part: at for at, part in enumerate(users)}
@@ -626,7 +595,7 @@ def _prefilter(links: tuple[str, ...], lftas: Sequence[Lfta]) -> Prefilter:
         PrefilterSignature(
             lfta.name,
             tuple(sorted({at[part] for part in _conjuncts_of(lfta) if part in at})),
-            conjunction([part for part in _conjuncts_of(lfta) if part not in at]),
+            ex.conjunction([part for part in _conjuncts_of(lfta) if part not in at]),
         )
         for lfta in lftas
     )
@@ -638,5 +607,5 @@ def _of_packet(columns: list[str]) -> bool:
     return columns not in ([], ["interface"]) and SAMPLING_RATE not in columns
 
 
-def _conjuncts_of(lfta: Lfta) -> list[Expr]:
-    return conjuncts(lfta.member) + conjuncts(lfta.predicate)
+def _conjuncts_of(lfta: ops.Lfta) -> list[ex.Expr]:
+    return ex.conjuncts(lfta.member) + ex.conjuncts(lfta.predicate)

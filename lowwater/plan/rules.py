@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
 from lowwater.catalog.schemas import RECORD_NUMBER
 from lowwater.errors import LawError
+from lowwater.plan import operators as ops
 from lowwater.plan.levels import (
     Rule,
     Setting,
@@ -21,25 +22,6 @@ from lowwater.plan.levels import (
     split_selection,
     split_sliding_window,
 )
-from lowwater.plan.operators import (
-    Aggregate,
-    Aggregation,
-    Bucket,
-    Field,
-    Group,
-    Item,
-    Lfta,
-    LftaInput,
-    Map,
-    Node,
-    Running,
-    Sampling,
-    Union,
-    outgrows,
-    substitute,
-    walk,
-    with_inputs,
-)
 
 # Rules that rewrite the bound plan of a query: conditions go down, columns that nobody reads go.
 
@@ -48,56 +30,58 @@ from lowwater.plan.operators import (
 # have the same variables. Promises stay valid, because they do not concern the dropped rows.
 
 
-def push_filter(node: Node, setting: Setting) -> Node | None:
+def push_filter(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns the operator with its predicate one step further down; None if the rule does not apply."""
-    if not isinstance(node, Map | Group | Running) or not setting.one(node, node.input):
+    if not isinstance(node, ops.Map | ops.Group | ops.Running) or not setting.one(node, node.input):
         return None
     below = node.input
-    if isinstance(below, Union) and node.predicate is not None:
+    if isinstance(below, ops.Union) and node.predicate is not None:
         return replace(node, input=_filtered(below, node.predicate, setting), predicate=None)
-    if not isinstance(node, Map):
+    if not isinstance(node, ops.Map):
         return None
-    if isinstance(below, Map):
+    if isinstance(below, ops.Map):
         return _through_map(node, below)
     if node.predicate is None:
         return None
-    return _into_group(node, below, node.predicate) if isinstance(below, Group) else None
+    return _into_group(node, below, node.predicate) if isinstance(below, ops.Group) else None
 
 
-def _through_map(node: Map, below: Map) -> Map | None:
+def _through_map(node: ops.Map, below: ops.Map) -> ops.Map | None:
     """Merges two selections and projections; the names and fields are those of the upper one. None if too large."""
     parts = conjuncts(below.predicate)
     if node.predicate is not None:
-        parts += conjuncts(substitute(node.predicate, below.items))
-    items = tuple(Item(item.name, substitute(item.expr, below.items)) for item in node.items)
+        parts += conjuncts(ops.substitute(node.predicate, below.items))
+    items = tuple(ops.Item(item.name, ops.substitute(item.expr, below.items)) for item in node.items)
     merged = replace(node, input=below.input, predicate=conjunction(parts), items=items)
-    return None if outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
+    return None if ops.outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
 
 
-def _filtered(below: Union, predicate: Expr, setting: Setting) -> Union:
+def _filtered(below: ops.Union, predicate: Expr, setting: Setting) -> ops.Union:
     """Returns the union of the rows for which a predicate over its columns is true."""
     branches = []
     for branch in below.branches:
-        keep = tuple(Item(f.name, Column(f.type, f.name)) for f in branch.fields)
-        names = [Item(f.name, Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
+        keep = tuple(ops.Item(f.name, Column(f.type, f.name)) for f in branch.fields)
+        names = [ops.Item(f.name, Column(b.type, b.name)) for f, b in zip(below.fields, branch.fields, strict=True)]
         # A branch with other readers stays unchanged; the filter belongs to the query of the union.
         query = branch.query if setting.one(below, branch) else below.query
-        filtered = Map(query, branch.fields, branch, substitute(predicate, names), keep)
+        filtered = ops.Map(query, branch.fields, branch, ops.substitute(predicate, names), keep)
         # A selection of the same query adds the predicate to its own predicate.
-        same_query = isinstance(branch, Map) and branch.query == below.query
-        merged = _through_map(filtered, branch) if same_query and isinstance(branch, Map) else None
+        same_query = isinstance(branch, ops.Map) and branch.query == below.query
+        merged = _through_map(filtered, branch) if same_query and isinstance(branch, ops.Map) else None
         branches.append(filtered if merged is None else merged)
     return replace(below, branches=tuple(branches))
 
 
-def _into_group(node: Map, below: Group, predicate: Expr) -> Map | None:
+def _into_group(node: ops.Map, below: ops.Group, predicate: Expr) -> ops.Map | None:
     keys = {key.name: key.expr for key in below.keys}
     outputs = {item.name: item.expr for item in below.items}
     down: list[tuple[Expr, Expr]] = []
     stay: list[tuple[Expr, Expr]] = []
     for part in conjuncts(predicate):
         over_groups = rewrite(part, lambda e: outputs.get(e.name, e) if isinstance(e, Column) else e)
-        moves = set(columns_of(over_groups)) <= keys.keys() and not outgrows([over_groups], [part, *outputs.values()])
+        moves = set(columns_of(over_groups)) <= keys.keys() and not ops.outgrows(
+            [over_groups], [part, *outputs.values()]
+        )
         (down if moves else stay).append((part, over_groups))
     if not down:
         return None
@@ -110,18 +94,18 @@ def _into_group(node: Map, below: Group, predicate: Expr) -> Map | None:
 # HAVING: the low level has panes, and a packet belongs to several windows.
 
 
-def having_to_where(node: Node, setting: Setting) -> Node | None:
+def having_to_where(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns a group with such conjuncts in its predicate; None if HAVING has none."""
-    if not isinstance(node, Group) or node.having is None:
+    if not isinstance(node, ops.Group) or node.having is None:
         return None
-    tagged = {node.input.name} if isinstance(node.input, Bucket) else set()
+    tagged = {node.input.name} if isinstance(node.input, ops.Bucket) else set()
     keys = {key.name: key.expr for key in node.keys if tagged.isdisjoint(columns_of(key.expr))}
     parts = conjuncts(node.having)
     moved, before = [], []
     for part in parts:
         if columns_of(part) and set(columns_of(part)) <= keys.keys():
             over_rows = rewrite(part, lambda e: keys[e.name] if isinstance(e, Column) else e)
-            if not outgrows([over_rows], [part, *keys.values()]):
+            if not ops.outgrows([over_rows], [part, *keys.values()]):
                 moved.append(part)
                 before.append(over_rows)
     if not moved:
@@ -138,16 +122,20 @@ def having_to_where(node: Node, setting: Setting) -> Node | None:
 # in either operator (SEMANTICS V2).
 
 
-def absorb_selection(node: Node, setting: Setting) -> Node | None:
+def absorb_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns the aggregation over the input of its selection; None if the rule does not apply."""
-    if not isinstance(node, Aggregation) or not isinstance(node.input, Map) or not setting.one(node, node.input):
+    if (
+        not isinstance(node, ops.Aggregation)
+        or not isinstance(node.input, ops.Map)
+        or not setting.one(node, node.input)
+    ):
         return None
     below = node.input
 
     def over(expr: Expr) -> Expr:
-        return substitute(expr, below.items)
+        return ops.substitute(expr, below.items)
 
-    def moved(aggregate: Aggregate) -> Aggregate:
+    def moved(aggregate: ops.Aggregate) -> ops.Aggregate:
         argument = None if aggregate.argument is None else over(aggregate.argument)
         return replace(aggregate, argument=argument, more=tuple(over(expr) for expr in aggregate.more))
 
@@ -157,12 +145,12 @@ def absorb_selection(node: Node, setting: Setting) -> Node | None:
         node,
         input=below.input,
         predicate=conjunction(parts),
-        keys=tuple(Item(key.name, over(key.expr)) for key in node.keys),
+        keys=tuple(ops.Item(key.name, over(key.expr)) for key in node.keys),
         aggregates=tuple(moved(aggregate) for aggregate in node.aggregates),
     )
-    if isinstance(merged, Sampling) and isinstance(node, Sampling):
+    if isinstance(merged, ops.Sampling) and isinstance(node, ops.Sampling):
         merged = replace(merged, supers=tuple(moved(super_aggregate) for super_aggregate in node.supers))
-    return None if outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
+    return None if ops.outgrows(merged.exprs(), [*node.exprs(), *below.exprs()]) else merged
 
 
 # Projection pushdown: drops the columns of a union that its only reader does not use. The binder projects the inputs
@@ -170,9 +158,9 @@ def absorb_selection(node: Node, setting: Setting) -> Node | None:
 # every column: the canonical order of a query's rows sorts by all columns (O1).
 
 
-def prune_columns(node: Node, setting: Setting) -> Node | None:
+def prune_columns(node: ops.Node, setting: Setting) -> ops.Node | None:
     """Returns the selection or aggregation over a narrower union; None if the rule does not apply."""
-    if not isinstance(node, Map | Aggregation) or not isinstance(node.input, Union):
+    if not isinstance(node, ops.Map | ops.Aggregation) or not isinstance(node.input, ops.Union):
         return None
     union = node.input
     if not setting.one(node, union) or node.query in setting.ordered:
@@ -180,23 +168,23 @@ def prune_columns(node: Node, setting: Setting) -> Node | None:
     used = set(_read(node))
     positions = [at for at, field in enumerate(union.fields) if field.name in used]
     # A branch with other readers keeps its columns.
-    private = all(isinstance(branch, Map) and setting.one(union, branch) for branch in union.branches)
+    private = all(isinstance(branch, ops.Map) and setting.one(union, branch) for branch in union.branches)
     if len(positions) == len(union.fields) or not private:
         return None
     # A row in a stream needs at least one column.
     positions = positions or [next((at for at, field in enumerate(union.fields) if field.temporal), 0)]
-    branches = tuple(_narrow(branch, positions) for branch in union.branches if isinstance(branch, Map))
+    branches = tuple(_narrow(branch, positions) for branch in union.branches if isinstance(branch, ops.Map))
     fields = tuple(union.fields[at] for at in positions)
     return replace(node, input=replace(union, fields=fields, branches=branches))
 
 
-def _narrow(branch: Map, positions: list[int]) -> Map:
+def _narrow(branch: ops.Map, positions: list[int]) -> ops.Map:
     fields = tuple(branch.fields[at] for at in positions)
     return replace(branch, fields=fields, items=tuple(branch.items[at] for at in positions))
 
 
-def _read(node: Map | Aggregation) -> list[str]:
-    if isinstance(node, Map):
+def _read(node: ops.Map | ops.Aggregation) -> list[str]:
+    if isinstance(node, ops.Map):
         return columns_of(node.predicate, *(item.expr for item in node.items))
     arguments = [expr for aggregate in node.aggregates for expr in (aggregate.argument, *aggregate.more)]
     return columns_of(node.predicate, *(key.expr for key in node.keys), *arguments)
@@ -230,9 +218,9 @@ class Rewriter:
 
     rules: Sequence[Rule]
     setting: Setting
-    _rewritten: dict[int, tuple[Node, Node]] = field(default_factory=dict)
+    _rewritten: dict[int, tuple[ops.Node, ops.Node]] = field(default_factory=dict)
 
-    def rewrite(self, node: Node) -> Node:
+    def rewrite(self, node: ops.Node) -> ops.Node:
         """Returns the rewritten plan; the same node always gives the same plan.
 
         Raises:
@@ -243,12 +231,12 @@ class Rewriter:
             return earlier[1]
         # Before the inputs change, because the rules split the levels where packets are read; and again afterwards.
         changed = self._apply(node)
-        changed = with_inputs(changed, [self.rewrite(below) for below in changed.inputs()])
+        changed = ops.with_inputs(changed, [self.rewrite(below) for below in changed.inputs()])
         changed = self._apply(changed)
         self._rewritten[id(node)] = (node, changed)
         return changed
 
-    def _apply(self, node: Node) -> Node:
+    def _apply(self, node: ops.Node) -> ops.Node:
         again = True
         while again:
             again = False
@@ -258,7 +246,7 @@ class Rewriter:
                     if [(f.name, f.type) for f in result.fields] != [(f.name, f.type) for f in node.fields]:
                         raise LawError(f"rule {rule.__name__} changes the columns of query {node.query}")
                     # An expression that a rule moved down may move further.
-                    node = with_inputs(result, [self.rewrite(below) for below in result.inputs()])
+                    node = ops.with_inputs(result, [self.rewrite(below) for below in result.inputs()])
                     again = True
         return node
 
@@ -271,12 +259,12 @@ NUMBER_COLUMN = "_record"
 """Name of the column with the record number."""
 
 
-def with_numbers(plans: Sequence[Node]) -> list[Node]:
+def with_numbers(plans: Sequence[ops.Node]) -> list[ops.Node]:
     """Returns the plans of a query set, with record numbers in the LFTAs whose readers need them. Plans share LFTAs."""
-    names = {name for plan in plans for node in walk(plan) for name in unordered_lftas(node)}
+    names = {name for plan in plans for node in ops.walk(plan) for name in unordered_lftas(node)}
 
-    def numbered(node: Node, setting: Setting) -> Node | None:
-        if not isinstance(node, LftaInput) or node.lfta.placed or node.lfta.name not in names:
+    def numbered(node: ops.Node, setting: Setting) -> ops.Node | None:
+        if not isinstance(node, ops.LftaInput) or node.lfta.placed or node.lfta.name not in names:
             return None
         return replace(node, lfta=_numbered(node.lfta))
 
@@ -284,7 +272,7 @@ def with_numbers(plans: Sequence[Node]) -> list[Node]:
     return [rewriter.rewrite(plan) if names else plan for plan in plans]
 
 
-def unordered_lftas(node: Node) -> set[str]:
+def unordered_lftas(node: ops.Node) -> set[str]:
     """Returns the LFTAs whose packets an order-dependent operator reads together with another LFTA of the same link."""
     if not node.order_dependent:
         return set()
@@ -293,14 +281,14 @@ def unordered_lftas(node: Node) -> set[str]:
     return {leaf.lfta.name for leaf in leaves if any(times[link] > 1 for link in leaf.lfta.links)}
 
 
-def _packet_inputs(node: Node, query: str) -> list[LftaInput]:
+def _packet_inputs(node: ops.Node, query: str) -> list[ops.LftaInput]:
     """Returns the LFTAs whose rows reach an operator of a query as packets."""
-    if isinstance(node, LftaInput):
+    if isinstance(node, ops.LftaInput):
         return [] if node.lfta.aggregates or node.query != query else [node]
     passes = node.facts.passes and node.query == query
     return [leaf for below in node.inputs() for leaf in _packet_inputs(below, query)] if passes else []
 
 
-def _numbered(lfta: Lfta) -> Lfta:
-    item, field = Item(NUMBER_COLUMN, Column(Type.INT, RECORD_NUMBER)), Field(NUMBER_COLUMN, Type.INT)
+def _numbered(lfta: ops.Lfta) -> ops.Lfta:
+    item, field = ops.Item(NUMBER_COLUMN, Column(Type.INT, RECORD_NUMBER)), ops.Field(NUMBER_COLUMN, Type.INT)
     return replace(lfta, keys=(*lfta.keys, item), fields=(*lfta.fields, field), placed=True)

@@ -10,46 +10,13 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import (
-    Binary,
-    Case,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    Type,
-    Unary,
-    columns_of,
-    rewrite,
-    show,
-    with_children,
-)
+from lowwater.catalog import expr as ex
+from lowwater.catalog.expr import show
 from lowwater.catalog.expr import walk as parts_of
 from lowwater.catalog.functions import Columns, PartialColumn
 from lowwater.catalog.native import ADD
 from lowwater.catalog.schemas import STREAM_TYPES
-from lowwater.plan.operators import (
-    Aggregate,
-    Aggregation,
-    Bucket,
-    Cut,
-    Expand,
-    Field,
-    FilterJoin,
-    Group,
-    Item,
-    Join,
-    Key,
-    LftaInput,
-    Map,
-    Node,
-    Union,
-    WatchJoin,
-    leaf_name,
-    leaves,
-    walk,
-    with_inputs,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.properties import by_arrival, placed_leaves
 
 # Splits a plan into fragments, where two operators keep state that one plan cannot evaluate together. EXPLAIN shows
@@ -72,12 +39,12 @@ class Fragment:
     """
 
     name: str
-    node: Node
-    reader: Node
+    node: ops.Node
+    reader: ops.Node
     why: str
 
 
-def fragment_plan(node: Node) -> tuple[list[Fragment], Node]:
+def fragment_plan(node: ops.Node) -> tuple[list[Fragment], ops.Node]:
     """Splits a plan where an operator whose state outlives a slice meets another operator that keeps rows or groups.
 
     Returns:
@@ -87,7 +54,7 @@ def fragment_plan(node: Node) -> tuple[list[Fragment], Node]:
     if by_arrival(node):
         return [], node
     splitter = _Splitter()
-    for part in walk(node):
+    for part in ops.walk(node):
         splitter.take(part)
     return splitter.fragments, splitter.rewritten[id(node)]
 
@@ -102,22 +69,22 @@ class _Splitter:
 
     def __init__(self) -> None:
         self.fragments: list[Fragment] = []
-        self.rewritten: dict[int, Node] = {}
-        self._leaves: dict[int, Cut] = {}
+        self.rewritten: dict[int, ops.Node] = {}
+        self._leaves: dict[int, ops.Cut] = {}
         # Identity of an operator -> the nearest operators with state, itself or below it in the same fragment.
-        self._nearest: dict[int, list[Node]] = {}
+        self._nearest: dict[int, list[ops.Node]] = {}
 
-    def take(self, node: Node) -> None:
+    def take(self, node: ops.Node) -> None:
         """Splits an operator off its inputs where necessary. Its inputs were visited before."""
         inputs = [self._read(node, below) for below in node.inputs()]
-        self.rewritten[id(node)] = with_inputs(node, inputs)
+        self.rewritten[id(node)] = ops.with_inputs(node, inputs)
         if node.facts.waits:
             self._nearest[id(node)] = [node]
             return
         below = [near for below in node.inputs() for near in self._nearest[id(below)]]
         self._nearest[id(node)] = list({id(near): near for near in below}.values())
 
-    def _read(self, node: Node, below: Node) -> Node:
+    def _read(self, node: ops.Node, below: ops.Node) -> ops.Node:
         """Returns the input of an operator: the rewritten operator below it, or a Cut that reads a fragment."""
         why = _separation(node, self._nearest[id(below)])
         if not why:
@@ -125,25 +92,25 @@ class _Splitter:
         if id(below) not in self._leaves:
             fragment = Fragment(f"{below.query}-part{len(self.fragments) + 1}", self.rewritten[id(below)], node, why)
             self.fragments.append(fragment)
-            self._leaves[id(below)] = Cut(below.query, below.fields, fragment.name)
+            self._leaves[id(below)] = ops.Cut(below.query, below.fields, fragment.name)
         return self._leaves[id(below)]
 
 
-def _separation(node: Node, nearest: Sequence[Node]) -> str:
+def _separation(node: ops.Node, nearest: Sequence[ops.Node]) -> str:
     """Returns why an operator cannot be evaluated in one plan with the operators below it; empty if it can."""
     if not node.facts.waits:
         return ""
     return _REASON if nearest and any(operator.facts.outlives for operator in (node, *nearest)) else ""
 
 
-def by_slices(node: Node) -> bool:
+def by_slices(node: ops.Node) -> bool:
     """Whether any part of an interval can be evaluated by itself, from the records that it reads before that part."""
-    return not (by_arrival(node) or any(part.facts.outlives for part in walk(node)))
+    return not (by_arrival(node) or any(part.facts.outlives for part in ops.walk(node)))
 
 
-def waits_for_promises(node: Node) -> bool:
+def waits_for_promises(node: ops.Node) -> bool:
     """Whether a plan holds rows back until a promise."""
-    return by_arrival(node) or any(part.facts.waits for part in walk(node))
+    return by_arrival(node) or any(part.facts.waits for part in ops.walk(node))
 
 
 # Aggregation in two phases: sub-aggregates of any rows, then groups of the sub-aggregates. `plan.shares` makes them
@@ -154,7 +121,7 @@ ROWS = PartialColumn("_rows", None, ADD)
 """The number of rows of a group. The suffix is the whole name: it belongs to no aggregate."""
 
 
-def partial_columns(aggregate: Aggregate) -> Columns:
+def partial_columns(aggregate: ops.Aggregate) -> Columns:
     """Returns a native aggregate in Arrow: its partial columns and its value."""
     native, argument = aggregate.native, aggregate.argument
     assert native is not None, aggregate.function
@@ -162,38 +129,38 @@ def partial_columns(aggregate: Aggregate) -> Columns:
 
 
 @dataclass(frozen=True)
-class SubGroup(Group, facts=replace(Group.facts, label="sub-aggregation")):
+class SubGroup(ops.Group, facts=replace(ops.Group.facts, label="sub-aggregation")):
     """First phase: keys and partial aggregates of its rows, and no value yet. A group may have several rows."""
 
-    def key(self, below: Sequence[Key]) -> Key:
+    def key(self, below: Sequence[ops.Key]) -> ops.Key:
         """Returns none: a group may have several rows."""
         return None
 
 
 @dataclass(frozen=True)
-class SuperGroup(Group, facts=replace(Group.facts, label="aggregation of sub-aggregates")):
+class SuperGroup(ops.Group, facts=replace(ops.Group.facts, label="aggregation of sub-aggregates")):
     """Second phase: merges the rows of a SubGroup; values, HAVING and items are those of the whole."""
 
 
-def in_phases(node: Group) -> tuple[SubGroup, SuperGroup]:
+def in_phases(node: ops.Group) -> tuple[SubGroup, SuperGroup]:
     """Divides an aggregation whose aggregates are all native. The second phase has yet the input of the first."""
     parts = {part.name: getattr(node, part.name) for part in fields(node)}
     return SubGroup(**parts | {"fields": (*node.key_fields, *_partial_fields(node))}), SuperGroup(**parts)
 
 
-def _partial_fields(node: Group) -> Iterator[Field]:
+def _partial_fields(node: ops.Group) -> Iterator[ops.Field]:
     kinds = {arrow: kind for kind, arrow in reversed(STREAM_TYPES.items())}
-    yield Field(ROWS.suffix, Type.INT)
+    yield ops.Field(ROWS.suffix, ex.Type.INT)
     for aggregate in node.aggregates:
         empty = None if aggregate.argument is None else pa.array([], STREAM_TYPES[aggregate.argument.type])
         for column in partial_columns(aggregate).partials:
-            kind = Type.INT if column.of is None else kinds[column.of(empty).type]
-            yield Field(aggregate.name + column.suffix, kind)
+            kind = ex.Type.INT if column.of is None else kinds[column.of(empty).type]
+            yield ops.Field(aggregate.name + column.suffix, kind)
 
 
-def splits(node: Node) -> bool:
+def splits(node: ops.Node) -> bool:
     """Whether an operator can run in two phases."""
-    return isinstance(node, Group) and all(each.native is not None for each in node.aggregates)
+    return isinstance(node, ops.Group) and all(each.native is not None for each in node.aggregates)
 
 
 # Chooses how a plan is evaluated by shares of its keys: query-aware partitioning (Johnson, Muthukrishnan, Shkapenyuk,
@@ -203,12 +170,12 @@ def splits(node: Node) -> bool:
 # there: a stage below it, whose rows are exchanged, and one above. `high.query_runs` runs the stages, `replay.stages`
 # lets the low level write its rows by share, and EXPLAIN shows both.
 
-ShareKey = Mapping[str, Expr]
+ShareKey = Mapping[str, ex.Expr]
 """Leaf -> an expression over its fields. Rows of two leaves that an operator brings together have equal values."""
 
 _MOST_NODES = 30
 """Larger expressions divide no rows: each row would be computed twice."""
-_EXACT = (Binary, Case, Column, Const, OneOf, Unary)
+_EXACT = (ex.Binary, ex.Case, ex.Column, ex.Const, ex.OneOf, ex.Unary)
 """Expressions that every process computes alike, and fast: no functions of users."""
 
 
@@ -225,13 +192,13 @@ class Stage:
     """
 
     name: str
-    node: Node
+    node: ops.Node
     keys: tuple[ShareKey, ...]
     anywhere: bool
     why: str
 
 
-def stages_of(node: Node, stored: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Stage]:
+def stages_of(node: ops.Node, stored: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Stage]:
     """Divides a plan into stages, in the order of their evaluation. The last one gives its rows.
 
     Args:
@@ -241,12 +208,12 @@ def stages_of(node: Node, stored: Mapping[str, frozenset[str]] = MappingProxyTyp
     if by_arrival(node):
         return [Stage("", node, (), False, f"{node.query} takes the records of all its links in order of arrival")]
     planner = _Planner(stored)
-    for part in walk(node):
+    for part in ops.walk(node):
         planner.take(part)
     return [*planner.stages, planner.stage(planner.found[id(node)], "")]
 
 
-def all_stages(plan: Node) -> list[Stage]:
+def all_stages(plan: ops.Node) -> list[Stage]:
     """Returns the stages of a query's plan, with those of its fragments."""
     parts, top = fragment_plan(plan)
     return [stage for node in (*(part.node for part in parts), top) for stage in stages_of(node)]
@@ -263,14 +230,14 @@ class _Shared:
         why: see `Stage`.
     """
 
-    node: Node
+    node: ops.Node
     columns: Mapping[str, ShareKey]
     keys: tuple[ShareKey, ...] | None
     why: str = "no operator brings rows together"
 
-    def key(self, expr: Expr | None) -> ShareKey | None:
+    def key(self, expr: ex.Expr | None) -> ShareKey | None:
         """Returns an expression over the columns as a key; None if it is none."""
-        names = columns_of(expr)
+        names = ex.columns_of(expr)
         if expr is None or not names or not all(name in self.columns for name in names):
             return None
         if not all(isinstance(part, _EXACT) for part in parts_of(expr)):
@@ -278,15 +245,17 @@ class _Shared:
         key = {leaf: _over_leaf(expr, self.columns, leaf) for leaf in self.columns[names[0]]}
         return key if all(over.size <= _MOST_NODES for over in key.values()) else None
 
-    def through(self, node: Node, items: Iterable[Item], keys: tuple[ShareKey, ...] | None, why: str = "") -> _Shared:
+    def through(
+        self, node: ops.Node, items: Iterable[ops.Item], keys: tuple[ShareKey, ...] | None, why: str = ""
+    ) -> _Shared:
         """What holds of the rows of an operator that computes items over these rows."""
         made = ((item.name, self.key(item.expr)) for item in items)
         columns = {name: key for name, key in made if key is not None}
         return _Shared(node, columns, keys, why or self.why)
 
 
-def _over_leaf(expr: Expr, columns: Mapping[str, ShareKey], leaf: str) -> Expr:
-    return rewrite(expr, lambda part: columns[part.name][leaf] if isinstance(part, Column) else part)
+def _over_leaf(expr: ex.Expr, columns: Mapping[str, ShareKey], leaf: str) -> ex.Expr:
+    return ex.rewrite(expr, lambda part: columns[part.name][leaf] if isinstance(part, ex.Column) else part)
 
 
 @dataclass
@@ -303,34 +272,34 @@ class _Planner:
     stages: list[Stage] = field(default_factory=list)
     found: dict[int, _Shared] = field(default_factory=dict)
 
-    def take(self, node: Node) -> None:
+    def take(self, node: ops.Node) -> None:
         """Finds what holds of an operator whose inputs were visited."""
         below = [self.found[id(each)] for each in node.inputs()]
-        self.found[id(node)] = self._of(with_inputs(node, [each.node for each in below]), below)
+        self.found[id(node)] = self._of(ops.with_inputs(node, [each.node for each in below]), below)
 
     def stage(self, shared: _Shared, name: str) -> Stage:
         return Stage(name, shared.node, shared.keys or (), shared.keys is None, shared.why)
 
-    def _of(self, node: Node, below: list[_Shared]) -> _Shared:
-        if isinstance(node, LftaInput | Cut):
+    def _of(self, node: ops.Node, below: list[_Shared]) -> _Shared:
+        if isinstance(node, ops.LftaInput | ops.Cut):
             return _leaf(node)
-        if isinstance(node, Group):
+        if isinstance(node, ops.Group):
             return self._group(node, *below)
-        if isinstance(node, Join):
+        if isinstance(node, ops.Join):
             return self._join(node, below)
-        if isinstance(node, FilterJoin):
+        if isinstance(node, ops.FilterJoin):
             sides = [
                 _aliased(each, alias) for each, alias in zip(below, (node.left_alias, node.right_alias), strict=True)
             ]
             keys = _ties(node.keys, sides)
             return _met(node, sides, node.keys, keys, node.items, (False, True), "keys")
-        if isinstance(node, Union):
+        if isinstance(node, ops.Union):
             return _union(node, below)
-        if isinstance(node, Aggregation):
+        if isinstance(node, ops.Aggregation):
             return _Shared(node, {}, (), f"{node.label} of {node.query} takes its rows in order, with one state")
         return _one_input(node, below[0])
 
-    def _group(self, node: Group, below: _Shared) -> _Shared:
+    def _group(self, node: ops.Group, below: _Shared) -> _Shared:
         if below.keys == ():
             # The rows below are made in one place, or by slices of time; the groups of them need not be.
             below = self._cut(below)
@@ -357,7 +326,7 @@ class _Planner:
             self.stored[leaf] <= {*texts([key[leaf] for key in keys])} for leaf in keys[0] if leaf in self.stored
         )
 
-    def _join(self, node: Join, below: list[_Shared]) -> _Shared:
+    def _join(self, node: ops.Join, below: list[_Shared]) -> _Shared:
         aliases = node.left_alias, node.right_alias
         ties = node.equalities
         sides = [_aliased(each, alias) for each, alias in zip(below, aliases, strict=True)]
@@ -373,38 +342,38 @@ class _Planner:
     def _cut(self, shared: _Shared) -> _Shared:
         """Makes a stage of what is below an operator."""
         node = shared.node
-        if isinstance(node, Cut):
+        if isinstance(node, ops.Cut):
             return shared
         name = f"{node.query}-stage{len(self.stages) + 1}"
         self.stages.append(self.stage(shared, name))
-        return _leaf(Cut(node.query, node.fields, name))
+        return _leaf(ops.Cut(node.query, node.fields, name))
 
 
-def _leaf(node: LftaInput | Cut) -> _Shared:
-    name = leaf_name(node)
-    fields = node.lfta.stored if isinstance(node, LftaInput) else node.fields
-    return _Shared(node, {f.name: {name: Column(f.type, f.name)} for f in fields}, None)
+def _leaf(node: ops.LftaInput | ops.Cut) -> _Shared:
+    name = ops.leaf_name(node)
+    fields = node.lfta.stored if isinstance(node, ops.LftaInput) else node.fields
+    return _Shared(node, {f.name: {name: ex.Column(f.type, f.name)} for f in fields}, None)
 
 
-def _one_input(node: Node, below: _Shared) -> _Shared:
-    if isinstance(node, Map):
+def _one_input(node: ops.Node, below: _Shared) -> _Shared:
+    if isinstance(node, ops.Map):
         return below.through(node, node.items, below.keys)
-    if isinstance(node, WatchJoin):
+    if isinstance(node, ops.WatchJoin):
         ours = _aliased(below, node.alias)
         listed = {name: key for expr, name in node.keys if (key := ours.key(expr)) is not None}
         return _Shared(node, {**ours.columns, **listed}, below.keys, below.why).through(node, node.items, below.keys)
-    if isinstance(node, Expand):
+    if isinstance(node, ops.Expand):
         columns = {name: key for name, key in below.columns.items() if name not in node.keys}
-    elif isinstance(node, Bucket) and not node.rows:
+    elif isinstance(node, ops.Bucket) and not node.rows:
         columns = {name: key for name, key in below.columns.items() if name != node.name}
-    elif node.hands_on and not isinstance(node, Bucket):
+    elif node.hands_on and not isinstance(node, ops.Bucket):
         columns = {}
     else:
         return _Shared(node, {}, (), f"{node.label} of {node.query} counts all rows, one after another")
     return _Shared(node, columns, below.keys, below.why)
 
 
-def _union(node: Union, branches: Sequence[_Shared]) -> _Shared:
+def _union(node: ops.Union, branches: Sequence[_Shared]) -> _Shared:
     columns: dict[str, ShareKey] = {}
     for at, of in enumerate(node.fields):
         keys = [branch.columns.get(branch.node.fields[at].name) for branch in branches]
@@ -421,7 +390,7 @@ def _union(node: Union, branches: Sequence[_Shared]) -> _Shared:
 
 def _together(keys: Iterable[ShareKey | None]) -> ShareKey | None:
     """Returns one key of several leaves; None if a leaf has two expressions, or a key is missing."""
-    whole: dict[str, Expr] = {}
+    whole: dict[str, ex.Expr] = {}
     for key in keys:
         if key is None or any(whole.setdefault(leaf, expr) != expr for leaf, expr in key.items()):
             return None
@@ -433,7 +402,7 @@ def _aliased(shared: _Shared, alias: str) -> _Shared:
     return _Shared(shared.node, columns, shared.keys, shared.why)
 
 
-Ties = Sequence[tuple[Expr, Expr]]
+Ties = Sequence[tuple[ex.Expr, ex.Expr]]
 
 
 def _ties(ties: Ties, sides: Sequence[_Shared]) -> tuple[ShareKey, ...]:
@@ -447,11 +416,11 @@ def _ties(ties: Ties, sides: Sequence[_Shared]) -> tuple[ShareKey, ...]:
 
 
 def _met(
-    node: Join | FilterJoin,
+    node: ops.Join | ops.FilterJoin,
     sides: Sequence[_Shared],
     ties: Ties,
     keys: tuple[ShareKey, ...],
-    items: Iterable[Item],
+    items: Iterable[ops.Item],
     missing: tuple[bool, bool],
     what: str,
 ) -> _Shared:
@@ -468,33 +437,33 @@ def _met(
     return _Shared(node, columns, keys, why)
 
 
-def _of_pairs(expr: Expr, sides: Sequence[_Shared], ties: Ties, missing: tuple[bool, bool]) -> ShareKey | None:
+def _of_pairs(expr: ex.Expr, sides: Sequence[_Shared], ties: Ties, missing: tuple[bool, bool]) -> ShareKey | None:
     """Returns an expression over joined rows as a key of both sides, by the equalities of the join (V1)."""
     if any(missing):
         # Only a column in one single equality has the value of the other side where its own is missing.
-        bare = [part.name for tie in ties for part in tie if isinstance(part, Column)]
-        tied = [tie for tie in ties if all(isinstance(part, Column) and bare.count(part.name) == 1 for part in tie)]
-        names = {part.name for tie in tied for part in tie if isinstance(part, Column)}
+        bare = [part.name for tie in ties for part in tie if isinstance(part, ex.Column)]
+        tied = [tie for tie in ties if all(isinstance(part, ex.Column) and bare.count(part.name) == 1 for part in tie)]
+        names = {part.name for tie in tied for part in tie if isinstance(part, ex.Column)}
         absent = {name for side, gone in zip(sides, missing, strict=True) if gone for name in side.columns}
-        if any(name in absent and name not in names for name in columns_of(expr)):
+        if any(name in absent and name not in names for name in ex.columns_of(expr)):
             return None
         ties = tied
     mine = [_replaced(expr, {tie[1 - at]: tie[at] for tie in ties if tie[0].type == tie[1].type}) for at in (0, 1)]
     return _together([side.key(over) for side, over in zip(sides, mine, strict=True)])
 
 
-def _replaced(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+def _replaced(expr: ex.Expr, parts: Mapping[ex.Expr, ex.Expr]) -> ex.Expr:
     if expr in parts:
         return parts[expr]
-    return with_children(expr, [_replaced(child, parts) for child in expr.children()])
+    return ex.with_children(expr, [_replaced(child, parts) for child in expr.children()])
 
 
-def texts(keys: Iterable[Expr]) -> tuple[str, ...]:
+def texts(keys: Iterable[ex.Expr]) -> tuple[str, ...]:
     """Returns keys as the index of a file names them."""
     return tuple(f"{show(key)} {key.type.value}" for key in keys)
 
 
-def low_shares(plans: Iterable[Node]) -> dict[str, tuple[tuple[Expr, ...], ...]]:
+def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...], ...]]:
     """Chooses by what the low level divides the rows of each LFTA: by what most plans of a query set agree on.
 
     Returns:
@@ -506,8 +475,8 @@ def low_shares(plans: Iterable[Node]) -> dict[str, tuple[tuple[Expr, ...], ...]]
     placed = {name for plan in plans for name in placed_leaves(plan)}
     asked = [stage for plan in plans for stage in all_stages(plan) if stage.keys]
     # Plans of several LFTAs first: of one LFTA alone there is always a choice that the others can take.
-    for stage in sorted(asked, key=lambda stage: -len(leaves(stage.node))):
-        lftas = {leaf_name(leaf) for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)} - placed
+    for stage in sorted(asked, key=lambda stage: -len(ops.leaves(stage.node))):
+        lftas = {ops.leaf_name(leaf) for leaf in ops.leaves(stage.node) if isinstance(leaf, ops.LftaInput)} - placed
         keys: list[ShareKey] = [{leaf: key[leaf] for leaf in key if leaf in lftas} for key in stage.keys]
         keys = [key for key in keys if key]
         meeting = [group for group in chosen if keys and {*group[0]} & {*keys[0]}]

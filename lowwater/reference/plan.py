@@ -11,21 +11,7 @@ from typing import Any, ClassVar
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.schemas import THINNED_BY
-from lowwater.plan.operators import (
-    ROWS,
-    Aggregation,
-    FilterJoin,
-    Group,
-    Join,
-    LftaInput,
-    Map,
-    Node,
-    Running,
-    Sampling,
-    Source,
-    Union,
-    WatchJoin,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.properties import ROW
 from lowwater.reference.clock import Disorder, Link, SourcePort
 from lowwater.stream import maps
@@ -66,8 +52,8 @@ class Operators:
     ) -> None:
         self._samplings = packet_samplings
         self._owned, self._read_from, self._life = owned, read_from, life
-        self._operators: dict[Node, StreamOperator] = {}
-        self._nodes: dict[StreamOperator, Source] = {}
+        self._operators: dict[ops.Node, StreamOperator] = {}
+        self._nodes: dict[StreamOperator, ops.Source] = {}
         self._below: dict[StreamOperator, list[frozenset[str]]] = {}
         self.origins: set[str] = set()
         self.sources: list[SourceOperator] = []
@@ -75,7 +61,7 @@ class Operators:
         self.fed: dict[str, StreamOperator] = {}
         self.named: dict[str, StreamOperator] = {}
 
-    def operator(self, node: Node) -> StreamOperator:
+    def operator(self, node: ops.Node) -> StreamOperator:
         """Returns the operator of a node, connected to its inputs."""
         if node not in self._operators:
             # Beside the clock another attribute is a value: it makes no progress, and nothing is late in it (T8).
@@ -122,10 +108,10 @@ class Operators:
             below.connect(operator, port)
         self._below.setdefault(operator, [frozenset[str]().union(*self._below[below]) for below in inputs])
 
-    def _placed(self, node: Node, child: Node) -> StreamOperator:
+    def _placed(self, node: ops.Node, child: ops.Node) -> StreamOperator:
         """The operator below, with a canonical order on its rows where the reader needs it (SEMANTICS O1)."""
         below = self.operator(child)
-        if isinstance(node, Join | Union) or (isinstance(node, Group) and not node.order_dependent):
+        if isinstance(node, ops.Join | ops.Union) or (isinstance(node, ops.Group) and not node.order_dependent):
             return below
         if child.query == node.query and has_places(child):
             return below
@@ -133,18 +119,18 @@ class Operators:
         self.connect(place, [below])
         return place
 
-    def above(self, node: Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
+    def above(self, node: ops.Node, operator: StreamOperator, inputs: Sequence[StreamOperator]) -> StreamOperator:
         """The operator that the readers of a node read: its own, unless an experiment puts one above it."""
         return operator
 
-    def make(self, node: Node, inputs: Sequence[StreamOperator]) -> StreamOperator:
+    def make(self, node: ops.Node, inputs: Sequence[StreamOperator]) -> StreamOperator:
         """Makes the operator of a node; `inputs` are connected to it afterwards."""
-        if isinstance(node, Source):
+        if isinstance(node, ops.Source):
             return self._source(node)
-        if isinstance(node, LftaInput):
+        if isinstance(node, ops.LftaInput):
             ports = len(node.lfta.links) if node.lfta.whole else 1
             return self.fed.setdefault(node.lfta.name, StreamOperator(ports))
-        if isinstance(node, Union):
+        if isinstance(node, ops.Union):
             return UnionOperator(len(inputs), has_places(node))
         if type(node) in maps.OPERATORS:
             return maps.OPERATORS[type(node)](node, inputs[0])
@@ -152,7 +138,7 @@ class Operators:
             raise TypeError(f"the reference engine has no operator for {type(node).__name__}")
         return OPERATORS[type(node)](node, inputs, self._life)
 
-    def _source(self, node: Source) -> SourceOperator:
+    def _source(self, node: ops.Source) -> SourceOperator:
         name = f"{node.query}.{node.alias}"
         packet_samplings = [self._samplings.get((name, link)) for link in node.links]
         source_columns = list(dict.fromkeys([*names_of(node.fields), *columns_of(node.member)]))
@@ -179,39 +165,39 @@ class Operators:
                 attributes = {
                     f.temporal.origin: _progress(columns.index(f.name), f.temporal.increasing)
                     for f in node.fields
-                    if f.temporal and f.temporal.origin in self.origins - {"", ROWS}
+                    if f.temporal and f.temporal.origin in self.origins - {"", ops.ROWS}
                 }
-                judged = not attributes or bool(self.origins & {"", ROWS})
+                judged = not attributes or bool(self.origins & {"", ops.ROWS})
                 port = node.links.index(link)
                 numbered = ROW in source.names
                 feeds.append(SourcePort(source, port, _picker(places), attributes, bool(node.group), numbered, judged))
         return feeds
 
 
-OPERATORS: dict[type[Node], Callable[[Any, Sequence[StreamOperator], Life], StreamOperator]] = {
-    Group: lambda node, inputs, life: GroupOperator(node, inputs[0], life),
-    Running: lambda node, inputs, life: RunningOperator(node, inputs[0], life),
-    Sampling: lambda node, inputs, life: SamplingOperator(node, inputs[0], life),
-    Join: lambda node, inputs, life: JoinOperator(node, life),
-    FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
-    WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
+OPERATORS: dict[type[ops.Node], Callable[[Any, Sequence[StreamOperator], Life], StreamOperator]] = {
+    ops.Group: lambda node, inputs, life: GroupOperator(node, inputs[0], life),
+    ops.Running: lambda node, inputs, life: RunningOperator(node, inputs[0], life),
+    ops.Sampling: lambda node, inputs, life: SamplingOperator(node, inputs[0], life),
+    ops.Join: lambda node, inputs, life: JoinOperator(node, life),
+    ops.FilterJoin: lambda node, inputs, life: FilterJoinOperator(node, life),
+    ops.WatchJoin: lambda node, inputs, life: WatchJoinOperator(node),
 }
 """Node type -> operator; without leaves, operators of `stream.maps`, and unions."""
 
 
-def has_places(node: Node) -> bool:
+def has_places(node: ops.Node) -> bool:
     """Whether the rows of an operator have a canonical order: packets have one in the query that reads them."""
-    if isinstance(node, Source):
+    if isinstance(node, ops.Source):
         return True
-    if isinstance(node, Union):
+    if isinstance(node, ops.Union):
         return all(child.query == node.query and _is_packets(child) for child in node.branches)
-    return not isinstance(node, Join | Aggregation)
+    return not isinstance(node, ops.Join | ops.Aggregation)
 
 
-def _is_packets(node: Node) -> bool:
-    if isinstance(node, Map | Union):
+def _is_packets(node: ops.Node) -> bool:
+    if isinstance(node, ops.Map | ops.Union):
         return all(child.query == node.query and _is_packets(child) for child in node.inputs())
-    return isinstance(node, Source | LftaInput)
+    return isinstance(node, ops.Source | ops.LftaInput)
 
 
 def _picker(places: Sequence[int]) -> Callable[[Values], Values]:

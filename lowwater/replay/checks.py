@@ -15,21 +15,7 @@ from lowwater.catalog.schemas import FRAME, HEAD, KEPT, PAYLOAD, SAMPLING_RATE, 
 from lowwater.config import Config, Link, Replay, section_of
 from lowwater.errors import QueryError, UnsupportedError, raise_all, sort_errors
 from lowwater.low import needed_columns
-from lowwater.plan.operators import (
-    ANY_LINK,
-    Aggregate,
-    Aggregation,
-    FilterJoin,
-    Join,
-    Lfta,
-    LftaInput,
-    Map,
-    Node,
-    Place,
-    Source,
-    Union,
-    WatchJoin,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.operators import walk as walk_plan
 from lowwater.plan.properties import copies, lftas_as_read
 from lowwater.plan.queryset import Plan, QueryPlan
@@ -65,7 +51,7 @@ def cost_notes(plan: Plan, most: int = MOST_COPIES) -> tuple[Note, ...]:
 
 def _exceeding(plan: Plan, most: int) -> Iterator[tuple[Note, str]]:
     """Yields each operator above the limit once: a note about its factor, and a hint."""
-    reported: set[tuple[str, Place]] = set()
+    reported: set[tuple[str, ops.Place]] = set()
     for query in plan.queries:
         for node, factor, total in copies(query.logical):
             if total > most and (node.query, factor.place) not in reported:
@@ -101,7 +87,7 @@ class Missing:
     query: str
     what: str
     why: str
-    place: Place
+    place: ops.Place
     hint: str = ""
 
     @property
@@ -144,7 +130,7 @@ def not_run(plan: Plan) -> tuple[Note, ...]:
 def _missing(plan: Plan, engine: str = "") -> list[tuple[str, Missing]]:
     """Returns (file, missing construct) pairs, without duplicates."""
     files = {owner.name: owner.file for owner in (*plan.queries, *plan.internal)}
-    first: dict[tuple[str, str, Place], tuple[str, Missing]] = {}
+    first: dict[tuple[str, str, ops.Place], tuple[str, Missing]] = {}
     for query in plan.queries:
         for missing in _of_query(query) if engine != REFERENCE else _of_reference(query):
             file = files.get(missing.query, query.file)
@@ -158,15 +144,15 @@ def _of_reference(query: QueryPlan) -> Iterator[Missing]:
     The reference engine runs every operator.
     """
     for node in walk_plan(query.logical):
-        if isinstance(node, Source):
+        if isinstance(node, ops.Source):
             yield from _unreadable(node.query, node)
         for expr in node.exprs():
             yield from _without_python(node.query, expr)
-        for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, Aggregation) else ():
+        for aggregate in (*node.aggregates, *getattr(node, "supers", ())) if isinstance(node, ops.Aggregation) else ():
             yield from _of_aggregate(node.query, aggregate)
 
 
-def _unreadable(query: str, source: Source | Lfta) -> Iterator[Missing]:
+def _unreadable(query: str, source: ops.Source | ops.Lfta) -> Iterator[Missing]:
     """Yields the protocol of a source whose records no reader gives."""
     what = f"protocol {source.protocol} of {source.kind} records"
     if source.kind not in ("pcap", "csv", *LOG_KINDS):
@@ -186,13 +172,13 @@ def _without_python(query: str, expr: Expr) -> Iterator[Missing]:
 
 def _of_query(query: QueryPlan) -> Iterator[Missing]:
     for node in walk_plan(query.high):
-        if isinstance(node, LftaInput):
+        if isinstance(node, ops.LftaInput):
             yield from _in_lfta(node.query, node.lfta)
         else:
             yield from _in_node(node)
 
 
-def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
+def _in_lfta(query: str, lfta: ops.Lfta) -> Iterator[Missing]:
     yield from _unreadable(query, lfta)
     for partial in lfta.partials:
         if partial.udaf is None and partial.native is None:
@@ -201,15 +187,15 @@ def _in_lfta(query: str, lfta: Lfta) -> Iterator[Missing]:
         yield from _in_expr(query, expr)
 
 
-def _in_node(node: Node) -> Iterator[Missing]:
-    if isinstance(node, Aggregation):
+def _in_node(node: ops.Node) -> Iterator[Missing]:
+    if isinstance(node, ops.Aggregation):
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
             yield from _of_aggregate(node.query, aggregate)
     for expr in node.exprs():
         yield from _in_expr(node.query, expr)
 
 
-def _of_aggregate(query: str, aggregate: Aggregate) -> Iterator[Missing]:
+def _of_aggregate(query: str, aggregate: ops.Aggregate) -> Iterator[Missing]:
     if aggregate.udaf is not None and aggregate.udaf.make is None:
         yield Missing(query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
 
@@ -224,10 +210,10 @@ def _in_expr(query: str, expr: Expr | None) -> Iterator[Missing]:
 
 # A row over a link with `shed` is an estimate (SEMANTICS O5), and its sampling rate must be in it.
 
-Rates = Mapping[str, frozenset[Source]]
+Rates = Mapping[str, frozenset[ops.Source]]
 """Column -> sources from whose sampling rate it is computed."""
 
-_NONE: frozenset[Source] = frozenset()
+_NONE: frozenset[ops.Source] = frozenset()
 
 
 def require_marked(plan: Plan, config: Config) -> None:
@@ -271,16 +257,16 @@ def _unmarked(plan: Plan, config: Config, allowed: bool) -> Iterator[tuple[Note,
             yield Note(query.name, text, source.place), _hint(query.logical, source, shedding[0])
 
 
-def _hint(node: Node, source: Source, link: str) -> str:
+def _hint(node: ops.Node, source: ops.Source, link: str) -> str:
     column = SAMPLING_RATE if source.alias == source.protocol else f"{source.alias}.{SAMPLING_RATE}"
-    grouped = any(isinstance(below, Aggregation) and below.query == source.query for below in walk_plan(node))
+    grouped = any(isinstance(below, ops.Aggregation) and below.query == source.query for below in walk_plan(node))
     column = f"min({column}) AS rate" if grouped else f"{column} AS rate"
     handed = "" if source.query == node.query else f" of query {source.query}, and hand it on"
     accept = f"unmarked_estimates = true in {section_of(link)}"
     return f"add {column} to SELECT{handed}, or accept rows without a mark: {accept}"
 
 
-def _shown(node: Node) -> Iterator[Source]:
+def _shown(node: ops.Node) -> Iterator[ops.Source]:
     """Yields the sources whose packets may be in the rows: not those in which FILTER_JOIN only searches."""
     stack, seen = [node], set()
     while stack:
@@ -288,12 +274,12 @@ def _shown(node: Node) -> Iterator[Source]:
         if id(at) in seen:
             continue
         seen.add(id(at))
-        if isinstance(at, Source):
+        if isinstance(at, ops.Source):
             yield at
-        stack += [at.left] if isinstance(at, FilterJoin) else at.inputs()
+        stack += [at.left] if isinstance(at, ops.FilterJoin) else at.inputs()
 
 
-def rates_of(node: Node) -> Rates:
+def rates_of(node: ops.Node) -> Rates:
     """Returns the sources from whose sampling rate each column of a plan is computed, inputs before readers."""
     known: dict[int, Rates] = {}
     for at in walk_plan(node):
@@ -301,33 +287,33 @@ def rates_of(node: Node) -> Rates:
     return known[id(node)]
 
 
-def _rates(node: Node, below: list[Rates]) -> Rates:
-    if isinstance(node, Source):
+def _rates(node: ops.Node, below: list[Rates]) -> Rates:
+    if isinstance(node, ops.Source):
         return {SAMPLING_RATE: frozenset([node])}
-    if isinstance(node, Union):
-        columns: dict[str, frozenset[Source]] = {}
+    if isinstance(node, ops.Union):
+        columns: dict[str, frozenset[ops.Source]] = {}
         for branch, rates in zip(node.branches, below, strict=True):
             for field, own in zip(node.fields, branch.fields, strict=True):
                 columns[field.name] = columns.get(field.name, _NONE) | rates.get(own.name, _NONE)
         return columns
     inputs: Rates = below[0] if below else {}
-    if isinstance(node, Join | FilterJoin):
+    if isinstance(node, ops.Join | ops.FilterJoin):
         sides = zip((node.left_alias, node.right_alias), below, strict=True)
         inputs = {f"{alias}.{name}": sources for alias, rates in sides for name, sources in rates.items()}
-    if isinstance(node, WatchJoin):
+    if isinstance(node, ops.WatchJoin):
         inputs = {**inputs, **{f"{node.alias}.{name}": sources for name, sources in inputs.items()}}
-    if isinstance(node, Aggregation):
+    if isinstance(node, ops.Aggregation):
         computed = {key.name: _of(inputs, key.expr) for key in node.keys}
         for aggregate in (*node.aggregates, *getattr(node, "supers", ())):
             given = [argument for argument in (aggregate.argument, *aggregate.more) if argument is not None]
             computed[aggregate.name] = _of(inputs, *given)
         inputs = computed
-    if isinstance(node, Map | Aggregation | Join | FilterJoin | WatchJoin):
+    if isinstance(node, ops.Map | ops.Aggregation | ops.Join | ops.FilterJoin | ops.WatchJoin):
         return {item.name: _of(inputs, item.expr) for item in node.items}
     return inputs
 
 
-def _of(rates: Rates, *exprs: Expr) -> frozenset[Source]:
+def _of(rates: Rates, *exprs: Expr) -> frozenset[ops.Source]:
     return _NONE.union(*(rates.get(name, _NONE) for name in columns_of(*exprs)))
 
 
@@ -338,7 +324,7 @@ SAMPLED = "sampling"
 """What the settings call the digests by which packets are sampled."""
 
 
-def optional_columns(lftas: Sequence[Lfta]) -> set[str]:
+def optional_columns(lftas: Sequence[ops.Lfta]) -> set[str]:
     """The columns that LFTAs read and only some links store."""
     return {name for name in needed_columns(lftas) if name in KEPT.names}
 
@@ -415,7 +401,7 @@ def _unkept(query: QueryPlan, config: Config) -> Iterator[tuple[Note, str]]:
     places: dict[tuple[str, ...], tuple[int, int]] = {}
     for lfta in lftas_as_read([query.high]):
         for link in lfta.links:
-            settings = None if link == ANY_LINK else config.link(link)
+            settings = None if link == ops.ANY_LINK else config.link(link)
             if settings is None or settings.kind != "pcap":
                 continue
             read = optional_columns([lfta])
@@ -441,13 +427,13 @@ def _section(config: Config, link: str) -> str:
     return link if link in config.links else link.partition("/")[0]
 
 
-def _expressions(lfta: Lfta) -> list[Expr]:
+def _expressions(lfta: ops.Lfta) -> list[Expr]:
     items = [item.expr for item in lfta.keys]
     partials = [partial.argument for partial in lfta.partials]
     return [expr for expr in (lfta.member, lfta.predicate, *items, *partials) if expr is not None]
 
 
-def _named(lfta: Lfta, line: str) -> set[str]:
+def _named(lfta: ops.Lfta, line: str) -> set[str]:
     """The columns of expressions of an LFTA that a setting keeps; the setting itself for sampling."""
     if line.startswith(SAMPLED):
         return {"digest for sampling"}
@@ -456,7 +442,7 @@ def _named(lfta: Lfta, line: str) -> set[str]:
     return {name for name in columns if set(stored([name])).intersection(kept)}
 
 
-def _place(lfta: Lfta, columns: Collection[str]) -> tuple[int, int]:
+def _place(lfta: ops.Lfta, columns: Collection[str]) -> tuple[int, int]:
     """The first place at which one of some columns is read; that of the source if no expression has one."""
     nodes = (node for expr in _expressions(lfta) for node in walk(expr) if isinstance(node, Column))
     return next((node.place for node in nodes if node.name in columns and node.place != (0, 0)), lfta.place)

@@ -20,23 +20,7 @@ from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration
 from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
-from lowwater.lake.ledgers.runs import (
-    DONE,
-    FAILED,
-    HIGH,
-    INCOMPLETE,
-    LOW,
-    PROVISIONAL,
-    PUBLISH,
-    ReplayRow,
-    last_published,
-    read_heartbeats,
-    read_replays,
-    read_violations,
-    record_heartbeats,
-    record_replays,
-    record_violations,
-)
+from lowwater.lake.ledgers import runs
 from lowwater.lake.locks import run_attempt
 from lowwater.lake.results.exploring import ResultTable, TableDiff, Wish, compare, result_table
 from lowwater.lake.results.streams import keep_state, state_folder, stream_files, write_stream
@@ -55,7 +39,7 @@ from lowwater.storage.object_paths import ObjectPath
 
 Bounds = tuple[int, int]
 
-PUBLISHED = (DONE, PROVISIONAL, INCOMPLETE)
+PUBLISHED = (runs.DONE, runs.PROVISIONAL, runs.INCOMPLETE)
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -99,17 +83,17 @@ class Trial:
         return all(
             last is not None and last.digest == inputs.digest(query)
             for query in self.tried.plan.queries
-            for last in [last_published(self.lake, self.query_set, query.name, *bounds)]
+            for last in [runs.last_published(self.lake, self.query_set, query.name, *bounds)]
         )
 
     def intervals(self) -> list[Bounds]:
         """Lists the intervals that have run in the trial and that all its queries published there, in order."""
-        rows = [row for row in read_replays(self.tried.lake, self.query_set) if row.query]
+        rows = [row for row in runs.read_replays(self.tried.lake, self.query_set) if row.query]
         bounds = sorted({(row.interval_start, row.interval_end) for row in rows})
         return [each for each in bounds if all(self._last(query.name, each) for query in self.tried.plan.queries)]
 
-    def _last(self, query: str, bounds: Bounds) -> ReplayRow | None:
-        last = last_published(self.tried.lake, self.query_set, query, *bounds)
+    def _last(self, query: str, bounds: Bounds) -> runs.ReplayRow | None:
+        last = runs.last_published(self.tried.lake, self.query_set, query, *bounds)
         return last if last is not None and last.state in PUBLISHED else None
 
     def compared(self, query: str, bounds: Sequence[Bounds]) -> TableDiff:
@@ -168,7 +152,7 @@ class Trial:
         """
         with run_attempt(self.lake, self.query_set, *bounds) as (folder, fence):
             self._hand_over(replace(self.lake, fence=fence), bounds, folder)
-        for stage in ("audit", PUBLISH):
+        for stage in ("audit", runs.PUBLISH):
             outcome = replay(self.job, *bounds, stage, progress)[-1]
         return outcome.state
 
@@ -178,11 +162,11 @@ class Trial:
         mine, name = self.tried.lake, self.query_set
         streams = [lake.stream(query.name) for query in self.tried.plan.queries]
         fence_off([*streams, *lake.run_ledgers()], lake.fence)
-        record_heartbeats(lake, name, start, end, _without_set(read_heartbeats(mine, name, start, end)))
+        runs.record_heartbeats(lake, name, start, end, _without_set(runs.read_heartbeats(mine, name, start, end)))
         for link in self.tried.plan.links:
             skew = self.tried.config.link(link).skew
-            rows = read_violations(mine, link, skew, start, end)
-            record_violations(lake, link, skew, start, end, rows.drop_columns(["link", "skew"]))
+            rows = runs.read_violations(mine, link, skew, start, end)
+            runs.record_violations(lake, link, skew, start, end, rows.drop_columns(["link", "skew"]))
         inputs = self.tried.inputs(start, end, self.tried.captures())
         for query in self.tried.plan.queries:
             copies = []
@@ -197,14 +181,18 @@ class Trial:
                 states = folder / f"state-{query.name}"
                 shutil.copytree(paths.local_folder(left), states)
                 keep_state(states, state_folder(lake, name, query.name, start, end, digest))
-        newest: dict[tuple[str, str], ReplayRow] = {}
-        for row in read_replays(mine, name, bounds):
-            if row.stage in (LOW, HIGH) and (row.interval_start, row.interval_end) == bounds and row.state != FAILED:
+        newest: dict[tuple[str, str], runs.ReplayRow] = {}
+        for row in runs.read_replays(mine, name, bounds):
+            if (
+                row.stage in (runs.LOW, runs.HIGH)
+                and (row.interval_start, row.interval_end) == bounds
+                and row.state != runs.FAILED
+            ):
                 newest[row.stage, row.query] = row
-        latest = max((row.finished_at for row in read_replays(lake, name, bounds)), default=0)
+        latest = max((row.finished_at for row in runs.read_replays(lake, name, bounds)), default=0)
         rows = sorted(newest.values(), key=lambda row: row.finished_at)
         moved = [replace(row, finished_at=max(row.finished_at, latest + at + 1)) for at, row in enumerate(rows)]
-        record_replays(lake, moved)
+        runs.record_replays(lake, moved)
 
 
 def _without_set(rows: pa.Table) -> pa.Table:

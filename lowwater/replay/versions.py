@@ -14,16 +14,8 @@ from lowwater.documents import json_value, stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant, parse_instant
 from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Captures, read_captures
-from lowwater.lake.ledgers.runs import (
-    FAILED,
-    PUBLISH,
-    ROLLED_BACK,
-    ReplayRow,
-    last_published,
-    read_replays,
-    record_replays,
-)
 from lowwater.lake.locks import run_attempt
 from lowwater.lake.maintain import UpkeepStep
 from lowwater.lake.results.exploring import TableDiff, compare, result_table
@@ -141,7 +133,11 @@ def published_versions(
     Raises:
         LakeError: there is no such table, or its log cannot be read.
     """
-    rows = [row for row in read_replays(lake, span=span, stage=PUBLISH) if row.query == query and row.state != FAILED]
+    rows = [
+        row
+        for row in runs.read_replays(lake, span=span, stage=runs.PUBLISH)
+        if row.query == query and row.state != runs.FAILED
+    ]
     links = {name for row in rows for name in _inputs(row).get("links", {})}
     captures = read_captures(lake, sorted(links))
     entries = _meeting(_entries(lake, query), span)
@@ -167,7 +163,7 @@ def _meeting(entries: Iterator[LogEntry], span: Range | None) -> Iterator[LogEnt
             yield entry
 
 
-def _described(entry: LogEntry, rows: Sequence[ReplayRow], captures: dict[str, Captures]) -> PublishedVersion:
+def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[str, Captures]) -> PublishedVersion:
     of = entry.publication
     if of is None:
         operation = str(entry.told.get("operation", "")).lower()
@@ -181,7 +177,7 @@ def _described(entry: LogEntry, rows: Sequence[ReplayRow], captures: dict[str, C
     if ROLLED_BACK_NOTE in entry.told:
         told = json_value(entry.told[ROLLED_BACK_NOTE])
         why: tuple[str, ...] = (f"to version {told['version']} by {told['by']}: {told['why']}",)
-        return PublishedVersion(entry.version, entry.at, ROLLED_BACK, of.start, of.end, state, count, why)
+        return PublishedVersion(entry.version, entry.at, runs.ROLLED_BACK, of.start, of.end, state, count, why)
     why = ()
     if now is not None and before is not None and _inputs(now):
         why = tuple(changes(_inputs(before), _inputs(now), captures))
@@ -190,7 +186,7 @@ def _described(entry: LogEntry, rows: Sequence[ReplayRow], captures: dict[str, C
     return PublishedVersion(entry.version, entry.at, PUBLISHED, of.start, of.end, state, count, why)
 
 
-def _inputs(row: ReplayRow) -> Parts:
+def _inputs(row: runs.ReplayRow) -> Parts:
     """The parts of the inputs of a publication; empty in rows of an older version."""
     found: Parts = stored_object(row.accounting).get("inputs", {})
     return found
@@ -205,7 +201,11 @@ def interval_of(lake: Lake, query: str, at: int) -> tuple[int, int]:
     Raises:
         LakeError: no interval of the query that begins there was published.
     """
-    rows = [row for row in read_replays(lake) if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    rows = [
+        row
+        for row in runs.read_replays(lake)
+        if row.query == query and row.stage == runs.PUBLISH and row.state != runs.FAILED
+    ]
     bounds = [(row.interval_start, row.interval_end) for row in rows if row.interval_start == at]
     if not bounds:
         starts = sorted({row.interval_start for row in rows})
@@ -288,7 +288,7 @@ class RollbackTarget:
             LakeError: the version does not have the interval, or the table cannot be written.
         """
 
-        def act(target: RollbackTarget, last: ReplayRow) -> ReplayRow:
+        def act(target: RollbackTarget, last: runs.ReplayRow) -> runs.ReplayRow:
             job, query = target.job, target.query
             names = [each.name for each in job.plan.queries]
             inputs = job.inputs(target.start, target.end, job.captures())
@@ -321,10 +321,12 @@ class RollbackTarget:
         lake, query_set = self.job.lake, self.job.query_set
         for query in self.job.plan.queries:
             if query.name != self.query.name:
-                last = last_published(lake, query_set, query.name, self.start, self.end)
+                last = runs.last_published(lake, query_set, query.name, self.start, self.end)
                 if last is not None and not damage_of(lake, query_set, query.name, self.start, self.end):
                     number = mark(lake, query.name, self.start, self.end, act)
-                    record_replays(lake, [replace(last, finished_at=_after(lake, query_set, self), publication=number)])
+                    runs.record_replays(
+                        lake, [replace(last, finished_at=_after(lake, query_set, self), publication=number)]
+                    )
 
     def lift(self, by: str, why: str) -> None:
         """Lifts a roll back: the interval is stale, and the next backfill runs it again.
@@ -334,8 +336,8 @@ class RollbackTarget:
             LakeError: the interval is not rolled back.
         """
 
-        def act(target: RollbackTarget, last: ReplayRow) -> ReplayRow:
-            if last.state != ROLLED_BACK or not last.digest:
+        def act(target: RollbackTarget, last: runs.ReplayRow) -> runs.ReplayRow:
+            if last.state != runs.ROLLED_BACK or not last.digest:
                 raise LakeError(
                     f"query {target.query.name}: the interval of {format_instant(target.start)} is not rolled back",
                     "`lowwater status` shows the intervals that are",
@@ -347,7 +349,7 @@ class RollbackTarget:
 
         self._record(act)
 
-    def _record(self, act: Callable[[RollbackTarget, ReplayRow], ReplayRow]) -> ReplayRow:
+    def _record(self, act: Callable[[RollbackTarget, runs.ReplayRow], runs.ReplayRow]) -> runs.ReplayRow:
         """Acts under the lock of the interval, and appends the row that says so."""
         query_set, name = self.job.query_set, self.query.name
         with run_attempt(self.job.lake, query_set, self.start, self.end) as (_, fence):
@@ -355,7 +357,7 @@ class RollbackTarget:
             # The other tables of the set are marked, as what the former holder left them.
             fence_off([*(lake.table(query.name) for query in self.job.plan.queries), lake.replays], fence)
             check_owner(lake.table(name), query_set)
-            last = last_published(lake, query_set, name, self.start, self.end)
+            last = runs.last_published(lake, query_set, name, self.start, self.end)
             if last is None:
                 raise LakeError(
                     f"query {name}: the interval of {format_instant(self.start)} was replaced by intervals of another "
@@ -364,15 +366,15 @@ class RollbackTarget:
                 )
             row = act(replace(self, job=replace(self.job, lake=lake)), last)
             row = replace(
-                row, stage=PUBLISH, state=ROLLED_BACK, finished_at=_after(lake, query_set, self), timings="{}"
+                row, stage=runs.PUBLISH, state=runs.ROLLED_BACK, finished_at=_after(lake, query_set, self), timings="{}"
             )
-            record_replays(lake, [row])
+            runs.record_replays(lake, [row])
             return row
 
 
 def _after(lake: Lake, query_set: str, target: RollbackTarget) -> int:
     """The time of a new row of the ledger, ns: later than all rows of the interval."""
-    rows = read_replays(lake, query_set, (target.start, target.end))
+    rows = runs.read_replays(lake, query_set, (target.start, target.end))
     return max(time.time_ns(), max((each.finished_at for each in rows), default=0) + 1)
 
 

@@ -17,15 +17,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
+from lowwater import limits
 from lowwater.errors import LakeError
-from lowwater.limits import (
-    PARQUET_FILE_BYTES,
-    PARQUET_FOOTER_BYTES,
-    PARQUET_GROUP_BYTES,
-    PARQUET_PAGE_BYTES,
-    PARQUET_PAGE_HEADER_BYTES,
-    PARQUET_TEXTS,
-)
+from lowwater.limits import PARQUET_FOOTER_BYTES, PARQUET_PAGE_BYTES
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -243,7 +237,7 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
     except (pa.ArrowException, OSError):
         raise _Other from None
     chunks: list[tuple[int, pq.ColumnChunkMetaData, int]] = []
-    made, longest = 0, PARQUET_FILE_BYTES if whole is None else 2 * whole
+    made, longest = 0, limits.PARQUET_FILE_BYTES if whole is None else 2 * whole
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for at in range(group.num_columns):
@@ -253,9 +247,9 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
             if made > longest:  # before the rest of it is looked at
                 raise UnreadableError(f"{name}: takes too long to read: it becomes more than {longest:,} bytes", HINT)
         if whole is None:
-            made += _require_room(name, path, chunks, PARQUET_GROUP_BYTES)
+            made += _require_room(name, path, chunks, limits.PARQUET_GROUP_BYTES)
             chunks = []
-    _require_room(name, path, chunks, PARQUET_GROUP_BYTES if whole is None else whole)
+    _require_room(name, path, chunks, limits.PARQUET_GROUP_BYTES if whole is None else whole)
 
 
 def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMetaData, int]], most: int) -> int:
@@ -302,7 +296,7 @@ def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
     end = at + chunk.total_compressed_size
     while at < end:
         file.seek(at)
-        data = file.read(PARQUET_PAGE_HEADER_BYTES)
+        data = file.read(limits.PARQUET_PAGE_HEADER_BYTES)
         header, length = _struct(data, 0, 0)
         kind, unpacked, packed = header[1], header[2], header[3]
         inner: dict[int, Any] = header.get({_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}.get(kind, 0), {})
@@ -345,7 +339,7 @@ def _exact(path: str, number: int, chunk: pq.ColumnChunkMetaData, bound: int) ->
     """Returns the bytes of a column of a row group where its texts are as long as they are, not as the longest one."""
     import pyarrow.parquet as pq
 
-    if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values > PARQUET_TEXTS:
+    if chunk.physical_type != "BYTE_ARRAY" or chunk.num_values > limits.PARQUET_TEXTS:
         return bound
     name = chunk.path_in_schema
     with pq.ParquetFile(path, read_dictionary=[name]) as file:

@@ -11,25 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lowwater.catalog import expr as ex
 from lowwater.catalog.calls import checked_function
-from lowwater.catalog.expr import (
-    BITWISE,
-    COMPARE,
-    COMPARISON,
-    LOGICAL,
-    SUMMABLE,
-    SUMMED,
-    Binary,
-    Call,
-    Case,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    StateCall,
-    Type,
-    Unary,
-)
 from lowwater.catalog.functions import StateFunction
 
 Value = int | float | bool | str | bytes | None
@@ -51,7 +34,7 @@ class Faults:
         self.count += 1
 
 
-def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnState | None = None) -> Evaluate:
+def compile_expr(expr: ex.Expr, names: Sequence[str], faults: Faults, on_state: OnState | None = None) -> Evaluate:
     """Compiles an expression to a closure. All operands are evaluated, so faults do not depend on their order.
 
     Args:
@@ -64,28 +47,28 @@ def compile_expr(expr: Expr, names: Sequence[str], faults: Faults, on_state: OnS
         >>> compile_expr(half, ["x"], Faults())((-7,))
         -3
     """
-    if isinstance(expr, Const):
-        value = float(expr.value) if expr.type is Type.FLOAT and isinstance(expr.value, int) else expr.value
+    if isinstance(expr, ex.Const):
+        value = float(expr.value) if expr.type is ex.Type.FLOAT and isinstance(expr.value, int) else expr.value
         return lambda row: value
-    if isinstance(expr, Column):
+    if isinstance(expr, ex.Column):
         return operator.itemgetter(names.index(expr.name))
     parts = [compile_expr(child, names, faults, on_state) for child in expr.children()]
-    if isinstance(expr, Unary) and expr.op == "IS NULL":
+    if isinstance(expr, ex.Unary) and expr.op == "IS NULL":
         return lambda row: parts[0](row) is None
-    if isinstance(expr, Case):
+    if isinstance(expr, ex.Case):
         return _case(list(zip(parts[:-1:2], parts[1::2], strict=True)), parts[-1])
-    if isinstance(expr, StateCall):
+    if isinstance(expr, ex.StateCall):
         return _on_state(expr.function, parts, on_state)
-    if isinstance(expr, Binary) and expr.op in LOGICAL:
+    if isinstance(expr, ex.Binary) and expr.op in ex.LOGICAL:
         return _and(*parts) if expr.op == "AND" else _or(*parts)
-    if isinstance(expr, Call | Unary | Binary | OneOf):
-        function = checked_function(expr.function) if isinstance(expr, Call) else operation(expr)
+    if isinstance(expr, ex.Call | ex.Unary | ex.Binary | ex.OneOf):
+        function = checked_function(expr.function) if isinstance(expr, ex.Call) else operation(expr)
         return _strict(function, parts, faults)
     raise TypeError(type(expr).__name__)
 
 
 def compile_predicate(
-    expr: Expr | None, names: Sequence[str], faults: Faults, on_state: OnState | None = None
+    expr: ex.Expr | None, names: Sequence[str], faults: Faults, on_state: OnState | None = None
 ) -> Callable[[Values], bool]:
     """Compiles a predicate to a test; an absent predicate is always true, and NULL is not true.
 
@@ -154,36 +137,36 @@ def _or(left: Evaluate, right: Evaluate) -> Evaluate:
     return evaluate
 
 
-def operation(expr: Expr) -> Callable[..., Value]:
+def operation(expr: ex.Expr) -> Callable[..., Value]:
     """The function of an operator over values that are not NULL; AND, OR and IS NULL are handled elsewhere."""
-    if isinstance(expr, OneOf):
+    if isinstance(expr, ex.OneOf):
         return expr.holds()
-    assert isinstance(expr, Unary | Binary)
-    return _unary(expr) if isinstance(expr, Unary) else _binary(expr)
+    assert isinstance(expr, ex.Unary | ex.Binary)
+    return _unary(expr) if isinstance(expr, ex.Unary) else _binary(expr)
 
 
-def _unary(expr: Unary) -> Callable[..., Value]:
+def _unary(expr: ex.Unary) -> Callable[..., Value]:
     if expr.op == "NOT":
         return operator.not_
     if expr.op == "~":
         return operator.invert
-    if expr.op == SUMMED:
+    if expr.op == ex.SUMMED:
         return _summable
-    return operator.neg if expr.type is Type.FLOAT else lambda a: _fitting(-a)
+    return operator.neg if expr.type is ex.Type.FLOAT else lambda a: _fitting(-a)
 
 
-def _binary(expr: Binary) -> Callable[..., Value]:
-    if expr.op in COMPARISON:
-        compare = COMPARE[expr.op]
-        if Type.FLOAT in (expr.left.type, expr.right.type):
+def _binary(expr: ex.Binary) -> Callable[..., Value]:
+    if expr.op in ex.COMPARISON:
+        compare = ex.COMPARE[expr.op]
+        if ex.Type.FLOAT in (expr.left.type, expr.right.type):
             return lambda a, b: compare(float(a), float(b))
         return compare
-    if expr.op in BITWISE:
-        if expr.type is Type.IP:
+    if expr.op in ex.BITWISE:
+        if expr.type is ex.Type.IP:
             return _masked(_BITS[expr.op])
         bits = _BITWISE[expr.op]
         return lambda a, b: _fitting(bits(a, b))
-    if expr.type is Type.FLOAT:
+    if expr.type is ex.Type.FLOAT:
         arithmetic = _FLOAT[expr.op]
         return lambda a, b: _finite(arithmetic(float(a), float(b)))
     exact = _INT[expr.op]
@@ -195,7 +178,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _summable(value: float) -> float:
-    return value if abs(value) <= SUMMABLE else math.nan
+    return value if abs(value) <= ex.SUMMABLE else math.nan
 
 
 def _masked(merge: Callable[[int, int], int]) -> Callable[[bytes, bytes], bytes | None]:

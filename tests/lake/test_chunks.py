@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater import limits
 from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake import tables
 from lowwater.lake.ingestion import batch as batching
-from lowwater.lake.ingestion import packing
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import CAPTURES, MALFORMED, PACKETS, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -50,8 +50,8 @@ def many(path: Path, count: int = 3000) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch, chunk: int, rows: int, group: int) -> None:
     monkeypatch.setattr(batching, "INGEST_CHUNK_BYTES", chunk)
     monkeypatch.setattr(batching, "TASK_ROWS", rows)
-    monkeypatch.setattr(packing, "FILE_ROWS", group)
-    monkeypatch.setattr(packing, "PACKET_PAGE_ROWS", group // 4)
+    monkeypatch.setattr(limits, "FILE_ROWS", group)
+    monkeypatch.setattr(limits, "PACKET_PAGE_ROWS", group // 4)
 
 
 def contents(lake: Lake) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from lowwater import limits
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake import table_logs
@@ -300,7 +301,7 @@ def test_a_small_file_of_much_memory_is_refused(
     place = path / added(path)["path"]
     bomb(place)
     monkeypatch.setattr(untrusted, "PARQUET_PAGE_BYTES", 1 << 20)
-    monkeypatch.setattr(untrusted, "PARQUET_FILE_BYTES", 1 << 24)
+    monkeypatch.setattr(limits, "PARQUET_FILE_BYTES", 1 << 24)
     assert place.stat().st_size < 1 << 20
     with pytest.raises(LakeError, match="bytes") as refused:
         read_rows(path, SCHEMA)
@@ -323,7 +324,7 @@ def test_texts_of_a_dictionary_count_by_their_own_length(tmp_path: Path, monkeyp
     """One long text among many short ones is no bomb, though the longest times the rows would be one."""
     place = tmp_path / "honest.parquet"
     pq.write_table(pa.table({"x": ["a" * 100_000, *(["b"] * 20_000)]}), place)
-    monkeypatch.setattr(untrusted, "PARQUET_GROUP_BYTES", 1 << 20)
+    monkeypatch.setattr(limits, "PARQUET_GROUP_BYTES", 1 << 20)
     require_modest(place, place)
     pq.write_table(pa.table({"x": ["a" * 100_000] * 20}), place)
     with pytest.raises(LakeError, match="bytes of memory"):

@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.transaction import RemoveAction
 
+from lowwater import limits
 from lowwater.lake import compaction
 from lowwater.lake.compaction import compact, join_files, tidy_ledgers
 from lowwater.lake.tables import append_rows, commit, create, live_files, read_rows
@@ -48,7 +49,7 @@ def test_threads_that_write_and_join_at_once_lose_and_double_nothing(tmp_path: P
 def test_the_fullest_ledgers_are_joined_and_of_them_the_fullest_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "LEDGER_FRAGMENTS", 2)
+    monkeypatch.setattr(limits, "LEDGER_FRAGMENTS", 2)
     files = {"few": "abab", "more": "abaab", "most": "abaaabb", "many": "abaabba"}
     for name, parts in files.items():
         create(tmp_path / name, SCHEMA, ["part"])

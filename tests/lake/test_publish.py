@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater import limits
 from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR, SECOND
@@ -290,7 +291,7 @@ def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
 
 
 def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "LEDGER_FRAGMENTS", 5)
+    monkeypatch.setattr(limits, "LEDGER_FRAGMENTS", 5)
     for when in range(12):
         record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
         compaction.tidy_ledgers(lake.root, lake.run_ledgers())

@@ -12,11 +12,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from lowwater import limits
 from lowwater.capture.tables import blocks, columnar
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, QueryError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion import batch, packing
+from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
@@ -112,8 +113,8 @@ def test_a_file_that_grew_replaces_what_was_read(tmp_path: Path) -> None:
 def test_records_are_divided_into_files_and_pages_by_their_bytes(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "RECORD_PAGE_BYTES", 20_000)
-    monkeypatch.setattr(packing, "FILE_BYTES", 60_000)
+    monkeypatch.setattr(limits, "RECORD_PAGE_BYTES", 20_000)
+    monkeypatch.setattr(limits, "FILE_BYTES", 60_000)
     monkeypatch.setattr(columnar, "BATCH_ROWS", 300)
     monkeypatch.setattr(blocks, "RECORD_BLOCK_BYTES", 20_000)
     lake, rows = _lake(tmp_path, kind), flows(8, 6000, disorder=2)

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from lowwater import limits
 from lowwater.config import Retention
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
+from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results import exploring
@@ -111,14 +113,14 @@ def test_new_files_are_read_until_the_next_maintenance_and_sums_of_gone_ones_are
     for turn in range(2):  # every file of the table is replaced
         write_deltalake(str(table), make_rows(5 + turn, hours=HOURS), mode="overwrite")
         make_sums(table)
-    names = {row["path"] for row in exploring.live_files(exploring.existing(table))}
+    names = {row["path"] for row in tables.live_files(tables.existing(table))}
     assert exploring._known(path) == names and shown(lake, WHOLE, "cnt", "source")[1] is False
 
 
 def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = shown(lake, WHOLE, "cnt", "flow")[0]
-    monkeypatch.setattr(exploring, "SUMMED_VALUES", 10)
-    monkeypatch.setattr(exploring, "LARGEST_SUMS", 8)
+    monkeypatch.setattr(limits, "SUMMED_VALUES", 10)
+    monkeypatch.setattr(limits, "LARGEST_SUMS", 8)
     make_sums(lake.table("flows"))
     some, approximate = shown(lake, WHOLE, "cnt", "flow")
     assert approximate and some[-1][0] == OTHERS
@@ -135,7 +137,7 @@ def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monke
 
 def test_more_values_than_are_held_become_others(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     exact = shown(lake, WHOLE, "cnt", "flow")
-    monkeypatch.setattr(exploring, "PLOT_SUMS", 2_000)
+    monkeypatch.setattr(limits, "PLOT_SUMS", 2_000)
     monkeypatch.setattr(exploring, "GROUPED", 500)
     some, approximate = shown(lake, WHOLE, "cnt", "flow")
     assert approximate and not exact[1]

@@ -219,9 +219,10 @@ def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch:
 
     def counted(path: Path, version: int) -> object:
         read.append(version)
-        return published_log.read_entry(path, version)
+        return read_entry(path, version)
 
-    monkeypatch.setattr(module, "read_entry", counted)
+    read_entry = published_log.read_entry
+    monkeypatch.setattr(published_log, "read_entry", counted)
     state = module.state_at(lake.table("q"), opened(lake))
     assert state.numbers is not None and len(state.numbers) == HOURS
     assert set(read) == {state.version} and not damaged(lake)
@@ -281,8 +282,7 @@ def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
     """Two joins that both commit: the log says that no row changes."""
     from dataclasses import replace
 
-    from lowwater.lake.results.streams import describe
-    from lowwater.lake.tables import swap_files
+    from lowwater.lake.tables import describe, swap_files
 
     (file,) = folder(lake).glob(f"_hour={BASE // HOUR}/*.parquet")
     copy = file.with_name("again.parquet")

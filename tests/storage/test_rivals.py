@@ -21,12 +21,11 @@ from lowwater_generator import GeneratedCapture
 from lowwater.config import FILE_NAME
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
-from lowwater.lake import locks
+from lowwater.lake import locks, tables
 from lowwater.lake.layout import REPLAYS, Lake, lake_to_read, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
 from lowwater.lake.locks import at_work, run_attempt
-from lowwater.lake.results import publish as publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table, read_rows
@@ -137,13 +136,13 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
     root: ObjectPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, lock = Lake(root), root / "_locks" / "runs of set"
-    swapped = publishing.swap_files
+    swapped = tables.swap_files
 
     with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as first:
         audited = put(lake, 1)
 
         def stopped(*arguments: object) -> None:  # as a process that is stopped between its files and its commit
-            monkeypatch.setattr(publishing, "swap_files", swapped)
+            monkeypatch.setattr(tables, "swap_files", swapped)
             first.lease._over.set()
             with leases.hold_lease(lock, BASE, BASE + HOUR, length=1.0) as second:
                 claim(lake.table("q"), second)
@@ -151,7 +150,7 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
             first.lease._renewed = time.monotonic()  # it has not noticed
             swapped(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(publishing, "swap_files", stopped)
+        monkeypatch.setattr(tables, "swap_files", stopped)
         with pytest.raises(LakeError, match="no longer the one at work"):
             publish(Lake(root, first), "set", "q", FIELDS, BASE, BASE + HOUR, "older", audited)
     assert numbers(lake) == [2] * 5

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from lowwater import limits
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import CaptureChunk, read_chunk
 from lowwater.capture.headers.batches import Memory
@@ -28,16 +29,6 @@ from lowwater.instants import HOUR
 from lowwater.lake.ingestion.survey import DAMAGE, MOST_INTERFACES, FailedTask, damage_table, parted
 from lowwater.lake.parquet import FileWriter, PageBuffers, UnfinishedFile
 from lowwater.lake.tables import DataFile, safe_name
-from lowwater.limits import (
-    FILE_BYTES,
-    FILE_ROWS,
-    PACKET_PAGE_ROWS,
-    RECORD_PAGE_BYTES,
-    RECORD_PAGE_ROWS,
-    RECORD_WAITING_PAGES,
-    TASK_WAITING_BYTES,
-    TASK_WAITING_ROWS,
-)
 from lowwater.storage import paths
 from lowwater.storage.failures import lake_error, passing
 from lowwater.storage.object_paths import ObjectPath
@@ -185,7 +176,7 @@ class _Writer:
     @property
     def full(self) -> bool:
         """Whether the next records go into another file."""
-        return self.rows >= FILE_ROWS or self.size >= FILE_BYTES
+        return self.rows >= limits.FILE_ROWS or self.size >= limits.FILE_BYTES
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Adds records of the hour."""
@@ -194,7 +185,7 @@ class _Writer:
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self._waiting_bytes += batch.nbytes
-        if self._waiting_rows >= RECORD_PAGE_ROWS or self._waiting_bytes >= RECORD_PAGE_BYTES:
+        if self._waiting_rows >= limits.RECORD_PAGE_ROWS or self._waiting_bytes >= limits.RECORD_PAGE_BYTES:
             self._flush()
 
     def close(self) -> Future[RecordFile]:
@@ -204,7 +195,7 @@ class _Writer:
 
     def _flush(self) -> None:
         # Few pages wait for the thread, so that memory is bounded, and the thread has work while a file is finished.
-        while len(self._pages) > RECORD_WAITING_PAGES:
+        while len(self._pages) > limits.RECORD_WAITING_PAGES:
             self._pages.popleft().result()
         if self._waiting:
             self._pages.append(self._pool.submit(self._write, self._waiting))
@@ -485,7 +476,7 @@ class _HourFile:
         self.rows += batch.num_rows
         self.size += sum(column.nbytes for column in batch.columns[len(BATCH) :])
         self._batches.append(batch)
-        if self.rows - self._writer.rows >= PACKET_PAGE_ROWS:
+        if self.rows - self._writer.rows >= limits.PACKET_PAGE_ROWS:
             self._page()
         else:
             self._batches[-1] = pa.concat_batches([batch, batch.slice(0, 0)])
@@ -519,8 +510,8 @@ class _TaskWriter:
                 self._add(name, hour, part)
             waiting = self._waiting.values()
             if (
-                sum(file.rows for file in waiting) > TASK_WAITING_ROWS
-                or sum(file.size for file in waiting) > TASK_WAITING_BYTES
+                sum(file.rows for file in waiting) > limits.TASK_WAITING_ROWS
+                or sum(file.size for file in waiting) > limits.TASK_WAITING_BYTES
             ):
                 self._close(max(self._waiting, key=lambda at: (self._waiting[at].size, self._waiting[at].rows)))
 
@@ -531,7 +522,7 @@ class _TaskWriter:
 
     def _add(self, name: str, hour: int, batch: pa.RecordBatch) -> None:
         file = self._waiting.get(name)
-        if file is not None and (file.hour != hour or file.rows >= FILE_ROWS or file.size >= FILE_BYTES):
+        if file is not None and (file.hour != hour or file.rows >= limits.FILE_ROWS or file.size >= limits.FILE_BYTES):
             self._close(name)
         if name not in self._waiting:
             self._waiting[name] = _HourFile(hour, self._schema)

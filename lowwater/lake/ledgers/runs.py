@@ -16,19 +16,7 @@ import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.layout import (
-    HEARTBEATS,
-    LATENESS,
-    LATER_OUTCOMES,
-    MEASURES,
-    METRICS,
-    QUALITY,
-    QUARANTINE,
-    REPLAYS,
-    VIOLATIONS,
-    Lake,
-    measures_schema,
-)
+from lowwater.lake import layout
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.tables import (
@@ -58,7 +46,7 @@ MOST_PARTS = 100
 LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
 
 
-def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, rows: pa.Table) -> None:
+def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int, rows: pa.Table) -> None:
     """Replaces the violations of a link and skew that arrive in [start, end), ns.
 
     Args:
@@ -69,14 +57,14 @@ def record_violations(lake: Lake, link: str, skew: int, start: int, end: int, ro
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
     of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
-    if not rows.num_rows and not read_rows(lake.violations, VIOLATIONS, of_link & where).num_rows:
+    if not rows.num_rows and not read_rows(lake.violations, layout.VIOLATIONS, of_link & where).num_rows:
         return
-    table = with_constants(rows, VIOLATIONS, {"link": link, "skew": skew})
+    table = with_constants(rows, layout.VIOLATIONS, {"link": link, "skew": skew})
     predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
     replace_rows(lake.violations, table, predicate, lake.fence)
 
 
-def read_violations(lake: Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
+def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
     """Reads the violations of a link and skew that arrive in [start, end), ns, in order.
 
     Args:
@@ -85,11 +73,13 @@ def read_violations(lake: Lake, link: str, skew: int, start: int, end: int) -> p
         end: end of the arrivals, ns, exclusive.
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
-    rows = read_rows(lake.violations, VIOLATIONS, (pads.field("link") == link) & (pads.field("skew") == skew) & where)
+    rows = read_rows(
+        lake.violations, layout.VIOLATIONS, (pads.field("link") == link) & (pads.field("skew") == skew) & where
+    )
     return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
 
 
-def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:
+def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:
     """Replaces the operator statistics of a query set over [start, end), ns.
 
     Args:
@@ -98,12 +88,12 @@ def record_heartbeats(lake: Lake, query_set: str, start: int, end: int, rows: pa
         rows: HEARTBEATS without `query_set`; a row for every LFTA, link and minute. A minute that a bound of the
             interval cuts counts only its part in the interval, so that runs of any length add up.
     """
-    table = with_constants(rows, HEARTBEATS, {"query_set": query_set})
+    table = with_constants(rows, layout.HEARTBEATS, {"query_set": query_set})
     predicate = f'query_set = {quote(query_set)} AND "start" >= {start} AND "start" < {end}'
     replace_rows(lake.heartbeats, table, predicate, lake.fence)
 
 
-def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
+def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
     """Reads the operator statistics of a query set over [start, end), ns.
 
     Args:
@@ -111,10 +101,10 @@ def read_heartbeats(lake: Lake, query_set: str, start: int, end: int) -> pa.Tabl
         end: end, ns, exclusive.
     """
     where = (pads.field("start") >= start) & (pads.field("start") < end)
-    return _counted(read_rows(lake.heartbeats, HEARTBEATS, (pads.field("query_set") == query_set) & where))
+    return _counted(read_rows(lake.heartbeats, layout.HEARTBEATS, (pads.field("query_set") == query_set) & where))
 
 
-def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
+def read_statistics(lake: layout.Lake, lftas: Sequence[str], most: int) -> pa.Table:
     """Reads the newest HEARTBEATS rows with statistics of some LFTAs, of any query set.
 
     Args:
@@ -123,21 +113,21 @@ def read_statistics(lake: Lake, lftas: Sequence[str], most: int) -> pa.Table:
     chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
     table = open_table(lake.heartbeats)
     if table is None:
-        return HEARTBEATS.empty_table()
+        return layout.HEARTBEATS.empty_table()
     # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    whole = with_fields(table_dataset(lake.heartbeats, table), HEARTBEATS)
+    whole = with_fields(table_dataset(lake.heartbeats, table), layout.HEARTBEATS)
     dataset = fetch_rows(lake.heartbeats, whole, chosen)
     when = chosen_rows(dataset, ["start", "records"], chosen).drop_null()
     if not when.num_rows:
-        return HEARTBEATS.empty_table()
+        return layout.HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
-    rows = read_rows(lake.heartbeats, HEARTBEATS, chosen & (pads.field("start") > latest - most))
+    rows = read_rows(lake.heartbeats, layout.HEARTBEATS, chosen & (pads.field("start") > latest - most))
     return _counted(rows.filter(pc.is_valid(rows.column("records"))))
 
 
 def _counted(rows: pa.Table) -> pa.Table:
     """Takes outcomes that an older version did not know as 0."""
-    for name in LATER_OUTCOMES:
+    for name in layout.LATER_OUTCOMES:
         index = rows.schema.get_field_index(name)
         rows = rows.set_column(index, rows.schema.field(index), pc.fill_null(rows.column(name), 0))
     return rows
@@ -194,14 +184,16 @@ class ReplayRow:
     publication: int | None = None
 
 
-def record_replays(lake: Lake, rows: list[ReplayRow]) -> None:
+def record_replays(lake: layout.Lake, rows: list[ReplayRow]) -> None:
     """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
-        append_rows(lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=REPLAYS), lake.fence)
+        append_rows(
+            lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=layout.REPLAYS), lake.fence
+        )
 
 
 def read_replays(
-    lake: Lake,
+    lake: layout.Lake,
     query_set: str | None = None,
     span: tuple[int, int] | None = None,
     stage: str | None = None,
@@ -222,11 +214,13 @@ def read_replays(
         wanted.append(pads.field("stage") == stage)
     chosen = reduce(and_, wanted) if wanted else None
     if newest is not None:
-        finished = read_rows(lake.replays, pa.schema([REPLAYS.field("finished_at")]), chosen).column("finished_at")
+        finished = read_rows(lake.replays, pa.schema([layout.REPLAYS.field("finished_at")]), chosen).column(
+            "finished_at"
+        )
         if len(finished) > newest:
             recent = pads.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest])
             chosen = recent if chosen is None else chosen & recent
-    return replay_rows(read_rows(lake.replays, REPLAYS, chosen))
+    return replay_rows(read_rows(lake.replays, layout.REPLAYS, chosen))
 
 
 def replay_rows(rows: pa.Table) -> list[ReplayRow]:
@@ -236,13 +230,13 @@ def replay_rows(rows: pa.Table) -> list[ReplayRow]:
     return sorted((ReplayRow(*values) for values in zip(*columns, strict=True)), key=lambda row: row.finished_at)
 
 
-def replayed_sets(lake: Lake) -> set[str]:
+def replayed_sets(lake: layout.Lake) -> set[str]:
     """Names of the query sets that ever ran."""
-    names = read_rows(lake.replays, pa.schema([REPLAYS.field("query_set")]))
+    names = read_rows(lake.replays, pa.schema([layout.REPLAYS.field("query_set")]))
     return set(pc.unique(names["query_set"]).to_pylist())
 
 
-def last_published(lake: Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:
+def last_published(lake: layout.Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:
     """Returns the publication of the visible rows of [start, end); None if there is none, or several made them.
 
     Args:
@@ -252,7 +246,7 @@ def last_published(lake: Lake, query_set: str, query: str, start: int, end: int)
     return _newest(read_replays(lake, query_set, (start, end)), query, lambda row: _bounds(row) == (start, end))
 
 
-def published_until(lake: Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
+def published_until(lake: layout.Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
     """Returns the publication of the visible rows up to an instant; None if there is none, or it goes on behind it.
 
     Args:
@@ -274,7 +268,7 @@ def _bounds(row: ReplayRow) -> tuple[int, int]:
 class Publications:
     """The publications of a query set as they are now, read once, for whoever asks about many intervals."""
 
-    def __init__(self, lake: Lake, query_set: str) -> None:
+    def __init__(self, lake: layout.Lake, query_set: str) -> None:
         self._lake, self._query_set = lake, query_set
 
     @cached_property
@@ -313,7 +307,7 @@ class Publications:
 
 
 def record_quality(
-    lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table, again: bool = True
+    lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table, again: bool = True
 ) -> None:
     """Replaces the audit results of [start, end), ns, of a query set.
 
@@ -325,10 +319,10 @@ def record_quality(
         again: False if the interval was never audited.
     """
     constants, predicate = _interval(query_set, start, end)
-    failed = with_constants(quarantine, QUARANTINE, constants)
+    failed = with_constants(quarantine, layout.QUARANTINE, constants)
     if failed.num_rows or (again and read_quarantine(lake, query_set, start, end).num_rows):
         replace_rows(lake.quarantine, failed, predicate, lake.fence)
-    replace_rows(lake.quality, with_constants(rows, QUALITY, constants), predicate, lake.fence)
+    replace_rows(lake.quality, with_constants(rows, layout.QUALITY, constants), predicate, lake.fence)
 
 
 def _interval(query_set: str, start: int, end: int) -> tuple[dict[str, str | int], str]:
@@ -337,7 +331,7 @@ def _interval(query_set: str, start: int, end: int) -> tuple[dict[str, str | int
     return constants, f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
 
 
-def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
+def read_quality(lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
     """Reads the newest audit results of [start, end), ns, of a query set, or all results without a query set.
 
     Args:
@@ -345,23 +339,23 @@ def read_quality(lake: Lake, query_set: str | None = None, start: int = 0, end: 
         start: first instant of the interval, ns since the epoch; unused without a query set.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    return read_rows(lake.quality, QUALITY, None if query_set is None else _of_interval(query_set, start, end))
+    return read_rows(lake.quality, layout.QUALITY, None if query_set is None else _of_interval(query_set, start, end))
 
 
-def read_qualities(lake: Lake, start: int, end: int) -> pa.Table:
+def read_qualities(lake: layout.Lake, start: int, end: int) -> pa.Table:
     """Reads the newest audit results of every interval that begins in [start, end), ns."""
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
-    return read_rows(lake.quality, QUALITY, chosen)
+    return read_rows(lake.quality, layout.QUALITY, chosen)
 
 
-def read_quarantine(lake: Lake, query_set: str, start: int, end: int) -> pa.Table:
+def read_quarantine(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
     """Reads the rows that failed the newest audit of [start, end), ns, of a query set.
 
     Args:
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    return read_rows(lake.quarantine, QUARANTINE, _of_interval(query_set, start, end))
+    return read_rows(lake.quarantine, layout.QUARANTINE, _of_interval(query_set, start, end))
 
 
 def _of_interval(query_set: str, start: int, end: int) -> pads.Expression:
@@ -392,7 +386,7 @@ class LinkLateness:
     measured_at: int
 
 
-def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Table, again: bool) -> None:
+def record_metrics(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, again: bool) -> None:
     """Replaces the measures of [start, end), ns, of a query set.
 
     Args:
@@ -402,7 +396,7 @@ def record_metrics(lake: Lake, query_set: str, start: int, end: int, rows: pa.Ta
         again: False if the ledger has none of the interval.
     """
     constants, predicate = _interval(query_set, start, end)
-    _write(lake.metrics, with_constants(rows, METRICS, constants), predicate, again, lake.fence)
+    _write(lake.metrics, with_constants(rows, layout.METRICS, constants), predicate, again, lake.fence)
 
 
 def _write(path: PurePath, rows: pa.Table, predicate: str, again: bool, fence: Fence | None) -> None:
@@ -413,7 +407,7 @@ def _write(path: PurePath, rows: pa.Table, predicate: str, again: bool, fence: F
 
 
 def record_measures(
-    lake: Lake, query_set: str, start: int, end: int, tables: Mapping[str, pa.Table], now: int, again: bool
+    lake: layout.Lake, query_set: str, start: int, end: int, tables: Mapping[str, pa.Table], now: int, again: bool
 ) -> None:
     """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`.
 
@@ -421,15 +415,15 @@ def record_measures(
     """
     constants, predicate = _interval(query_set, start, end)
     for name, table in tables.items():
-        path, schema = lake.measures(name), measures_schema(table.schema)
+        path, schema = lake.measures(name), layout.measures_schema(table.schema)
         if table.num_rows or (again and open_table(path) is not None):
-            create(path, schema, ["query_set"], about=MEASURES[name])
+            create(path, schema, ["query_set"], about=layout.MEASURES[name])
             rows = with_constants(table, schema, {**constants, "measured_at": now})
             _write(path, rows, predicate, again, lake.fence)
 
 
 def read_metrics(
-    lake: Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62, subject: str | None = None
+    lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62, subject: str | None = None
 ) -> pa.Table:
     """Reads the measures of intervals that begin in [start, end), ns.
 
@@ -444,19 +438,19 @@ def read_metrics(
         chosen &= pads.field("query_set") == query_set
     if subject is not None:
         chosen &= pads.field("subject") == subject
-    return read_rows(lake.metrics, METRICS, chosen)
+    return read_rows(lake.metrics, layout.METRICS, chosen)
 
 
-def record_lateness(lake: Lake, rows: Sequence[LinkLateness]) -> None:
+def record_lateness(lake: layout.Lake, rows: Sequence[LinkLateness]) -> None:
     """Appends the lateness of links, without rows that are stored already."""
     stored = {link: {_comparable(row) for row in _rows_of(lake, link, rows)} for link in {row.link for row in rows}}
     new = [row for row in rows if _comparable(row) not in stored[row.link]]
     if new:
         records = [{**vars(row), "month": _month(row.interval_start)} for row in new]
-        append_rows(lake.lateness, pa.Table.from_pylist(records, schema=LATENESS), lake.fence)
+        append_rows(lake.lateness, pa.Table.from_pylist(records, schema=layout.LATENESS), lake.fence)
 
 
-def _rows_of(lake: Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:
+def _rows_of(lake: layout.Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:
     link_rows = [row for row in rows if row.link == link]
     first, last = min(row.interval_start for row in link_rows), max(row.interval_start for row in link_rows)
     return read_lateness(lake, link, first, last + 1)
@@ -467,7 +461,7 @@ def _comparable(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[
     return row.interval_start, row.interval_end, row.skew, row.refused, row.largest, row.busiest, counts
 
 
-def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
+def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
     """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order.
 
     Args:
@@ -479,11 +473,11 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
         files = [name for name in lateness_files(lake, link) if name.partition("month=")[2].partition("/")[0] in months]
         with lake_errors(f"{lake.lateness}: the table cannot be read"):
-            rows = files_dataset(lake.lateness, [(name, pads.field("link") == link) for name in files], LATENESS)
-            rows = rows.to_table([name for name in LATENESS.names if name != "month"])
+            rows = files_dataset(lake.lateness, [(name, pads.field("link") == link) for name in files], layout.LATENESS)
+            rows = rows.to_table([name for name in layout.LATENESS.names if name != "month"])
     else:
-        rows = read_rows(lake.lateness, LATENESS, (pads.field("link") == link) & chosen)
-    scalars = rows.select([name for name in LATENESS.names if name not in ("month", "bounds", "counts")])
+        rows = read_rows(lake.lateness, layout.LATENESS, (pads.field("link") == link) & chosen)
+    scalars = rows.select([name for name in layout.LATENESS.names if name not in ("month", "bounds", "counts")])
     lists = list(zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True))
     newest = {}
     numbered = scalars.append_column("place", [np.arange(scalars.num_rows)]).filter(chosen)  # lists are not moved
@@ -493,7 +487,7 @@ def read_lateness(lake: Lake, link: str, start: int = 0, end: int = 1 << 62) -> 
     return [newest[key] for key in sorted(newest)]
 
 
-def lateness_files(lake: Lake, link: str) -> tuple[str, ...]:
+def lateness_files(lake: layout.Lake, link: str) -> tuple[str, ...]:
     """Names the files with the lateness of a link; they are others whenever it has changed."""
     names: Mapping[str, tuple[str, ...]] = cached_value(lake.lateness, "lateness files", files_by_link)
     return names.get(link, ())
@@ -503,7 +497,7 @@ def _month(at: int) -> str:
     return format_instant(at)[:7]
 
 
-def late_share(lake: Lake, link: str, start: int, end: int) -> float | None:
+def late_share(lake: layout.Lake, link: str, start: int, end: int) -> float | None:
     """Share of the records of a link that were refused as late, in the intervals that begin in [start, end), ns."""
     rows = read_lateness(lake, link, max(0, start), end)
     records = sum(int(sum(row.counts)) for row in rows)

@@ -18,35 +18,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
+from lowwater import limits
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
+from lowwater.lake import tables
 from lowwater.lake.compaction import compact
 from lowwater.lake.layout import Lake
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results.published_log import commit_digest
 from lowwater.lake.results.visible import of_query, plain_type
-from lowwater.lake.tables import (
-    append_rows,
-    create,
-    files_dataset,
-    files_of,
-    lake_errors,
-    live_files,
-    open_table,
-    replace_rows,
-    safe_name,
-)
-from lowwater.limits import (
-    COMPARED_HOUR_ROWS,
-    LARGEST_SUMS,
-    PLOT_PARTS,
-    PLOT_SUMS,
-    SORTED_HELD_ROWS,
-    SUMMED_NUMBERS,
-    SUMMED_VALUES,
-    SUMS_HELD,
-    SUMS_ROWS_AT_ONCE,
-)
+from lowwater.limits import COMPARED_HOUR_ROWS
 from lowwater.plan.text import nearest
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence
@@ -119,8 +100,8 @@ def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None
     Raises:
         LakeError: the table cannot be read, or the sums cannot be written.
     """
-    opened, path = open_table(table), sums_path(table)
-    live = {row["path"]: row for row in live_files(opened)} if opened is not None else {}
+    opened, path = tables.open_table(table), sums_path(table)
+    live = {row["path"]: row for row in tables.live_files(opened)} if opened is not None else {}
     if len(live) < LEAST or opened is None:
         return 0, 0
     known = _known(path)
@@ -129,12 +110,12 @@ def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None
         columns = [
             pa.field(field.name, plain_type(field.type))
             for field in pa.schema(opened.schema().to_arrow())
-            if of_query(field) and safe_name(field.name) == field.name
+            if of_query(field) and tables.safe_name(field.name) == field.name
         ]
-        create(path, SUMS, ["column"])
+        tables.create(path, SUMS, ["column"])
         for at in range(0, len(new), AT_ONCE):
             rows = [sums for row in new[at : at + AT_ONCE] for sums in _sums_of(table, columns, row)]
-            append_rows(path, pa.Table.from_pylist(rows, schema=SUMS), fence, FILES_AT_A_TIME)
+            tables.append_rows(path, pa.Table.from_pylist(rows, schema=SUMS), fence, FILES_AT_A_TIME)
         compact(path, FILES_AT_A_TIME)
         gone = known - live.keys()
         if len(gone) >= len(live):
@@ -153,22 +134,24 @@ def _known(path: PurePath) -> set[str]:
 def _drop(path: PurePath, gone: Iterable[str]) -> None:
     """Drops the sums of some files, a column at a time."""
     names = pa.array(sorted(gone), pa.string())
-    for column in sorted({row["partition.column"] for row in live_files(existing(path))}):
+    for column in sorted({row["partition.column"] for row in tables.live_files(existing(path))}):
         batches = [
             batch.filter(pc.invert(pc.is_in(batch.column("path"), value_set=names)))
             for batch in _stored(path, column, [field.name for field in SUMS if field.name != "column"])
         ]
         kept = pa.Table.from_batches(batches)
-        replace_rows(path, kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows]), f"column = '{column}'")
+        tables.replace_rows(
+            path, kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows]), f"column = '{column}'"
+        )
 
 
 def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields the rows of `SUMS` of a file: one without a key, and one for each column that is a key."""
     hour = int(row["partition._hour"])
     numbers = [field.name for field in columns if is_number(field.type)]
-    dataset = files_dataset(table, [(row["path"], pads.field("_hour") == hour)], pa.schema(columns))
-    with lake_errors(f"{table}: the table cannot be read"):
-        rows = dataset.to_table() if row["num_records"] <= SUMS_ROWS_AT_ONCE else None
+    dataset = tables.files_dataset(table, [(row["path"], pads.field("_hour") == hour)], pa.schema(columns))
+    with tables.lake_errors(f"{table}: the table cannot be read"):
+        rows = dataset.to_table() if row["num_records"] <= limits.SUMS_ROWS_AT_ONCE else None
         for key in (None, *(field for field in columns if is_key(field.type))):
             names = list(dict.fromkeys([*([] if key is None else [key.name]), *numbers]))
             if rows is None:
@@ -178,7 +161,7 @@ def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) 
             grouped = _grouped(batches, key, numbers)
             if grouped is None:
                 continue
-            whole = grouped.num_rows <= SUMMED_VALUES
+            whole = grouped.num_rows <= limits.SUMMED_VALUES
             chosen = grouped if whole else grouped.take(_largest(grouped, numbers))
             sums = ["rows", *(f"sum {name}" for name in numbers)]
             rest = [float(pc.sum(grouped.column(name)).as_py() - pc.sum(chosen.column(name)).as_py()) for name in sums]
@@ -208,15 +191,15 @@ def _grouped(batches: Iterable[pa.RecordBatch], key: pa.Field | None, numbers: S
         arrays |= {f"sum {name}": pc.fill_null(batch.column(name).cast(pa.float64()), 0.0) for name in numbers}
         parts.append(_added(pa.table(arrays), totals))
         held += parts[-1].num_rows
-        if held > SUMS_HELD or (whole_number and parts[-1].num_rows > SUMMED_NUMBERS):
+        if held > limits.SUMS_HELD or (whole_number and parts[-1].num_rows > limits.SUMMED_NUMBERS):
             parts = [_added(pa.concat_tables(parts), totals)]
             held = parts[0].num_rows
-            if held > SUMS_HELD // 2 or (whole_number and held > SUMMED_NUMBERS):
+            if held > limits.SUMS_HELD // 2 or (whole_number and held > limits.SUMMED_NUMBERS):
                 return None
     if not parts:
         return None
     grouped = _added(pa.concat_tables(parts), totals) if len(parts) > 1 else parts[0]
-    if whole_number and grouped.num_rows > SUMMED_NUMBERS:
+    if whole_number and grouped.num_rows > limits.SUMMED_NUMBERS:
         return None
     return grouped.set_column(0, "value", grouped.column("value").cast(pa.string()))
 
@@ -230,7 +213,7 @@ def _largest(grouped: pa.Table, numbers: Sequence[str]) -> list[int]:
     """Chooses the values that are kept: the largest ones by rows, and by each sum."""
     chosen: set[int] = set()
     for name in ("rows", *(f"sum {number}" for number in numbers)):
-        chosen.update(pc.select_k_unstable(grouped, LARGEST_SUMS, [(name, "descending")]).to_pylist())
+        chosen.update(pc.select_k_unstable(grouped, limits.LARGEST_SUMS, [(name, "descending")]).to_pylist())
     return sorted(chosen)
 
 
@@ -249,7 +232,7 @@ def read_sums(
         Rows `hour`, `value` (text) and `amount`, and whether they are the rest: the amounts of all values without sums.
     """
     wanted = ["path", "hour", "whole", "values", "rows", "rest", *(["numbers", "sums"] if number else [])]
-    with lake_errors(f"{sums_path(table)}: the sums cannot be read"):
+    with tables.lake_errors(f"{sums_path(table)}: the sums cannot be read"):
         for batch in _stored(sums_path(table), column, wanted):
             chosen = pc.is_in(batch.column("path"), value_set=names)
             rows = _some(batch, pc.and_(chosen, batch.column("whole")) if whole else chosen)
@@ -300,13 +283,13 @@ def _rest(rows: pa.RecordBatch, place: NDArray[np.int64]) -> pa.Table:
 
 def _stored(path: PurePath, column: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yields columns of the stored sums by a column, none where there is no table of them."""
-    opened = open_table(path)
+    opened = tables.open_table(path)
     if opened is None:
         return
-    files = [row["path"] for row in live_files(opened) if row["partition.column"] == column]
+    files = [row["path"] for row in tables.live_files(opened) if row["partition.column"] == column]
     if files:
         parts = [(name, pads.field("column") == column) for name in files]
-        dataset = files_dataset(path, parts, SUMS)
+        dataset = tables.files_dataset(path, parts, SUMS)
         few = pads.ParquetFragmentScanOptions(pre_buffer=False)
         sizes = {"batch_size": FILES_AT_A_TIME, "batch_readahead": 1, "fragment_readahead": 1}
         yield from dataset.to_batches(list(names), fragment_scan_options=few, **sizes)
@@ -361,7 +344,7 @@ def part_length(span: int, grain: int = 1) -> int:
         >>> part_length(86_400 * SECOND) // SECOND, part_length(3600 * SECOND, 60 * SECOND) // SECOND
         (900, 60)
     """
-    least = max(1, grain, -(-span // PLOT_PARTS))
+    least = max(1, grain, -(-span // limits.PLOT_PARTS))
     usual = next((length for length in LENGTHS if length >= least), -(-least // LENGTHS[-1]) * LENGTHS[-1])
     return usual if usual % grain == 0 else -(-least // grain) * grain
 
@@ -427,7 +410,7 @@ class _Sums:
         """Adds amounts; columns `at` (part of time), `value` and `amount`."""
         self._groups.append(_curves_grouped(rows))
         self._held += self._groups[-1].num_rows
-        if self._held > min(PLOT_SUMS, GROUPED + 2 * self._groups[0].num_rows):
+        if self._held > min(limits.PLOT_SUMS, GROUPED + 2 * self._groups[0].num_rows):
             self._join()
 
     def add_rest(self, at: pa.Array, amounts: pa.Array) -> None:
@@ -459,9 +442,9 @@ class _Sums:
     def _join(self) -> None:
         """Joins what is held; values beyond half of what may be held become others, the smallest ones first."""
         rows = _curves_grouped(pa.concat_tables(self._groups))
-        if rows.num_rows > PLOT_SUMS // 2:
+        if rows.num_rows > limits.PLOT_SUMS // 2:
             totals = _totals(rows).sort_by([("amount_sum", "descending")])
-            kept = pc.less_equal(pc.cumulative_sum(totals.column("amount_count")), PLOT_SUMS // 2)
+            kept = pc.less_equal(pc.cumulative_sum(totals.column("amount_count")), limits.PLOT_SUMS // 2)
             names = totals.filter(kept).column("value")
             chosen = pc.is_in(rows.column("value"), value_set=names.combine_chunks())
             self._others += _by_part(rows.filter(pc.invert(chosen)), self._parts)
@@ -664,7 +647,7 @@ class ResultTable:
         names = [*(self.columns.names if columns is None else columns), LAST]
         options = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1}
         predicate = self._predicate(wish)
-        with lake_errors(f"{self.path}: the table cannot be read"):
+        with tables.lake_errors(f"{self.path}: the table cannot be read"):
             for at in range(0, files.num_rows, OPENED):
                 some = files.slice(at, OPENED)
                 yield from self._dataset(some).to_batches(columns=names, filter=predicate, **options)
@@ -705,7 +688,7 @@ class ResultTable:
                 rows = rows if best.num_rows < most else _before(rows, sorting[0], best)
                 waiting.append(rows)
                 held += rows.num_rows
-                if held > SORTED_HELD_ROWS:
+                if held > limits.SORTED_HELD_ROWS:
                     best, waiting, held = merged(), [], 0
             if bound is not None and held:
                 best, waiting, held = merged(), [], 0
@@ -768,7 +751,7 @@ class ResultTable:
     def _dataset(self, files: pa.Table) -> pads.Dataset:
         hours = (pads.field("_hour") == hour for hour in files.column(_HOUR).to_pylist())
         schema = pa.schema([*self.columns, pa.field(LAST, pa.int64()), pa.field("_hour", pa.int64())])
-        return files_dataset(self.path, zip(files.column("path").to_pylist(), hours, strict=True), schema)
+        return tables.files_dataset(self.path, zip(files.column("path").to_pylist(), hours, strict=True), schema)
 
     def _predicate(self, wish: Wish) -> Any:
         hours = (pads.field("_hour") >= wish.start // HOUR) & (pads.field("_hour") <= (wish.end - 1) // HOUR)
@@ -809,7 +792,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
         LakeError: there is no such table or version, or files of the version are gone.
     """
     path = lake.table(query)
-    with lake_errors(f"{path}: the table cannot be read"):
+    with tables.lake_errors(f"{path}: the table cannot be read"):
         present = newest(path)
         if present is None:
             raise LakeError(f"query {query!r} has no published rows", "`lowwater status` says why")
@@ -817,7 +800,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
     if version is not None and not 0 <= version <= latest:
         raise LakeError(f"table {query} has no version {version}", f"there are versions 0 to {latest}")
     chosen = latest if version is None else version
-    with lake_errors(f"{path}: version {chosen} of the table cannot be read"):
+    with tables.lake_errors(f"{path}: version {chosen} of the table cannot be read"):
         if chosen == latest:
             return cached_value(path, "results", lambda _: _open(path, query, existing(path).version(), None))
         return _open(path, query, chosen, latest)
@@ -826,7 +809,7 @@ def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTa
 def _open(path: PurePath, query: str, version: int, latest: int | None) -> ResultTable:
     """Reads the log of a table up to a version; without `latest` the version is the newest one."""
     table = at_version(path, version)
-    files = files_of(table)
+    files = tables.files_of(table)
     gone = [name for name in files.column("path").to_pylist() if latest is not None and not paths.has_file(path / name)]
     if gone:
         raise LakeError(

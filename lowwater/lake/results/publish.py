@@ -21,36 +21,13 @@ from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
 from lowwater.errors import LakeError, LawError
 from lowwater.instants import HOUR, format_instant
+from lowwater.lake import tables
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
+from lowwater.lake.results import published_log
 from lowwater.lake.results.exploring import result_table
-from lowwater.lake.results.published_log import (
-    NOTE,
-    Act,
-    act_of,
-    interval_key,
-    joined,
-    last_note,
-    ledger_ranges,
-    next_publication,
-)
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damage_of, state_at, table_state
-from lowwater.lake.tables import (
-    DataFile,
-    commit,
-    create,
-    describe,
-    hours,
-    lake_errors,
-    live_files,
-    open_table,
-    plain_type,
-    swap_files,
-    with_columns,
-    with_constraints,
-    with_properties,
-)
 from lowwater.limits import COMMIT_FILES
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
@@ -86,10 +63,10 @@ def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool
         LakeError: if the table cannot be read or written.
     """
     path = lake.table(query)
-    table, columns = open_table(path), instant_columns(fields)
+    table, columns = tables.open_table(path), instant_columns(fields)
     if table is None or not columns:
         return 0, 0
-    with lake_errors(f"{path}: the instants of its rows cannot be written"):
+    with tables.lake_errors(f"{path}: the instants of its rows cannot be written"):
         if table.metadata().configuration.get(next(iter(TAKEN_OVER))):
             return 0, 0
         fitting = _fitting(table, columns)
@@ -111,11 +88,11 @@ def _fitting(table: DeltaTable, columns: Sequence[InstantColumn]) -> list[Instan
 
 def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple[int, int]:
     count = size = 0
-    table = open_table(path)
+    table = tables.open_table(path)
     assert table is not None
-    with_columns(path, table, pa.schema([pa.field(column.name, INSTANT) for column in columns]))
+    tables.with_columns(path, table, pa.schema([pa.field(column.name, INSTANT) for column in columns]))
     while True:
-        table = open_table(path)
+        table = tables.open_table(path)
         assert table is not None
         waiting = list(_waiting(path, table, columns))
         for at in range(0, len(waiting), COMMIT_FILES):
@@ -128,7 +105,7 @@ def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple
             size += sum(row["size_bytes"] for row in chosen)
         else:
             break
-    commit(path, _settled)
+    tables.commit(path, _settled)
     return count, size
 
 
@@ -136,7 +113,7 @@ def _settled(table: DeltaTable, options: dict[str, Any]) -> None:
     table.alter.set_table_properties(dict(TAKEN_OVER), False, commit_properties=options["commit_properties"])
 
 
-def completed(path: PurePath, file: DataFile, fields: Sequence[Field]) -> DataFile:
+def completed(path: PurePath, file: tables.DataFile, fields: Sequence[Field]) -> tables.DataFile:
     """Returns a file of rows that is not committed yet, written again if it lacks instants."""
     columns = instant_columns(fields)
     metadata = pq.read_metadata(paths.local(path / file.path))
@@ -148,7 +125,7 @@ def completed(path: PurePath, file: DataFile, fields: Sequence[Field]) -> DataFi
 
 def _waiting(path: PurePath, table: DeltaTable, columns: Sequence[InstantColumn]) -> Iterator[dict[str, Any]]:
     """Yields the files in which an instant is missing where its temporal column has a value."""
-    for row in live_files(table):
+    for row in tables.live_files(table):
         metadata = pq.read_metadata(paths.local(path / row["path"]))
         if _lacks(metadata, columns):
             yield row
@@ -177,15 +154,15 @@ def _rewrite(lake: Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns
     names = {row["path"] for row in rows}
 
     def present(newest: DeltaTable) -> list[dict[str, Any]]:
-        found = [row for row in live_files(newest) if row["path"] in names]
+        found = [row for row in tables.live_files(newest) if row["path"] in names]
         if len(found) < len(names):
             raise _ChangedError
         return found
 
-    swap_files(path, added, present, fence=lake.fence, rows_change=False)
+    tables.swap_files(path, added, present, fence=lake.fence, rows_change=False)
 
 
-def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence[InstantColumn]) -> DataFile:
+def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence[InstantColumn]) -> tables.DataFile:
     """Writes a file of a table again with the instants of its rows."""
     partition = {"_hour": str(row["partition._hour"])}
     target = path / f"_hour={partition['_hour']}" / name
@@ -203,7 +180,7 @@ def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence
         if writer is not None:
             writer.close()
     paths.place(target)
-    return replace(describe(path, target, {}), partition=partition)
+    return replace(tables.describe(path, target, {}), partition=partition)
 
 
 # A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The audited files themselves
@@ -258,7 +235,7 @@ def publish(
     end: int,
     digest: str,
     audited: str,
-    act: Act | None = None,
+    act: published_log.Act | None = None,
     words: Mapping[str, str] = MappingProxyType({}),
     checks: Mapping[str, str] = MappingProxyType({}),
 ) -> PublishResult:
@@ -288,22 +265,22 @@ def publish(
         return PublishResult(query, last.rows or 0, False, number)
     schema = table_schema(fields)
     about = f"rows of the query {query} of the query set {query_set}, published by Lowwater"
-    table = create(path, schema, ["_hour"], query_set, {**TAKEN_OVER, **words}, about)
+    table = tables.create(path, schema, ["_hour"], query_set, {**TAKEN_OVER, **words}, about)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
-    table = with_properties(path, with_columns(path, table, schema), words, lake.fence)
+    table = tables.with_properties(path, tables.with_columns(path, table, schema), words, lake.fence)
     files = check_unchanged(lake, query, start, end, audited)
     attempt = uuid.uuid4().hex[:12]
-    with lake_errors(f"{path}: the rows of the stream cannot be put there"):
+    with tables.lake_errors(f"{path}: the rows of the stream cannot be put there"):
         row_files = enumerate(_row_files(files, result_schema(fields), start, end))
         added = [copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files]
 
-    def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
+    def rewrite(old_files: list[dict[str, Any]]) -> list[tables.DataFile]:
         cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
         return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), rest_of(start, end)) if cut_files else []
 
-    notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
-    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
-    with_constraints(path, table, checks, lake.fence)
+    notes = Notes(lake, query_set, query, fields, start, end, act or published_log.Act.begin(1))
+    tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
+    tables.with_constraints(path, table, checks, lake.fence)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)
 
 
@@ -321,7 +298,7 @@ class Notes:
     fields: Sequence[Field]
     start: int
     end: int
-    act: Act
+    act: published_log.Act
     number: int = 0
 
     def __call__(self, newest: DeltaTable) -> dict[str, str | int]:
@@ -329,8 +306,12 @@ class Notes:
         self.number = self.act.number(newest.version() + 1)
         earlier: Sequence[tuple[int, int]] = ()
         if state.note is None and (state.numbers or state.names):
-            earlier = joined(state.numbers) if state.numbers else ledger_ranges(self.lake, self.query_set, self.query)
-        publication = next_publication(
+            earlier = (
+                published_log.joined(state.numbers)
+                if state.numbers
+                else published_log.ledger_ranges(self.lake, self.query_set, self.query)
+            )
+        publication = published_log.next_publication(
             state.note,
             earlier,
             self.fields,
@@ -340,10 +321,10 @@ class Notes:
             {**state.recent, (self.start, self.end): self.number},
             state.checkpoint,
         )
-        return {NOTE: publication.text(), interval_key(self.start, self.end): self.number}
+        return {published_log.NOTE: publication.text(), published_log.interval_key(self.start, self.end): self.number}
 
 
-def mark(lake: Lake, query: str, start: int, end: int, act: Act) -> int:
+def mark(lake: Lake, query: str, start: int, end: int, act: published_log.Act) -> int:
     """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes.
 
     The caller knows that they are the published ones.
@@ -351,16 +332,16 @@ def mark(lake: Lake, query: str, start: int, end: int, act: Act) -> int:
     path = lake.table(query)
     state = table_state(path)
     before = None if state is None else state.number(start, end)
-    if before is not None and act_of(before) == act:
+    if before is not None and published_log.act_of(before) == act:
         return before
     number = 0
 
     def note(newest: DeltaTable) -> dict[str, str | int]:
         nonlocal number
         number = act.number(newest.version() + 1)
-        return {interval_key(start, end): number}
+        return {published_log.interval_key(start, end): number}
 
-    swap_files(path, [], lambda _: [], fence=lake.fence, note=note)
+    tables.swap_files(path, [], lambda _: [], fence=lake.fence, note=note)
     return number
 
 
@@ -374,14 +355,14 @@ def rest_of(start: int, end: int) -> pads.Expression:
 
     What another program put into the partition of another hour goes.
     """
-    first, final = hours(start, end)
+    first, final = tables.hours(start, end)
     outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
     return outside & (pads.field("_last") >= first * HOUR) & (pads.field("_last") < (final + 1) * HOUR)
 
 
 def _row_files(
     files: Sequence[PurePath], schema: pa.Schema, start: int, end: int
-) -> Iterator[tuple[PurePath, DataFile]]:
+) -> Iterator[tuple[PurePath, tables.DataFile]]:
     """Yields the files with rows of a stream, each with its description; punctuation has files of its own.
 
     Raises:
@@ -399,7 +380,7 @@ def _row_files(
         ]
         if not same_columns or kinds != {ROW}:
             raise LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
-        as_stored = describe(file.parent, file, {})
+        as_stored = tables.describe(file.parent, file, {})
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
         if least < start or most >= end or least // HOUR != most // HOUR:
             raise LawError(f"{file} has rows outside of the interval, or of several hours", hint)
@@ -413,7 +394,7 @@ def _kinds(metadata: pq.FileMetaData, column: int) -> set[str | None]:
     return {value for bounds in statistics for value in ((bounds.min, bounds.max) if bounds is not None else (None,))}
 
 
-def copy_file(table: PurePath, name: str, file: PurePath, as_stored: DataFile) -> DataFile:
+def copy_file(table: PurePath, name: str, file: PurePath, as_stored: tables.DataFile) -> tables.DataFile:
     """Copies a file with rows of one hour into the folder of a table, and describes the copy."""
     hour = _hour(as_stored)
     target = table / f"_hour={hour}" / name
@@ -421,16 +402,16 @@ def copy_file(table: PurePath, name: str, file: PurePath, as_stored: DataFile) -
     return replace(as_stored, path=target.relative_to(table).as_posix(), partition={"_hour": hour})
 
 
-def _hour(file: DataFile) -> str:
+def _hour(file: tables.DataFile) -> str:
     """Returns the partition of a file with rows of one hour."""
     return str(file.smallest["_last"] // HOUR)
 
 
 def meeting_files(table: DeltaTable, start: int, end: int) -> list[dict[str, Any]]:
     """Returns the files of a table that may have rows with `_last` in [start, end), ns."""
-    first, final = hours(start, end)
+    first, final = tables.hours(start, end)
     meeting = []
-    for row in live_files(table):
+    for row in tables.live_files(table):
         least, most = _bounds(row)
         hour = row.get("partition._hour")
         # Another program may have put rows there that are not of the hour, or of none.
@@ -452,7 +433,9 @@ def _bounds(row: Mapping[str, Any]) -> tuple[float, float]:
     return -inf if least is None else least, inf if most is None else most
 
 
-def parts_of(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, chosen: pads.Expression) -> list[DataFile]:
+def parts_of(
+    table: PurePath, files: Sequence[PurePath], schema: pa.Schema, chosen: pads.Expression
+) -> list[tables.DataFile]:
     """Writes new files with some rows of old files, whose other rows are of another interval.
 
     Such files exist where intervals once had another length, or files of an hour were joined.
@@ -462,7 +445,9 @@ def parts_of(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, chos
         schema: schema of the table, which may have other columns than the query has now.
         chosen: condition on `_last` of the rows.
     """
-    columns = pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema if column.name != "_hour"])
+    columns = pa.schema(
+        [pa.field(column.name, tables.plain_type(column.type)) for column in schema if column.name != "_hour"]
+    )
     rows = pads.dataset([str(file) for file in paths.locals_of(files)], columns, format="parquet", partitioning=None)
     name = f"rest-{uuid.uuid4().hex[:12]}"
     with HourFiles(paths.draft(table / name).parent, name, columns) as out:
@@ -472,7 +457,7 @@ def parts_of(table: PurePath, files: Sequence[PurePath], schema: pa.Schema, chos
     rest_files = [table / file.name for file in out.files]
     for file in rest_files:
         paths.place(file)
-    plain = [describe(table, file, {}) for file in rest_files]
+    plain = [tables.describe(table, file, {}) for file in rest_files]
     return [replace(described, partition={"_hour": _hour(described)}) for described in plain]
 
 
@@ -480,7 +465,7 @@ def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
     """Raises an error if a column has another type; new columns are allowed."""
     for field in new:
         index = old.get_field_index(field.name)
-        if index >= 0 and plain_type(old.field(index).type) != plain_type(field.type):
+        if index >= 0 and tables.plain_type(old.field(index).type) != tables.plain_type(field.type):
             before = old.field(index).type
             raise LakeError(
                 f"table {path.name!r}: column {field.name!r} was {before}, the query now gives {field.type}",
@@ -503,7 +488,7 @@ def restore(
     end: int,
     version: int,
     told: dict[str, str],
-    act: Act | None = None,
+    act: published_log.Act | None = None,
 ) -> PublishResult:
     """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
 
@@ -521,7 +506,7 @@ def restore(
     earlier = result_table(lake, query, version)
     if version == earlier.newest:
         raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
-    note = last_note(path, version)
+    note = published_log.last_note(path, version)
     files = meeting_files(earlier.opened(), start, end)
     # An older version of Lowwater wrote no notes: an interval without rows is then taken for one that is not there.
     present = bool(files) if note is None else any(first <= start and end <= last for first, last in note.ranges)
@@ -532,13 +517,13 @@ def restore(
         )
     schema = earlier.stored
     attempt = uuid.uuid4().hex[:12]
-    added: list[DataFile] = []
+    added: list[tables.DataFile] = []
     cut = []
-    with lake_errors(f"{path}: the rows of version {version} cannot be put there"):
+    with tables.lake_errors(f"{path}: the rows of version {version} cannot be put there"):
         for at, row in enumerate(files):
             file = path / row["path"]
             if is_inside(row, start, end):
-                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, describe(path, file, {})))
+                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, tables.describe(path, file, {})))
             else:
                 cut.append(file)
         if cut:
@@ -546,15 +531,15 @@ def restore(
             added += parts_of(path, cut, schema, within)
         added = [completed(path, file, fields) for file in added]
 
-    def rewrite(old_files: list[dict[str, Any]]) -> list[DataFile]:
+    def rewrite(old_files: list[dict[str, Any]]) -> list[tables.DataFile]:
         cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
         newest = result_table(lake, query).stored
         return parts_of(path, cut_files, newest, rest_of(start, end)) if cut_files else []
 
-    notes = Notes(lake, query_set, query, fields, start, end, act or Act.begin(1))
+    notes = Notes(lake, query_set, query, fields, start, end, act or published_log.Act.begin(1))
 
     def told_notes(newest: DeltaTable) -> dict[str, str | int]:
         return {**notes(newest), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
 
-    swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, told_notes)
+    tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, told_notes)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)

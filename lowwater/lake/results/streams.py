@@ -13,17 +13,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from lowwater.errors import LakeError
+from lowwater.lake import tables
 from lowwater.lake.layout import Lake
-from lowwater.lake.tables import (
-    create,
-    describe,
-    interval_label,
-    lake_errors,
-    live_files,
-    open_table,
-    safe_name,
-    swap_files,
-)
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence
 from lowwater.storage.object_paths import ObjectPath
@@ -63,11 +54,11 @@ def write_stream(
         OwnerError: if another query set owns the table.
         LakeError: if the table cannot be written.
     """
-    create(path, schema, ["interval"], owner)
-    label = interval_label(start, end)
+    tables.create(path, schema, ["interval"], owner)
+    label = tables.interval_label(start, end)
     folder = path / f"interval={label}"
     attempt = uuid.uuid4().hex[:12]
-    with lake_errors(f"{path}: rows of {label} cannot be written"):
+    with tables.lake_errors(f"{path}: rows of {label} cannot be written"):
         targets: list[PurePath] = []
         for part, sources in enumerate(
             [part_files] if isinstance(part_files, PurePath) else part_files for part_files in files
@@ -75,7 +66,7 @@ def write_stream(
             for index, source in enumerate(sources):
                 targets.append(folder / f"{attempt}-{part:05d}-{index:05d}.parquet")
                 paths.take(source, targets[-1])
-        described = [describe(path, target, {"interval": label}) for target in targets]
+        described = [tables.describe(path, target, {"interval": label}) for target in targets]
         # The run has the lock of its interval: files of another attempt are of one that has ended. They are looked for
         # before the commit, which a run that lost its lease cannot make. In a store they are work for `maintain`, since
         # to look for them takes a list for each interval.
@@ -84,30 +75,30 @@ def write_stream(
             others = [old for old in paths.children(folder) if old.suffix == ".parquet" and old not in targets]
 
     def earlier(table: DeltaTable) -> list[dict[str, Any]]:
-        rows = [row for row in live_files(table) if row["partition.interval"] == label]
+        rows = [row for row in tables.live_files(table) if row["partition.interval"] == label]
         if isinstance(folder, ObjectPath):
             others[:] = [path / unquote(row["path"]) for row in rows]
         return rows
 
-    swap_files(path, described, earlier, fence=fence)
-    with lake_errors(f"{folder}: cannot be cleaned"):
+    tables.swap_files(path, described, earlier, fence=fence)
+    with tables.lake_errors(f"{folder}: cannot be cleaned"):
         paths.remove(*others)
     return sum(file.rows for file in described)
 
 
 def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
     """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written."""
-    table = open_table(path)
-    label = interval_label(start, end)
-    rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+    table = tables.open_table(path)
+    label = tables.interval_label(start, end)
+    rows = [] if table is None else [row for row in tables.live_files(table) if row["partition.interval"] == label]
     return sorted(path / row["path"] for row in rows)
 
 
 def stream_bytes(path: PurePath, start: int, end: int) -> int:
     """Returns the size of the files of the interval [start, end), ns, of a stream."""
-    table = open_table(path)
-    label = interval_label(start, end)
-    rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+    table = tables.open_table(path)
+    label = tables.interval_label(start, end)
+    rows = [] if table is None else [row for row in tables.live_files(table) if row["partition.interval"] == label]
     return sum(row["size_bytes"] for row in rows)
 
 
@@ -128,7 +119,7 @@ def fingerprint(files: Sequence[PurePath]) -> str:
     """
     digest = sha256()
     for path in files:
-        with lake_errors(f"{path}: the stream cannot be read"), open_regular(paths.local(path)) as file:
+        with tables.lake_errors(f"{path}: the stream cannot be read"), open_regular(paths.local(path)) as file:
             digest.update(file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
@@ -148,7 +139,7 @@ def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, d
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    return lake.states / safe_name(query_set) / safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
+    return lake.states / tables.safe_name(query_set) / tables.safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 
 
 def keep_state(staged: Path, folder: PurePath) -> None:

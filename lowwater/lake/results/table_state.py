@@ -31,16 +31,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, identity, log_folder
-from lowwater.lake.results.published_log import (
-    Damage,
-    LogEntry,
-    Publication,
-    Range,
-    act_of,
-    interval_numbers,
-    read_entry,
-    version_of,
-)
+from lowwater.lake.results import published_log
 from lowwater.lake.tables import OWNER, files_of, lake_errors
 from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
 from lowwater.storage import paths
@@ -91,10 +82,10 @@ class TableState:
     owner: str
     version: int
     digest: str
-    note: Publication | None
-    numbers: Mapping[Range, int] | None
+    note: published_log.Publication | None
+    numbers: Mapping[published_log.Range, int] | None
     checkpoint: int
-    damage: tuple[Damage, ...]
+    damage: tuple[published_log.Damage, ...]
     listed: pa.Table = field(repr=False)
 
     @cached_property
@@ -114,10 +105,12 @@ class TableState:
         return names
 
     @property
-    def recent(self) -> dict[Range, int]:
+    def recent(self) -> dict[published_log.Range, int]:
         """The numbers that no checkpoint has."""
         return {
-            bounds: number for bounds, number in (self.numbers or {}).items() if version_of(number) > self.checkpoint
+            bounds: number
+            for bounds, number in (self.numbers or {}).items()
+            if published_log.version_of(number) > self.checkpoint
         }
 
     def number(self, start: int, end: int) -> int | None:
@@ -139,7 +132,7 @@ class TableState:
         return bool(self.meeting(start, end)) or any(first < end and start < last for first, last in ranges)
 
     @property
-    def strays(self) -> list[Damage]:
+    def strays(self) -> list[published_log.Damage]:
         """What other programs have put where nothing was published, and is still there."""
         others = [each for each in self.damage if not self.is_published(each.start, each.end)]
         return [each for each in others if any(each.start <= hour * HOUR < each.end for hour in self.files)]
@@ -214,15 +207,15 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
 
 
 def _digest_of(path: PurePath, version: int) -> str:
-    entry = read_entry(path, version)
+    entry = published_log.read_entry(path, version)
     return "" if entry is None else entry.digest
 
 
-def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
+def _newest(path: PurePath, version: int) -> tuple[published_log.Publication | None, list[published_log.LogEntry]]:
     """Returns the newest note, and the commits after it, in order."""
-    later: list[LogEntry] = []
+    later: list[published_log.LogEntry] = []
     for at in range(version, max(-1, version - SEARCHED_COMMITS), -1):
-        entry = read_entry(path, at)
+        entry = published_log.read_entry(path, at)
         if entry is None:
             break
         if entry.publication is not None:
@@ -232,8 +225,8 @@ def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogE
 
 
 def _numbers(
-    path: PurePath, note: Publication | None, later: Sequence[LogEntry]
-) -> tuple[dict[Range, int] | None, int]:
+    path: PurePath, note: published_log.Publication | None, later: Sequence[published_log.LogEntry]
+) -> tuple[dict[published_log.Range, int] | None, int]:
     """Returns the numbers of all intervals, and the version of the checkpoint that has the others."""
     if note is not None and note.since is None:  # of an older version of Lowwater
         return {bounds: number for entry in later for bounds, number in entry.numbers.items()}, -1
@@ -249,7 +242,7 @@ def _numbers(
     return known, at
 
 
-def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] | None:
+def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[published_log.Range, int]] | None:
     """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
 
     Args:
@@ -271,7 +264,7 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] 
             found[int(match[1])].append(file)
     for version in sorted(found, reverse=True):
         try:
-            numbers: dict[Range, int] = {}
+            numbers: dict[published_log.Range, int] = {}
             for file in found[version]:
                 numbers |= _of_checkpoint(file)
             return version, numbers
@@ -280,14 +273,14 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] 
     return None
 
 
-def _of_checkpoint(file: PurePath) -> dict[Range, int]:
+def _of_checkpoint(file: PurePath) -> dict[published_log.Range, int]:
     state = paths.state(file)
     if state is None:
         raise FileNotFoundError(2, "there is no such checkpoint")
     return _CHECKPOINTS.get(file, state, lambda: _read_checkpoint(file))
 
 
-def _read_checkpoint(file: PurePath) -> dict[Range, int]:
+def _read_checkpoint(file: PurePath) -> dict[published_log.Range, int]:
     content = BytesIO(paths.read(file))
     if "txn" not in pq.read_schema(content).names:
         return {}
@@ -295,7 +288,7 @@ def _read_checkpoint(file: PurePath) -> dict[Range, int]:
     if not len(rows):
         return {}
     names, numbers = rows.field("appId"), rows.field("version")
-    return interval_numbers(zip(names.to_pylist(), numbers.to_pylist(), strict=True))
+    return published_log.interval_numbers(zip(names.to_pylist(), numbers.to_pylist(), strict=True))
 
 
 def _by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
@@ -315,7 +308,7 @@ def _by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
     return hours
 
 
-def visible(numbers: Mapping[Range, int]) -> list[Piece]:
+def visible(numbers: Mapping[published_log.Range, int]) -> list[Piece]:
     """Returns what is newest at each time: the largest number of the ranges that have it.
 
     Example:
@@ -344,7 +337,7 @@ def visible(numbers: Mapping[Range, int]) -> list[Piece]:
     return pieces
 
 
-def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, str]:
+def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[published_log.Range, str]:
     """Says of which published intervals the table of a query does not have the rows that were published, and why.
 
     Args:
@@ -368,8 +361,8 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, st
         return dict.fromkeys(newest, f"the table of {query} is not there")
     compared = _Compared(query, state, state.lost())
     pieces = visible(newest)
-    found: dict[Range, str] = {}
-    counted: dict[int, list[Range]] = defaultdict(list)
+    found: dict[published_log.Range, str] = {}
+    counted: dict[int, list[published_log.Range]] = defaultdict(list)
     for piece in pieces:
         row = published[piece.number]
         bounds = row.interval_start, row.interval_end
@@ -408,10 +401,10 @@ class _Compared:
         number = self.state.number(piece.start, piece.end)
         if number is not None and number == row.publication:
             return ""
-        others = [version_of(each.number) for each in self.state.meeting(piece.start, piece.end)]
+        others = [published_log.version_of(each.number) for each in self.state.meeting(piece.start, piece.end)]
         if not others:
             return self._absent()
-        if row.publication is not None and max(others) < version_of(row.publication):
+        if row.publication is not None and max(others) < published_log.version_of(row.publication):
             return f"{self._absent()}, and has what version {max(others)} published"
         return (
             f"the table has what its version {max(others)} published, and the ledger `replays` does not: one of them "
@@ -516,7 +509,7 @@ def _owner(path: PurePath) -> str:
     return "" if state is None else state.owner
 
 
-def unfinished(states: Sequence[TableState]) -> list[Range]:
+def unfinished(states: Sequence[TableState]) -> list[published_log.Range]:
     """Returns the ranges of which the tables of a set do not have the same publication, and those that are damaged."""
     ranges = [
         (each.start, each.end) for state in states for each in state.damage if state.is_published(each.start, each.end)
@@ -524,11 +517,11 @@ def unfinished(states: Sequence[TableState]) -> list[Range]:
     acts = [{(piece.start, piece.end): piece.number & 0xFFFFFFFF for piece in state.pieces} for state in states]
     if all(each == acts[0] for each in acts[1:]):
         return ranges
-    together: dict[tuple[Range, int], int] = defaultdict(int)
+    together: dict[tuple[published_log.Range, int], int] = defaultdict(int)
     for each in acts:
         for item in each.items():
             together[item] += 1
     for (bounds, number), count in together.items():
-        if count < min(len(states), act_of(number).tables):
+        if count < min(len(states), published_log.act_of(number).tables):
             ranges.append(bounds)
     return ranges

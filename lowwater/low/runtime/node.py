@@ -13,22 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.catalog import expr as ex
 from lowwater.catalog.calls import CheckedAggregate, DictionaryColumn, apply_python, call_function
-from lowwater.catalog.expr import (
-    COMPARE,
-    Binary,
-    Call,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    Type,
-    Unary,
-    conjunction,
-    conjuncts,
-    show,
-    walk,
-)
+from lowwater.catalog.expr import conjuncts, show
 from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.time import is_late
 from lowwater.catalog.values import words_from_ip
@@ -428,7 +415,7 @@ class LftaAggregation(LftaOperator):
 Flags = npt.NDArray[np.bool_]
 
 
-_DTYPES: dict[Type, type[np.generic]] = {Type.BOOL: np.bool_, Type.FLOAT: np.float64}
+_DTYPES: dict[ex.Type, type[np.generic]] = {ex.Type.BOOL: np.bool_, ex.Type.FLOAT: np.float64}
 
 
 class Host:
@@ -441,13 +428,15 @@ class Host:
         texts: string of each number; a number keeps its meaning until `forget`.
     """
 
-    def __init__(self, hosted: Sequence[Expr], beside: Sequence[str], gate: Expr | None, settings: LowSettings) -> None:
+    def __init__(
+        self, hosted: Sequence[ex.Expr], beside: Sequence[str], gate: ex.Expr | None, settings: LowSettings
+    ) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self._characters = 0
         self._hosted, self._beside, self._gate = hosted, beside, gate
         self._settings = settings
-        self._alone: dict[Expr, ExpressionKernel] = {}
+        self._alone: dict[ex.Expr, ExpressionKernel] = {}
 
     @property
     def needed(self) -> bool:
@@ -492,14 +481,14 @@ class Host:
             self._characters += len(text)
         return at
 
-    def alone(self, expr: Expr) -> ExpressionKernel:
+    def alone(self, expr: ex.Expr) -> ExpressionKernel:
         """Returns the code that evaluates one expression by itself."""
         if expr not in self._alone:
             self._alone[expr] = ExpressionKernel(expr, self._settings.compiled)
         return self._alone[expr]
 
 
-def gate_of(member: Expr | None, predicate: Expr | None, link: str) -> Expr | None:
+def gate_of(member: ex.Expr | None, predicate: ex.Expr | None, link: str) -> ex.Expr | None:
     """Returns the condition without which no host value of a record matters; None for none.
 
     Conjuncts that the kernel computes are enough, as long as no other one can fail, since failures are counted (A1).
@@ -510,13 +499,13 @@ def gate_of(member: Expr | None, predicate: Expr | None, link: str) -> Expr | No
     """
     members = conjuncts(None if member is None else of_link(member, link))
     parts = conjuncts(None if predicate is None else of_link(predicate, link))
-    plain = [part for part in parts if not any(is_hosted(node) for node in walk(part))]
-    others = (node for part in parts for node in walk(part))
-    infallible = not any(isinstance(node, Call) and (node.function.partial or _is_users(node)) for node in others)
-    return conjunction(members + (plain if infallible else []))
+    plain = [part for part in parts if not any(is_hosted(node) for node in ex.walk(part))]
+    others = (node for part in parts for node in ex.walk(part))
+    infallible = not any(isinstance(node, ex.Call) and (node.function.partial or _is_users(node)) for node in others)
+    return ex.conjunction(members + (plain if infallible else []))
 
 
-def _is_users(call: Call) -> bool:
+def _is_users(call: ex.Call) -> bool:
     return call.function.origin != "built-in"
 
 
@@ -535,10 +524,10 @@ class _Chunk:
     def __init__(self, host: Host, columns: ChunkColumns) -> None:
         self._host = host
         self._columns = columns
-        self._coded: dict[Expr, DictionaryColumn] = {}
-        self._pairs: dict[tuple[Expr, str], Pair] = {}
+        self._coded: dict[ex.Expr, DictionaryColumn] = {}
+        self._pairs: dict[tuple[ex.Expr, str], Pair] = {}
 
-    def hosted(self, hosted: Sequence[Expr], name: str) -> Pair:
+    def hosted(self, hosted: Sequence[ex.Expr], name: str) -> Pair:
         """Returns the column `<k>.<part>` of host values."""
         number, _, part = name.partition(".")
         expr = hosted[int(number)]
@@ -546,7 +535,7 @@ class _Chunk:
             self._pairs[expr, part] = self._pair(expr, part)
         return self._pairs[expr, part]
 
-    def _pair(self, expr: Expr, part: str) -> Pair:
+    def _pair(self, expr: ex.Expr, part: str) -> Pair:
         coded = self.coded(expr)
         if part == "failed":
             failed = np.array(coded.failed or [False] * len(coded.values), np.bool_)[coded.index]
@@ -555,39 +544,39 @@ class _Chunk:
         words = [0 if value is None else self._word(expr.type, value, int(part)) for value in coded.values]
         return np.array(words, _DTYPES.get(expr.type, np.int64))[coded.index], valid[coded.index]
 
-    def _word(self, kind: Type, value: object, part: int) -> object:
-        if kind is Type.STRING:
+    def _word(self, kind: ex.Type, value: object, part: int) -> object:
+        if kind is ex.Type.STRING:
             return self._host.number(str(value))
         return words_from_ip(value)[part] if isinstance(value, bytes) else value
 
-    def coded(self, expr: Expr) -> DictionaryColumn:
+    def coded(self, expr: ex.Expr) -> DictionaryColumn:
         """Returns any expression over the records, dictionary-encoded."""
         if expr not in self._coded:
             self._coded[expr] = self._evaluate(expr)
         return self._coded[expr]
 
-    def _evaluate(self, expr: Expr) -> DictionaryColumn:
+    def _evaluate(self, expr: ex.Expr) -> DictionaryColumn:
         rows = self._columns.rows
-        if isinstance(expr, Const):
-            value = float(expr.value) if expr.type is Type.FLOAT and isinstance(expr.value, int) else expr.value
+        if isinstance(expr, ex.Const):
+            value = float(expr.value) if expr.type is ex.Type.FLOAT and isinstance(expr.value, int) else expr.value
             return DictionaryColumn.constant(value, rows)
-        if isinstance(expr, Column):
+        if isinstance(expr, ex.Column):
             return self._columns.coded(expr.name)
         if not is_hosted(expr):
             return self._from_kernel(expr)
         arguments = [self.coded(argument) for argument in expr.children()]
-        if isinstance(expr, Call):
+        if isinstance(expr, ex.Call):
             return call_function(expr.function, arguments, rows)
-        if isinstance(expr, Unary):
+        if isinstance(expr, ex.Unary):
             (operand,) = arguments
             return DictionaryColumn([value is None for value in operand.values], operand.index, operand.failed)
-        if isinstance(expr, OneOf):
+        if isinstance(expr, ex.OneOf):
             return apply_python(expr.holds(), arguments, rows)
-        if isinstance(expr, Binary):
-            return apply_python(COMPARE[expr.op], arguments, rows)
+        if isinstance(expr, ex.Binary):
+            return apply_python(ex.COMPARE[expr.op], arguments, rows)
         raise TypeError(type(expr).__name__)
 
-    def _from_kernel(self, expr: Expr) -> DictionaryColumn:
+    def _from_kernel(self, expr: ex.Expr) -> DictionaryColumn:
         alone = self._host.alone(expr)
         beside = [part for name in alone.beside for part in self.hosted(alone.hosted, name)]
         return DictionaryColumn.of(alone.of(self._columns, beside, self._host.texts))

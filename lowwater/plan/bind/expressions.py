@@ -7,26 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from ipaddress import ip_network
 
-from lowwater.catalog.expr import (
-    ARITHMETIC,
-    BITWISE,
-    COMPARISON,
-    LOGICAL,
-    SUMMED,
-    Binary,
-    Call,
-    Case,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    Param,
-    StateCall,
-    Type,
-    Unary,
-    joined,
-    rewrite,
-)
+from lowwater.catalog import expr as ex
 from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, Limit, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
@@ -66,9 +47,9 @@ def of_name(name: str) -> str:
     return f"write {name.upper()}" if name.lower() in ("true", "false") else ""
 
 
-def of_address(text: str, kind: Type, other: str) -> str:
+def of_address(text: str, kind: ex.Type, other: str) -> str:
     """Hint for a string that is not an address."""
-    if kind is Type.MAC:
+    if kind is ex.Type.MAC:
         return "write an address as '02:00:00:00:00:01'"
     bounds = _prefix(text) if "/" in text else None
     return (
@@ -85,7 +66,7 @@ def _prefix(text: str) -> tuple[str, str] | None:
     return str(network[0]), str(network[-1])
 
 
-def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...], units: Sequence[Fraction | None]) -> str:
+def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], units: Sequence[Fraction | None]) -> str:
     """Hint for an operator that does not apply to the types of its operands; empty if there is none.
 
     Args:
@@ -94,18 +75,18 @@ def of_types(op: str, node: syntax.Expression, operands: tuple[Expr, ...], units
     if not isinstance(node, syntax.BinaryOp):
         return ""
     left, right = operands
-    if op in ("=", "<>") and {left.type, right.type} == {Type.BOOL, Type.INT}:
-        condition, number = (node.left, right) if left.type is Type.BOOL else (node.right, left)
+    if op in ("=", "<>") and {left.type, right.type} == {ex.Type.BOOL, ex.Type.INT}:
+        condition, number = (node.left, right) if left.type is ex.Type.BOOL else (node.right, left)
         return _of_condition(condition, op, number)
     for side, name, unit in ((left, node.right, units[1]), (right, node.left, units[0])):
-        if isinstance(side, Const) and isinstance(side.value, str) and unit is not None:
+        if isinstance(side, ex.Const) and isinstance(side.value, str) and unit is not None:
             return _of_instant(side.value, op if side is right else "", name, unit)
     return ""
 
 
-def _of_condition(condition: syntax.Expression, op: str, number: Expr) -> str:
+def _of_condition(condition: syntax.Expression, op: str, number: ex.Expr) -> str:
     text = print_expression(condition)
-    if isinstance(number, Const) and number.value in (0, 1):
+    if isinstance(number, ex.Const) and number.value in (0, 1):
         return f"{text} is a condition: write {text if (number.value == 1) == (op == '=') else f'NOT {text}'}"
     return f"{text} is a condition: it stands without a comparison"
 
@@ -119,18 +100,18 @@ def _of_instant(text: str, op: str, other: syntax.Expression, unit: Fraction) ->
     return f"write {f'{column} {op} {number}' if op else number}, the {named(unit)} since 1970 that {column} counts"
 
 
-def of_like(operand: Expr, written: syntax.Expression) -> str:
+def of_like(operand: ex.Expr, written: syntax.Expression) -> str:
     """Hint for LIKE over an address; empty for any other operand."""
-    if operand.type is not Type.IP:
+    if operand.type is not ex.Type.IP:
         return ""
     return f"an address is no string: write {print_expression(written)} BETWEEN '10.0.0.0' AND '10.0.255.255'"
 
 
-def of_condition(node: syntax.Expression, bound: Expr) -> str:
+def of_condition(node: syntax.Expression, bound: ex.Expr) -> str:
     """Hint for a number in place of a condition; empty for any other type."""
     text = print_expression(node)
     simple = isinstance(node, syntax.Name | syntax.Call)
-    return f"write {text if simple else f'({text})'} <> 0" if bound.type is Type.INT else ""
+    return f"write {text if simple else f'({text})'} <> 0" if bound.type is ex.Type.INT else ""
 
 
 # Binds operators, CASE and aggregates of expressions, and the hints for what does not fit.
@@ -154,8 +135,8 @@ def written(
 
 
 def choose(
-    overloads: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[Expr]
-) -> tuple[Function | AggregateFunction | StateFunction, list[Expr]] | None:
+    overloads: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[ex.Expr]
+) -> tuple[Function | AggregateFunction | StateFunction, list[ex.Expr]] | None:
     """Selects the first overload whose parameters take the arguments.
 
     Exact types come first. A second pass converts integers to floats, booleans to integers, and NULL to any type.
@@ -175,7 +156,7 @@ def choose(
 
 def require_limits(
     entry: Function | AggregateFunction | StateFunction,
-    arguments: Sequence[Expr],
+    arguments: Sequence[ex.Expr],
     nodes: Sequence[syntax.Expression],
     text: Text,
 ) -> None:
@@ -188,7 +169,9 @@ def require_limits(
         require_limit(entry.name, position, limit, arguments[position], nodes[position], text)
 
 
-def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: syntax.Expression, text: Text) -> None:
+def require_limit(
+    name: str, position: int, limit: Limit, argument: ex.Expr, node: syntax.Expression, text: Text
+) -> None:
     """Checks an argument of a function or operator against a limit, if it is a constant.
 
     Args:
@@ -197,7 +180,7 @@ def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: 
     Raises:
         QueryError: it is outside of the limit.
     """
-    if not isinstance(argument, Const) or limit.admits(argument.value):
+    if not isinstance(argument, ex.Const) or limit.admits(argument.value):
         return
     value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
     written = f"${argument.param} = {value}" if argument.param else value
@@ -205,7 +188,7 @@ def require_limit(name: str, position: int, limit: Limit, argument: Expr, node: 
     raise text.error(place_of(node), message, limit.advice(argument.value))
 
 
-def fitted(argument: Expr, kind: Type, exact: bool) -> Expr | None:
+def fitted(argument: ex.Expr, kind: ex.Type, exact: bool) -> ex.Expr | None:
     """Converts an argument to the type of a parameter.
 
     Returns:
@@ -215,130 +198,136 @@ def fitted(argument: Expr, kind: Type, exact: bool) -> Expr | None:
         return argument
     if exact:
         return None
-    if isinstance(argument, Const) and argument.value is None:
-        return Const(kind, None)
-    if argument.type is Type.INT and kind is Type.FLOAT:
-        if isinstance(argument, Const) and isinstance(argument.value, int):
-            return Const(kind, float(argument.value), argument.param)
-        return Binary(Type.FLOAT, "*", argument, Const(Type.FLOAT, 1.0))
-    return number_of(argument) if argument.type is Type.BOOL and kind is Type.INT else None
+    if isinstance(argument, ex.Const) and argument.value is None:
+        return ex.Const(kind, None)
+    if argument.type is ex.Type.INT and kind is ex.Type.FLOAT:
+        if isinstance(argument, ex.Const) and isinstance(argument.value, int):
+            return ex.Const(kind, float(argument.value), argument.param)
+        return ex.Binary(ex.Type.FLOAT, "*", argument, ex.Const(ex.Type.FLOAT, 1.0))
+    return number_of(argument) if argument.type is ex.Type.BOOL and kind is ex.Type.INT else None
 
 
 # Types of operators: builds the bound expression of an operator and its operands. Below `scope`. The rules are those
 # of SQL (SEMANTICS V1, V2). `dialect` rewrites plans for the rules of Gigascope.
 
-NUMERIC = (Type.INT, Type.FLOAT)
+NUMERIC = (ex.Type.INT, ex.Type.FLOAT)
 
 SHORT = 16
 """Most values of an IN list that become equalities. A kernel compares a few values faster than it searches a set."""
 
 
-def unary(op: str, operand: Expr) -> Expr | None:
+def unary(op: str, operand: ex.Expr) -> ex.Expr | None:
     """Binds a unary operator; None if it does not apply to the type."""
     if op == "!":
-        op = "NOT" if operand.type is Type.BOOL else "~"
-    if op == "NOT" and operand.type is Type.BOOL:
-        return Unary(Type.BOOL, "NOT", operand)
+        op = "NOT" if operand.type is ex.Type.BOOL else "~"
+    if op == "NOT" and operand.type is ex.Type.BOOL:
+        return ex.Unary(ex.Type.BOOL, "NOT", operand)
     if op == "-" and operand.type in NUMERIC:
-        if isinstance(operand, Const) and isinstance(operand.value, int | float):
-            return Const(operand.type, -operand.value, operand.param and f"-{operand.param}")
-        return Unary(operand.type, "-", operand)
-    if op == "~" and operand.type is Type.INT:
-        return Unary(Type.INT, "~", operand)
+        if isinstance(operand, ex.Const) and isinstance(operand.value, int | float):
+            return ex.Const(operand.type, -operand.value, operand.param and f"-{operand.param}")
+        return ex.Unary(operand.type, "-", operand)
+    if op == "~" and operand.type is ex.Type.INT:
+        return ex.Unary(ex.Type.INT, "~", operand)
     return None
 
 
-def binary(op: str, left: Expr, right: Expr) -> Expr | None:
+def binary(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
     """Binds a binary operator; None if it does not apply to the types.
 
     Raises:
         ValueError: a string compared with an address is not an address; the message is the string.
     """
-    if op in COMPARISON:
+    if op in ex.COMPARISON:
         left, right = addressed(left, right), addressed(right, left)
     left, right = typed(left, right.type), typed(right, left.type)
-    if op in LOGICAL:
-        return Binary(Type.BOOL, op, left, right) if left.type is right.type is Type.BOOL else None
-    if op in COMPARISON:
+    if op in ex.LOGICAL:
+        return ex.Binary(ex.Type.BOOL, op, left, right) if left.type is right.type is ex.Type.BOOL else None
+    if op in ex.COMPARISON:
         numbers = left.type in NUMERIC and right.type in NUMERIC
-        return Binary(Type.BOOL, op, left, right) if numbers or left.type is right.type else None
-    if op in ARITHMETIC:
-        if left.type is Type.INT and right.type is Type.INT:
-            return Binary(Type.INT, op, left, right)
+        return ex.Binary(ex.Type.BOOL, op, left, right) if numbers or left.type is right.type else None
+    if op in ex.ARITHMETIC:
+        if left.type is ex.Type.INT and right.type is ex.Type.INT:
+            return ex.Binary(ex.Type.INT, op, left, right)
         numbers = left.type in NUMERIC and right.type in NUMERIC and op != "%"
-        return Binary(Type.FLOAT, op, left, right) if numbers else None
-    return _bits(op, left, right) if op in BITWISE else None
+        return ex.Binary(ex.Type.FLOAT, op, left, right) if numbers else None
+    return _bits(op, left, right) if op in ex.BITWISE else None
 
 
-def _bits(op: str, left: Expr, right: Expr) -> Expr | None:
-    if left.type is Type.INT and right.type is Type.INT:
-        return Binary(Type.INT, op, left, right)
+def _bits(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
+    if left.type is ex.Type.INT and right.type is ex.Type.INT:
+        return ex.Binary(ex.Type.INT, op, left, right)
     if op in ("&", "|"):
-        if left.type is right.type is Type.BOOL:
-            return Binary(Type.BOOL, "AND" if op == "&" else "OR", left, right)
-        if left.type is right.type is Type.IP:
-            return Binary(Type.IP, op, left, right)
+        if left.type is right.type is ex.Type.BOOL:
+            return ex.Binary(ex.Type.BOOL, "AND" if op == "&" else "OR", left, right)
+        if left.type is right.type is ex.Type.IP:
+            return ex.Binary(ex.Type.IP, op, left, right)
     return None
 
 
-def addressed(side: Expr, other: Expr) -> Expr:
+def addressed(side: ex.Expr, other: ex.Expr) -> ex.Expr:
     """Parses a string that is compared with an address. Returns any other operand unchanged.
 
     Raises:
         ValueError: the string is not an address; the message is the string.
     """
-    if not (isinstance(side, Const) and isinstance(side.value, str) and other.type in (Type.IP, Type.MAC)):
+    if not (isinstance(side, ex.Const) and isinstance(side.value, str) and other.type in (ex.Type.IP, ex.Type.MAC)):
         return side
     try:
-        address = pack_ip(side.value) if other.type is Type.IP else parse_mac(side.value)
-        return Const(other.type, address, side.param)
+        address = pack_ip(side.value) if other.type is ex.Type.IP else parse_mac(side.value)
+        return ex.Const(other.type, address, side.param)
     except ValueError:
         raise ValueError(side.value) from None
 
 
-def typed(expr: Expr, kind: Type) -> Expr:
+def typed(expr: ex.Expr, kind: ex.Type) -> ex.Expr:
     """Gives NULL the type of the other operand. Returns any other operand unchanged."""
-    return Const(kind, None) if isinstance(expr, Const) and expr.value is None else expr
+    return ex.Const(kind, None) if isinstance(expr, ex.Const) and expr.value is None else expr
 
 
-def number_of(condition: Expr) -> Expr:
+def number_of(condition: ex.Expr) -> ex.Expr:
     """Converts a condition to a number: 1 if true, 0 if false, NULL if NULL."""
-    one, zero, null = (Const(Type.INT, value) for value in (1, 0, None))
-    return Case(Type.INT, ((condition, one), (Unary(Type.BOOL, "NOT", condition), zero)), null)
+    one, zero, null = (ex.Const(ex.Type.INT, value) for value in (1, 0, None))
+    return ex.Case(ex.Type.INT, ((condition, one), (ex.Unary(ex.Type.BOOL, "NOT", condition), zero)), null)
 
 
-def any_of(operand: Expr, equals: Sequence[Expr]) -> Expr:
+def any_of(operand: ex.Expr, equals: Sequence[ex.Expr]) -> ex.Expr:
     """Builds `operand IN [values]`: an OR of equalities for a short list, a set of constants for a long list.
 
     A NULL in the list stays an equality, which is never true and turns false into NULL. A parameter also stays an
     equality, since no plan shows its value.
     """
     if len(equals) <= SHORT:
-        return joined("OR", equals)
-    kinds: dict[Type, dict[int | float | bool | str | bytes, None]] = {}
+        return ex.joined("OR", equals)
+    kinds: dict[ex.Type, dict[int | float | bool | str | bytes, None]] = {}
     others = []
     for equal in equals:
-        assert isinstance(equal, Binary)
+        assert isinstance(equal, ex.Binary)
         value = equal.right
-        if equal.left == operand and isinstance(value, Const) and value.value is not None and not value.param:
-            kind = Type.FLOAT if Type.FLOAT in (operand.type, value.type) else value.type
-            kinds.setdefault(kind, {})[float(value.value) if kind is Type.FLOAT else value.value] = None
+        if equal.left == operand and isinstance(value, ex.Const) and value.value is not None and not value.param:
+            kind = ex.Type.FLOAT if ex.Type.FLOAT in (operand.type, value.type) else value.type
+            kinds.setdefault(kind, {})[float(value.value) if kind is ex.Type.FLOAT else value.value] = None
         else:
             others.append(equal)
-    parts: list[Expr] = [OneOf(Type.BOOL, operand, kind, tuple(values)) for kind, values in kinds.items()]
+    parts: list[ex.Expr] = [ex.OneOf(ex.Type.BOOL, operand, kind, tuple(values)) for kind, values in kinds.items()]
     parts += others
-    return joined("OR", parts)
+    return ex.joined("OR", parts)
 
 
-def negate(condition: Expr, negated: bool) -> Expr:
+def negate(condition: ex.Expr, negated: bool) -> ex.Expr:
     """Returns the condition, or its negation if `negated`."""
-    return Unary(Type.BOOL, "NOT", condition) if negated else condition
+    return ex.Unary(ex.Type.BOOL, "NOT", condition) if negated else condition
 
 
 # Name resolution and types of expressions: turns syntax trees of expressions into bound expressions. Between the
 # syntax tree and the logical plan. `binder` and `clauses` bind expressions with a Scope.
 
-LITERALS = {"int": Type.INT, "float": Type.FLOAT, "string": Type.STRING, "bool": Type.BOOL, "null": Type.STRING}
+LITERALS = {
+    "int": ex.Type.INT,
+    "float": ex.Type.FLOAT,
+    "string": ex.Type.STRING,
+    "bool": ex.Type.BOOL,
+    "null": ex.Type.STRING,
+}
 
 
 @dataclass
@@ -359,9 +348,9 @@ class Scope:
     """
 
     text: Text
-    sources: Mapping[str, Mapping[str, Expr]]
-    keys: Mapping[str, Expr] = field(default_factory=dict)
-    on_aggregate: Callable[[syntax.Call, Sequence[AggregateFunction]], Expr] | None = None
+    sources: Mapping[str, Mapping[str, ex.Expr]]
+    keys: Mapping[str, ex.Expr] = field(default_factory=dict)
+    on_aggregate: Callable[[syntax.Call, Sequence[AggregateFunction]], ex.Expr] | None = None
     where: str = "here"
     names: Names = field(default_factory=Names)
     on_state: Callable[[StateFunction], None] | None = None
@@ -369,7 +358,7 @@ class Scope:
     rows: Scope | None = None
     units: Units = field(default_factory=dict)
 
-    def bind(self, node: syntax.Expression) -> Expr:
+    def bind(self, node: syntax.Expression) -> ex.Expr:
         """Binds one expression.
 
         Raises:
@@ -395,9 +384,9 @@ class Scope:
             raise alone(node, self.text)
         return self._wide(node)
 
-    def all(self, *nodes: syntax.Expression) -> list[Expr]:
+    def all(self, *nodes: syntax.Expression) -> list[ex.Expr]:
         """Binds several expressions. Reports the errors of all together."""
-        bound: list[Expr] = []
+        bound: list[ex.Expr] = []
         errors: list[QueryError] = []
         for node in nodes:
             try:
@@ -407,22 +396,22 @@ class Scope:
         raise_all(errors)
         return bound
 
-    def predicate(self, node: syntax.Expression, clause: str) -> Expr:
+    def predicate(self, node: syntax.Expression, clause: str) -> ex.Expr:
         """Binds an expression that must be a condition."""
-        bound = typed(self.bind(node), Type.BOOL)
-        if bound.type is not Type.BOOL:
+        bound = typed(self.bind(node), ex.Type.BOOL)
+        if bound.type is not ex.Type.BOOL:
             message = f"{clause} needs a condition, this is of type {bound.type}"
             raise self.text.error(place_of(node), message, of_condition(node, bound))
         return bound
 
-    def _operands(self, node: syntax.BinaryOp) -> list[Expr]:
+    def _operands(self, node: syntax.BinaryOp) -> list[ex.Expr]:
         sides = (node.left, node.right)
         for at, side in enumerate(sides):
             if length_of(side) is not None and not takes(node.op, at):
                 raise alone(side, self.text)
         return self._together(*sides)
 
-    def _together(self, *nodes: syntax.Expression) -> list[Expr]:
+    def _together(self, *nodes: syntax.Expression) -> list[ex.Expr]:
         """Binds expressions of one unit. A duration takes the unit of the first other expression that has one."""
         lengths = [length_of(node) is not None for node in nodes]
         if not any(lengths):
@@ -450,20 +439,20 @@ class Scope:
             QueryError: the expression is no constant number, or a parameter without a value.
         """
         bound = counted(node, *beside, self.text) if beside and length_of(node) is not None else self.bind(node)
-        if isinstance(bound, Param):
+        if isinstance(bound, ex.Param):
             raise self.text.error(
                 place_of(node), f"{what} needs the value of ${bound.name}", f"give --param {bound.name}=VALUE"
             )
-        if not (isinstance(bound, Const) and isinstance(bound.value, int | float)) or isinstance(bound.value, bool):
+        if not (isinstance(bound, ex.Const) and isinstance(bound.value, int | float)) or isinstance(bound.value, bool):
             raise self.text.error(place_of(node), f"{what} needs a constant number")
         return bound.value
 
-    def _literal(self, node: syntax.Literal) -> Expr:
+    def _literal(self, node: syntax.Literal) -> ex.Expr:
         if node.kind == "ip":
-            return Const(Type.IP, pack_ip(str(node.value)))
-        return Const(LITERALS[node.kind], node.value)
+            return ex.Const(ex.Type.IP, pack_ip(str(node.value)))
+        return ex.Const(LITERALS[node.kind], node.value)
 
-    def _name(self, node: syntax.Name) -> Expr:
+    def _name(self, node: syntax.Name) -> ex.Expr:
         if not node.qualifier:
             if node.name in self.keys:
                 return self.keys[node.name]
@@ -523,28 +512,28 @@ class Scope:
             hint = f"add GROUP BY {clock}time/60 AS tb, {written}"
         return self.text.error(node.place, message, hint)
 
-    def _operation(self, node: syntax.Expression, op: str, left: Expr, right: Expr) -> Expr:
+    def _operation(self, node: syntax.Expression, op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr:
         try:
             return self._fitting(node, op, binary(op, left, right), left, right)
         except ValueError as error:
-            kind, other = (left.type, "left") if left.type in (Type.IP, Type.MAC) else (right.type, "right")
+            kind, other = (left.type, "left") if left.type in (ex.Type.IP, ex.Type.MAC) else (right.type, "right")
             operand = getattr(node, other, None) or getattr(node, "operand", None)
             shown = print_expression(operand) if operand is not None else "it"
             hint = of_address(str(error), kind, shown)
             raise self.text.error(place_of(node), f"{str(error)!r} is no address", hint) from None
 
-    def _fitting(self, node: syntax.Expression, op: str, bound: Expr | None, *operands: Expr) -> Expr:
+    def _fitting(self, node: syntax.Expression, op: str, bound: ex.Expr | None, *operands: ex.Expr) -> ex.Expr:
         if bound is None:
             types = " and ".join(operand.type for operand in operands)
             plural = "types" if len(operands) > 1 else "type"
             hint = of_types(op, node, operands, [unit_in(operand, self.units) for operand in operands])
             raise self.text.error(place_of(node), f"{op} does not apply to {plural} {types}", hint)
-        if op in COMPARISON and isinstance(node, syntax.BinaryOp):
+        if op in ex.COMPARISON and isinstance(node, syntax.BinaryOp):
             self._note_null(node)
-        if op in ("<<", ">>") and isinstance(operands[1], Const) and not SHIFT.admits(operands[1].value):
+        if op in ("<<", ">>") and isinstance(operands[1], ex.Const) and not SHIFT.admits(operands[1].value):
             said = f"{print_expression(node)} is NULL in every row: the width of a shift is {SHIFT.says}"
             self.names.notes[spot(node)] = said
-        if op in ("/", "%") and isinstance(operands[1], Const) and operands[1].value == 0 and not operands[1].param:
+        if op in ("/", "%") and isinstance(operands[1], ex.Const) and operands[1].value == 0 and not operands[1].param:
             self.names.notes[spot(node)] = f"{print_expression(node)} is NULL in every row: it divides by 0"
         return bound
 
@@ -554,10 +543,10 @@ class Scope:
                 test = f"{print_expression(other)} IS {'NOT ' if node.op == '<>' else ''}NULL"
                 self.names.notes[spot(node)] = f"{print_expression(node)} is never true: write {test}"
 
-    def _wide(self, node: syntax.Expression) -> Expr:
+    def _wide(self, node: syntax.Expression) -> ex.Expr:
         """Binds the constructs of SQL that GSQL lacks: IS NULL, IN, BETWEEN, LIKE and CASE."""
         if isinstance(node, syntax.IsNull):
-            return negate(Unary(Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
+            return negate(ex.Unary(ex.Type.BOOL, "IS NULL", self.bind(node.operand)), node.negated)
         if isinstance(node, syntax.InList):
             if len(node.values) > IN_VALUES:
                 hint = "keep the values in a watch list and join it (docs/language/joins.md)"
@@ -570,7 +559,7 @@ class Scope:
         if isinstance(node, syntax.Between):
             operand, low, high = self._together(node.operand, node.low, node.high)
             above, below = self._operation(node, ">=", operand, low), self._operation(node, "<=", operand, high)
-            return negate(Binary(Type.BOOL, "AND", above, below), node.negated)
+            return negate(ex.Binary(ex.Type.BOOL, "AND", above, below), node.negated)
         if isinstance(node, syntax.Like):
             arguments = self.all(node.operand, node.pattern)
             if hint := of_like(arguments[0], node.operand):
@@ -582,38 +571,38 @@ class Scope:
             raise self.text.error(node.place, "`*` stands for all columns and can only be a select item")
         raise TypeError(type(node).__name__)
 
-    def _case(self, node: syntax.Case) -> Expr:
+    def _case(self, node: syntax.Case) -> ex.Expr:
         operand = self.bind(node.operand) if node.operand is not None else None
         branches = []
         for when, then in node.branches:
             met = self.predicate(when, "WHEN") if operand is None else None
             branches.append((met or self._operation(when, "=", operand or self.bind(when), self.bind(when)), then))
         values = [self.bind(then) for _, then in branches]
-        values.append(self.bind(node.otherwise) if node.otherwise is not None else Const(Type.STRING, None))
-        types = {value.type for value in values if not (isinstance(value, Const) and value.value is None)}
-        kind = Type.FLOAT if types == set(NUMERIC) else min(types, default=Type.STRING)
-        if len(types) > 1 and kind is not Type.FLOAT:
+        values.append(self.bind(node.otherwise) if node.otherwise is not None else ex.Const(ex.Type.STRING, None))
+        types = {value.type for value in values if not (isinstance(value, ex.Const) and value.value is None)}
+        kind = ex.Type.FLOAT if types == set(NUMERIC) else min(types, default=ex.Type.STRING)
+        if len(types) > 1 and kind is not ex.Type.FLOAT:
             raise self.text.error(node.place, f"CASE has values of the types {' and '.join(sorted(types))}")
         whens = [when for when, _ in branches]
         *thens, otherwise = (fitted(value, kind, False) or value for value in values)
-        return Case(kind, tuple(zip(whens, thens, strict=True)), otherwise)
+        return ex.Case(kind, tuple(zip(whens, thens, strict=True)), otherwise)
 
-    def _parameter(self, node: syntax.Parameter) -> Expr:
+    def _parameter(self, node: syntax.Parameter) -> ex.Expr:
         if node.name not in self.names.params:
             hint = nearest(node.name, self.names.params) or f"write PARAM {{ {node.name} uint; }} before SELECT"
             raise self.text.error(node.place, f"the parameter ${node.name} is not declared", hint)
         kind, value = self.names.params[node.name]
         if value is None:
-            return Param(kind, node.name, spot(node))
-        return Const(kind, pack_ip(str(value)) if kind is Type.IP else value, node.name)
+            return ex.Param(kind, node.name, spot(node))
+        return ex.Const(kind, pack_ip(str(value)) if kind is ex.Type.IP else value, node.name)
 
-    def _defined(self, node: syntax.Defined) -> Expr:
+    def _defined(self, node: syntax.Defined) -> ex.Expr:
         if node.name not in self.names.defines:
             hint = nearest(node.name, self.names.defines)
             raise self.text.error(node.place, f"#{node.name}: DEFINE has no entry {node.name}", hint)
-        return Const(Type.STRING, self.names.defines[node.name])
+        return ex.Const(ex.Type.STRING, self.names.defines[node.name])
 
-    def _property(self, node: syntax.Property) -> Expr:
+    def _property(self, node: syntax.Property) -> ex.Expr:
         """Binds a property of the links: a constant if all links agree, else a CASE on the link of the row."""
         links = self.names.context.links
         if not self.names.links:
@@ -623,7 +612,7 @@ class Scope:
                 "select it in the query that reads the links",
             )
         if links.names is None and not links.properties:
-            return Param(Type.STRING, f"@{node.name}")
+            return ex.Param(ex.Type.STRING, f"@{node.name}")
         values = {}
         for link in self.names.links:
             properties = {word.lower(): value for word, value in links.of(links.properties, link, {}).items()}
@@ -634,17 +623,19 @@ class Scope:
                     f"@{node.name}: link {link} has no such property",
                     f'write {node.name} = "..." under {section_of(link, "properties")}',
                 )
-            values[link] = Const(Type.STRING, properties[node.name.lower()])
+            values[link] = ex.Const(ex.Type.STRING, properties[node.name.lower()])
         if len(set(values.values())) == 1:
             return next(iter(values.values()))
-        interface = Column(Type.STRING, "interface")
-        branches = ((Binary(Type.BOOL, "=", interface, Const(Type.STRING, link)), v) for link, v in values.items())
-        return Case(Type.STRING, tuple(branches), Const(Type.STRING, None))
+        interface = ex.Column(ex.Type.STRING, "interface")
+        branches = (
+            (ex.Binary(ex.Type.BOOL, "=", interface, ex.Const(ex.Type.STRING, link)), v) for link, v in values.items()
+        )
+        return ex.Case(ex.Type.STRING, tuple(branches), ex.Const(ex.Type.STRING, None))
 
     def _functions(self, name: str) -> Sequence[Function | AggregateFunction | StateFunction]:
         return self.names.context.catalog.named(name)
 
-    def _call(self, node: syntax.Call) -> Expr:
+    def _call(self, node: syntax.Call) -> ex.Expr:
         overloads = self._functions(node.name)
         aggregates = [overload for overload in overloads if isinstance(overload, AggregateFunction)]
         if aggregates:
@@ -663,9 +654,9 @@ class Scope:
         self,
         name: str,
         node: syntax.Expression,
-        arguments: list[Expr],
+        arguments: list[ex.Expr],
         overloads: Sequence[Function | AggregateFunction | StateFunction],
-    ) -> Expr:
+    ) -> ex.Expr:
         brackets = isinstance(node, syntax.Call) and node.brackets
         chosen = choose(written(overloads, brackets), arguments)
         if chosen is None:
@@ -680,7 +671,7 @@ class Scope:
                 message = f"{name}: Lowwater does not run a stateful function in {self.where}"
                 raise self.text.unsupported(place_of(node), message, hint)
             self.on_state(function)
-            return StateCall(function.returns, function, tuple(fitted), spot(node))
+            return ex.StateCall(function.returns, function, tuple(fitted), spot(node))
         assert isinstance(function, Function)
         if function.step:
             fitted[0] = in_seconds(fitted[0], self.units, syntax.children(node)[0], self.text)
@@ -688,16 +679,16 @@ class Scope:
             self._check_constant(node, function, position, fitted[position])
         if brackets and not function.predicate:
             raise self.text.error(place_of(node), f"{name} is no predicate", f"write {name}(...)")
-        bound = Call(function.returns, function, tuple(fitted), spot(node))
+        bound = ex.Call(function.returns, function, tuple(fitted), spot(node))
         # The manual calls some predicates as functions that return 1 or 0.
         return number_of(bound) if function.predicate and isinstance(node, syntax.Call) and not brackets else bound
 
-    def _check_constant(self, node: syntax.Expression, function: Function, position: int, argument: Expr) -> None:
-        if not isinstance(argument, Const | Param):
+    def _check_constant(self, node: syntax.Expression, function: Function, position: int, argument: ex.Expr) -> None:
+        if not isinstance(argument, ex.Const | ex.Param):
             raise self.text.error(place_of(node), f"argument {position + 1} of {function.name} must be a constant")
-        if position in function.files and isinstance(argument, Const) and isinstance(argument.value, str):
+        if position in function.files and isinstance(argument, ex.Const) and isinstance(argument.value, str):
             self.text.require_inside(argument.value, place_of(node), self.names.context.folders)
-        if function.check is None or not isinstance(argument, Const) or argument.value is None:
+        if function.check is None or not isinstance(argument, ex.Const) or argument.value is None:
             return
         try:
             function.check(argument.value)
@@ -705,9 +696,9 @@ class Scope:
             raise self.text.error(place_of(node), f"argument {position + 1} of {function.name}: {error}") from None
 
 
-def _placed(expr: Expr, node: syntax.Name) -> Expr:
+def _placed(expr: ex.Expr, node: syntax.Name) -> ex.Expr:
     """Sets the place of a name on the columns that the name reads."""
-    return rewrite(expr, lambda part: replace(part, place=spot(node)) if isinstance(part, Column) else part)
+    return ex.rewrite(expr, lambda part: replace(part, place=spot(node)) if isinstance(part, ex.Column) else part)
 
 
 # Binds aggregate calls: selects the aggregate of the catalog, its arguments and its type. Called by `grouping`.
@@ -733,7 +724,7 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
     if call.brackets:
         raise rows.text.error(call.place, f"{call.name} is an aggregate, written {call.name}(...)")
     if call.star or (counts and not call.arguments):
-        return Aggregate("", name, None, Type.INT, place=spot(call))
+        return Aggregate("", name, None, ex.Type.INT, place=spot(call))
     arguments = [rows.bind(argument) for argument in call.arguments]
     if call.distinct:
         distinct = native.distinct if native is not None else ""
@@ -745,10 +736,12 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
     return _chosen(call, overloads, arguments, rows)
 
 
-def _chosen(call: syntax.Call, overloads: Sequence[AggregateFunction], arguments: list[Expr], rows: Scope) -> Aggregate:
+def _chosen(
+    call: syntax.Call, overloads: Sequence[AggregateFunction], arguments: list[ex.Expr], rows: Scope
+) -> Aggregate:
     native = NATIVE.get(overloads[0].name)
     sums = native is not None and native.sums
-    if sums and len(arguments) == 1 and arguments[0].type is Type.BOOL:
+    if sums and len(arguments) == 1 and arguments[0].type is ex.Type.BOOL:
         arguments = [number_of(arguments[0])]
     chosen = choose(overloads, arguments)
     if chosen is None:
@@ -759,12 +752,12 @@ def _chosen(call: syntax.Call, overloads: Sequence[AggregateFunction], arguments
     assert isinstance(function, AggregateFunction)
     require_limits(function, fitted, call.arguments, rows.text)
     for position in sorted({*range(function.taken, len(fitted)), *function.constant}):
-        if not isinstance(fitted[position], Const | Param):
+        if not isinstance(fitted[position], ex.Const | ex.Param):
             raise rows.text.error(call.place, f"argument {position + 1} of {call.name} must be a constant")
     if function.native is None:
         argument = fitted[0] if fitted else None
         return Aggregate("", function.name, argument, function.returns, tuple(fitted[1:]), function, spot(call))
     (argument,) = fitted
-    if argument.type is Type.FLOAT and function.native.sums:
-        argument = Unary(Type.FLOAT, SUMMED, argument)
+    if argument.type is ex.Type.FLOAT and function.native.sums:
+        argument = ex.Unary(ex.Type.FLOAT, ex.SUMMED, argument)
     return Aggregate("", function.name, argument, function.returns, place=spot(call))

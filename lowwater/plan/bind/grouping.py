@@ -18,22 +18,10 @@ from lowwater.errors import QueryError, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.limits import GROUPING_SETS
+from lowwater.plan import operators as ops
 from lowwater.plan.bind.durations import brief, unit_in
 from lowwater.plan.bind.expressions import Scope, bind_aggregate
 from lowwater.plan.bind.sources import BoundSource, bind_window, endless, make_map, name_items, narrow
-from lowwater.plan.operators import (
-    Aggregate,
-    Aggregation,
-    Expand,
-    Field,
-    Group,
-    Item,
-    Node,
-    Running,
-    Sampling,
-    make_fields,
-    temporals,
-)
 from lowwater.plan.temporal import infer
 from lowwater.plan.text import attempt_all, place_of, spot
 
@@ -53,12 +41,12 @@ class _Parts:
     """
 
     taken: set[str]
-    columns: dict[tuple[Aggregate, bool], Column] = field(default_factory=dict)
-    aggregates: list[Aggregate] = field(default_factory=list)
-    supers: list[Aggregate] = field(default_factory=list)
+    columns: dict[tuple[ops.Aggregate, bool], Column] = field(default_factory=dict)
+    aggregates: list[ops.Aggregate] = field(default_factory=list)
+    supers: list[ops.Aggregate] = field(default_factory=list)
     states: list[StateFunction] = field(default_factory=list)
 
-    def column(self, aggregate: Aggregate, over: bool) -> Column:
+    def column(self, aggregate: ops.Aggregate, over: bool) -> Column:
         """Returns the column of an aggregate; equal ones have one. Superaggregates (`over`) are listed separately."""
         if (aggregate, over) not in self.columns:
             aggregates, prefix = (self.supers, "super") if over else (self.aggregates, "agg")
@@ -75,7 +63,7 @@ class _Parts:
             self.states.append(function)
 
 
-def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundSource) -> Aggregation:
+def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundSource) -> ops.Aggregation:
     """Binds an aggregation over one stream.
 
     Args:
@@ -99,7 +87,7 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     results = replace(_results(rows, keys, visible, parts), aliases=computed, rows=rows)
     items, clauses = _over_groups(statement, results, keys, rows)
     node, keys, predicate, aggregates = _expanded(query, statement, rows, node, keys, predicate, parts.aggregates)
-    key_fields = make_fields(keys, temporals(node.fields))
+    key_fields = ops.make_fields(keys, ops.temporals(node.fields))
     if not any(key_field.temporal for key_field in key_fields):
         raise endless(statement, _key_items(statement), rows, node, keys)
     fields = tuple(_field(item, key_fields) for item in items)
@@ -111,14 +99,14 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
         group = _supergroup(statement, keys, key_fields, rows)
         cleaning = (clauses["cleaning_when"], clauses["cleaning_by"], tuple(parts.states))
         _check_sampling(statement, rows)
-        return Sampling(*plain, having, tuple(items), group, tuple(parts.supers), *cleaning, spot(statement))
+        return ops.Sampling(*plain, having, tuple(items), group, tuple(parts.supers), *cleaning, spot(statement))
     _check_running(statement, aggregates, rows)
     if clauses["closing_when"] is not None:
-        return Running(*plain, having, tuple(items), clauses["closing_when"], spot(statement.closing_when))
+        return ops.Running(*plain, having, tuple(items), clauses["closing_when"], spot(statement.closing_when))
     if statement.supergroup:
         hint = "select a superaggregate, such as sum$(len), or leave SUPERGROUP out"
         raise text.error(statement.supergroup[0].place, "nothing uses the SUPERGROUP", hint)
-    return Group(*plain, having, tuple(items))
+    return ops.Group(*plain, having, tuple(items))
 
 
 def _aliases(statement: syntax.Select) -> dict[str, str]:
@@ -128,9 +116,9 @@ def _aliases(statement: syntax.Select) -> dict[str, str]:
 
 def _over_rows(
     query: str, statement: syntax.Select, rows: Scope, grouped: Scope, source: BoundSource
-) -> tuple[tuple[Node, list[Item], dict[str, Expr]], Expr | None]:
+) -> tuple[tuple[ops.Node, list[ops.Item], dict[str, Expr]], Expr | None]:
     """Binds GROUP BY and WHERE. Reports the errors of both together."""
-    groupings: list[tuple[Node, list[Item], dict[str, Expr]]] = []
+    groupings: list[tuple[ops.Node, list[ops.Item], dict[str, Expr]]] = []
     predicate: list[Expr] = []
 
     def where() -> None:
@@ -165,7 +153,7 @@ def _further(statement: syntax.Select, rows: Scope, source: BoundSource) -> list
 
 def _grouped(
     query: str, statement: syntax.Select, rows: Scope, source: BoundSource
-) -> tuple[Node, list[Item], dict[str, Expr]]:
+) -> tuple[ops.Node, list[ops.Item], dict[str, Expr]]:
     """Binds GROUP BY and the window. Returns the input, the group-by variables and the window columns by name."""
     written = _key_items(statement)
     keys = _told_apart(written, attempt_all([_key_binder(item, rows) for item in written]), rows)
@@ -180,7 +168,7 @@ def _grouped(
     return windowed.node, [*keys, *extra, windowed.number], windowed.visible
 
 
-def _note_brief(item: syntax.SelectItem, key: Item, rows: Scope) -> None:
+def _note_brief(item: syntax.SelectItem, key: ops.Item, rows: Scope) -> None:
     """Notes an epoch below a millisecond whose length is a plain number."""
     for part in _divisions(item.expression):
         length = part.right.value if isinstance(part.right, syntax.Literal) else None
@@ -195,9 +183,9 @@ def _divisions(node: syntax.Expression) -> list[syntax.BinaryOp]:
     return [*own, *(part for child in syntax.children(node) for part in _divisions(child))]
 
 
-def _told_apart(written: Sequence[syntax.SelectItem], keys: Sequence[Item], rows: Scope) -> list[Item]:
+def _told_apart(written: Sequence[syntax.SelectItem], keys: Sequence[ops.Item], rows: Scope) -> list[ops.Item]:
     """Gives group-by variables unique names: a column of a second source with the same name gets 1, 2, ..."""
-    items: list[Item] = []
+    items: list[ops.Item] = []
     for item, key in zip(written, keys, strict=True):
         taken = {other.name.lower() for other in items}
         name, count = key.name, 0
@@ -207,7 +195,7 @@ def _told_apart(written: Sequence[syntax.SelectItem], keys: Sequence[Item], rows
                 raise rows.text.error(place_of(item), f"two group-by variables are called {key.name}", hint)
             count += 1
             name = f"{key.name}{count}"
-        items.append(Item(name, key.expr))
+        items.append(ops.Item(name, key.expr))
     return items
 
 
@@ -224,7 +212,7 @@ def _written(item: syntax.SelectItem) -> tuple[str, int, int]:
     return (_name(item), *spot(item))
 
 
-def _in_sets(statement: syntax.Select, keys: Sequence[Item]) -> list[tuple[syntax.Grouping, list[str]]]:
+def _in_sets(statement: syntax.Select, keys: Sequence[ops.Item]) -> list[tuple[syntax.Grouping, list[str]]]:
     """Returns the grouping sets of GROUP BY, each with the names that its variables have got."""
     names = {_written(item): key.name for item, key in zip(_key_items(statement), keys, strict=False)}
     groupings = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
@@ -235,17 +223,17 @@ def _name(item: syntax.SelectItem) -> str:
     return item.alias or (item.expression.name if isinstance(item.expression, syntax.Name) else "")
 
 
-def _key_binder(item: syntax.SelectItem, rows: Scope) -> Callable[[], Item]:
-    def bind() -> Item:
+def _key_binder(item: syntax.SelectItem, rows: Scope) -> Callable[[], ops.Item]:
+    def bind() -> ops.Item:
         name = _name(item)
         if name.startswith("_"):
             raise rows.text.error(place_of(item), f"{name}: names that begin with _ are Lowwater's own")
-        return Item(name, rows.bind(item.expression))
+        return ops.Item(name, rows.bind(item.expression))
 
     return bind
 
 
-def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts: _Parts) -> Scope:
+def _results(rows: Scope, keys: Sequence[ops.Item], visible: dict[str, Expr], parts: _Parts) -> Scope:
     """Builds the scope of the select items and clauses over groups."""
 
     units = {key.name: unit for key in keys if (unit := unit_in(key.expr, rows.units)) is not None}
@@ -265,8 +253,8 @@ def _results(rows: Scope, keys: Sequence[Item], visible: dict[str, Expr], parts:
 
 
 def _over_groups(
-    statement: syntax.Select, results: Scope, keys: Sequence[Item], rows: Scope
-) -> tuple[list[Item], dict[str, Expr | None]]:
+    statement: syntax.Select, results: Scope, keys: Sequence[ops.Item], rows: Scope
+) -> tuple[list[ops.Item], dict[str, Expr | None]]:
     """Binds the select items and the clauses over groups. Reports the errors of all together."""
     bound: list[Expr] = []
     clauses: dict[str, Expr | None] = {}
@@ -289,7 +277,7 @@ def _over_groups(
     return name_items(statement.items, bound, rows.text), clauses
 
 
-def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], rows: Scope, sets: set[str]) -> Expr:
+def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[ops.Item], rows: Scope, sets: set[str]) -> Expr:
     """Binds a select item over groups.
 
     A bare name of a group-by variable is that variable. Another expression that repeats one of GROUP BY, whose names
@@ -313,7 +301,7 @@ def _over_group(item: syntax.SelectItem, results: Scope, keys: Sequence[Item], r
     return variable
 
 
-def _repeated(written: syntax.Expression, keys: Sequence[Item], rows: Scope, sets: set[str]) -> Item | None:
+def _repeated(written: syntax.Expression, keys: Sequence[ops.Item], rows: Scope, sets: set[str]) -> ops.Item | None:
     """Returns the group-by variable whose expression an item repeats; None if there is none."""
     try:
         raw = rows.bind(written)
@@ -336,19 +324,19 @@ def _names(node: syntax.Expression) -> list[str]:
     return [name for child in syntax.children(node) for name in _names(child)]
 
 
-def _field(item: Item, key_fields: Sequence[Field]) -> Field:
-    return Field(item.name, item.expr.type, infer(item.expr, temporals(key_fields)))
+def _field(item: ops.Item, key_fields: Sequence[ops.Field]) -> ops.Field:
+    return ops.Field(item.name, item.expr.type, infer(item.expr, ops.temporals(key_fields)))
 
 
 def _expanded(
     query: str,
     statement: syntax.Select,
     rows: Scope,
-    node: Node,
-    keys: list[Item],
+    node: ops.Node,
+    keys: list[ops.Item],
     predicate: Expr | None,
-    aggregates: list[Aggregate],
-) -> tuple[Node, list[Item], Expr | None, list[Aggregate]]:
+    aggregates: list[ops.Aggregate],
+) -> tuple[ops.Node, list[ops.Item], Expr | None, list[ops.Aggregate]]:
     """Adds an Expand for CUBE, ROLLUP and GROUPING_SETS: a Map computes keys and arguments, Expand copies each row.
 
     Returns:
@@ -366,21 +354,21 @@ def _expanded(
     plain = tuple(key.name for key in keys if key.name not in inside)
     sets = [tuple(n for part in parts for n in part) for parts in product(*(_sets(*pair) for pair in groupings))]
     unique = tuple(dict.fromkeys((*plain, *dict.fromkeys(chosen)) for chosen in sets))
-    arguments: dict[Expr, Item] = {}
+    arguments: dict[Expr, ops.Item] = {}
 
     def carried(expr: Expr) -> Expr:
         if isinstance(expr, Const | Param):
             return expr
-        item = arguments.setdefault(expr, Item(f"_argument{len(arguments)}", expr))
+        item = arguments.setdefault(expr, ops.Item(f"_argument{len(arguments)}", expr))
         return Column(expr.type, item.name)
 
     moved = [aggregate.over(carried) for aggregate in aggregates]
     before = make_map(query, node, predicate, [*keys, *arguments.values()])
     fields = tuple(replace(f, temporal=None) if f.name in inside else f for f in before.fields)
-    grouped = (*fields, Field(SET, Type.INT))
-    expanded = Expand(query, grouped, before, tuple(sorted(inside)), unique, SET, spot(first))
-    columns = [Item(key.name, Column(key.expr.type, key.name)) for key in keys]
-    return expanded, [*columns, Item(SET, Column(Type.INT, SET))], None, moved
+    grouped = (*fields, ops.Field(SET, Type.INT))
+    expanded = ops.Expand(query, grouped, before, tuple(sorted(inside)), unique, SET, spot(first))
+    columns = [ops.Item(key.name, Column(key.expr.type, key.name)) for key in keys]
+    return expanded, [*columns, ops.Item(SET, Column(Type.INT, SET))], None, moved
 
 
 def _count(group: syntax.Grouping) -> int:
@@ -399,7 +387,7 @@ def _sets(group: syntax.Grouping, names: Sequence[str]) -> list[tuple[str, ...]]
 
 
 def _supergroup(
-    statement: syntax.Select, keys: Sequence[Item], key_fields: Sequence[Field], rows: Scope
+    statement: syntax.Select, keys: Sequence[ops.Item], key_fields: Sequence[ops.Field], rows: Scope
 ) -> tuple[str, ...]:
     """Returns the variables of SUPERGROUP. Without the clause, all groups of an epoch are one supergroup."""
     temporal = tuple(f.name for f in key_fields if f.temporal)
@@ -424,7 +412,7 @@ def _check_sampling(statement: syntax.Select, rows: Scope) -> None:
         raise rows.text.error(statement.place, "CUBE and its kin do not go with supergroups", hint)
 
 
-def _check_running(statement: syntax.Select, aggregates: Sequence[Aggregate], rows: Scope) -> None:
+def _check_running(statement: syntax.Select, aggregates: Sequence[ops.Aggregate], rows: Scope) -> None:
     running = [a for a in aggregates if a.udaf is not None and a.udaf.running]
     if statement.closing_when is None and running:
         name = running[0].function

@@ -9,43 +9,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from lowwater.catalog.expr import (
-    Binary,
-    Column,
-    Const,
-    Expr,
-    Param,
-    Type,
-    Unary,
-    columns_of,
-    conjunction,
-    conjuncts,
-    rewrite,
-    show,
-    walk,
-)
+from lowwater.catalog import expr as ex
 from lowwater.errors import QueryError
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_source
+from lowwater.plan import operators as ops
 from lowwater.plan.bind.durations import brief, has_duration, unit_in, unit_of
 from lowwater.plan.bind.expressions import Scope, negate
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.names import Names, type_of
 from lowwater.plan.bind.sources import BoundSource, bind_attribute, binder, expand_stars, length, name_items, timeless
-from lowwater.plan.operators import (
-    ANY_LINK,
-    Aggregation,
-    Field,
-    FilterJoin,
-    Item,
-    Join,
-    JoinKind,
-    Node,
-    Source,
-    WatchJoin,
-    Window,
-    temporals,
-)
 from lowwater.plan.temporal import Step, Temporal, infer
 from lowwater.plan.text import Text, attempt_all, place_of, spot
 
@@ -68,14 +41,14 @@ class Side:
     """
 
     source: BoundSource
-    before: Mapping[str, Expr]
-    after: Mapping[str, Expr]
+    before: Mapping[str, ex.Expr]
+    after: Mapping[str, ex.Expr]
     times: Mapping[str, Temporal]
 
 
 def match_window(
-    across: list[Expr], left: Side, right: Side, statement: syntax.Select, text: Text
-) -> tuple[Window, list[Expr]]:
+    across: list[ex.Expr], left: Side, right: Side, statement: syntax.Select, text: Text
+) -> tuple[ops.Window, list[ex.Expr]]:
     """Finds the match window among the conjuncts of a join condition.
 
     Returns:
@@ -85,8 +58,8 @@ def match_window(
     for i, pair in enumerate(pairs):
         if pair and pair.op == "=":
             rest = [part for j, part in enumerate(across) if j != i]
-            return Window(pair.left, pair.right, pair.left_time, pair.right_time, 0, 0, equality=True), rest
-    bands: dict[tuple[Expr, Expr], list[int]] = {}
+            return ops.Window(pair.left, pair.right, pair.left_time, pair.right_time, 0, 0, equality=True), rest
+    bands: dict[tuple[ex.Expr, ex.Expr], list[int]] = {}
     for i, pair in enumerate(pairs):
         if pair:
             key = pair.stripped()
@@ -101,10 +74,10 @@ def match_window(
                 units = _units(pair.left, pair.right, pair.left_time, pair.right_time)
                 hint = f"write {units[1]}/{units[2]} in the place of {units[1]}" if units else ""
                 raise text.unsupported(place_of(statement.where), "a band over attributes of different scale", hint)
-            window = Window(pair.left, pair.right, pair.left_time, pair.right_time, -max(lows), min(highs))
+            window = ops.Window(pair.left, pair.right, pair.left_time, pair.right_time, -max(lows), min(highs))
             return window, [part for j, part in enumerate(across) if j not in used]
     temporal = [part for part, pair in zip(across, pairs, strict=True) if pair]
-    params = [node for part in temporal for node in walk(part) if isinstance(node, Param)]
+    params = [node for part in temporal for node in ex.walk(part) if isinstance(node, ex.Param)]
     if params:
         message = f"the match window of the join needs the value of ${params[0].name}"
         place = syntax.Place(*params[0].place)
@@ -136,8 +109,8 @@ class _Pair:
     """A comparison `left op right` of two temporal expressions, one of each side."""
 
     op: str
-    left: Expr
-    right: Expr
+    left: ex.Expr
+    right: ex.Expr
     left_time: Temporal
     right_time: Temporal
 
@@ -156,8 +129,8 @@ class _Pair:
         return _Pair(self.op, left, right, left_time, right_time)
 
 
-def _pair(part: Expr, left: Side, right: Side) -> _Pair | None:
-    if not (isinstance(part, Binary) and part.op in _FLIPPED):
+def _pair(part: ex.Expr, left: Side, right: Side) -> _Pair | None:
+    if not (isinstance(part, ex.Binary) and part.op in _FLIPPED):
         return None
     times = {**left.times, **right.times}
     op, a, b = part.op, part.left, part.right
@@ -171,27 +144,27 @@ def _pair(part: Expr, left: Side, right: Side) -> _Pair | None:
     return _Pair(op, a, b, a_time, b_time)
 
 
-def alias_of(expr: Expr) -> str | None:
+def alias_of(expr: ex.Expr) -> str | None:
     """Returns the range variable of the only side that an expression reads; None if it reads no side or both."""
-    aliases = {name.split(".", 1)[0] for name in columns_of(expr)}
+    aliases = {name.split(".", 1)[0] for name in ex.columns_of(expr)}
     return aliases.pop() if len(aliases) == 1 else None
 
 
-def _constant(expr: Expr) -> int:
+def _constant(expr: ex.Expr) -> int:
     """Returns the sum of the constants that the outermost additions add."""
-    if isinstance(expr, Binary) and expr.op in ("+", "-"):
-        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
+    if isinstance(expr, ex.Binary) and expr.op in ("+", "-"):
+        if isinstance(expr.right, ex.Const) and isinstance(expr.right.value, int):
             return _constant(expr.left) + (expr.right.value if expr.op == "+" else -expr.right.value)
-        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
+        if expr.op == "+" and isinstance(expr.left, ex.Const) and isinstance(expr.left.value, int):
             return _constant(expr.right) + expr.left.value
     return 0
 
 
-def _without_constant(expr: Expr) -> Expr:
-    if isinstance(expr, Binary) and expr.op in ("+", "-"):
-        if isinstance(expr.right, Const) and isinstance(expr.right.value, int):
+def _without_constant(expr: ex.Expr) -> ex.Expr:
+    if isinstance(expr, ex.Binary) and expr.op in ("+", "-"):
+        if isinstance(expr.right, ex.Const) and isinstance(expr.right.value, int):
             return _without_constant(expr.left)
-        if expr.op == "+" and isinstance(expr.left, Const) and isinstance(expr.left.value, int):
+        if expr.op == "+" and isinstance(expr.left, ex.Const) and isinstance(expr.left.value, int):
             return _without_constant(expr.right)
     return expr
 
@@ -215,25 +188,25 @@ def _divided(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return tuple(merged)
 
 
-def apart(part: Expr, left: Side, right: Side) -> Expr:
+def apart(part: ex.Expr, left: Side, right: Side) -> ex.Expr:
     """Rewrites a bound on a difference of temporal expressions, `b - a <= 3`, as `b <= a + 3`. Keeps any other part."""
-    if not (isinstance(part, Binary) and part.op in _FLIPPED):
+    if not (isinstance(part, ex.Binary) and part.op in _FLIPPED):
         return part
     op, difference, by = part.op, part.left, part.right
-    if isinstance(difference, Const):
+    if isinstance(difference, ex.Const):
         op, difference, by = _FLIPPED[op], by, difference
-    if not (isinstance(difference, Binary) and difference.op == "-" and _whole(by)):
+    if not (isinstance(difference, ex.Binary) and difference.op == "-" and _whole(by)):
         return part
-    moved = Binary(Type.BOOL, op, difference.left, Binary(Type.INT, "+", difference.right, by))
+    moved = ex.Binary(ex.Type.BOOL, op, difference.left, ex.Binary(ex.Type.INT, "+", difference.right, by))
     return moved if _pair(moved, left, right) else part
 
 
-def _whole(expr: Expr) -> bool:
+def _whole(expr: ex.Expr) -> bool:
     """Whether an expression is an integer constant or an integer parameter."""
-    return isinstance(expr, Const | Param) and expr.type is Type.INT
+    return isinstance(expr, ex.Const | ex.Param) and expr.type is ex.Type.INT
 
 
-def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) -> None:
+def note_window(window: ops.Window, place: syntax.Place, names: Names, plain: bool) -> None:
     """Notes a match window that is empty or very short, or whose sides count in very different units.
 
     Args:
@@ -245,7 +218,7 @@ def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) 
         names.notes[spot] = "the band of the join is empty, so no rows can meet: its lower end is above its upper end"
     unit = None if window.left_time.origin else unit_of(window.left_time)
     reach = max(abs(window.below), abs(window.above))
-    if plain and window.below + window.above >= 0 and (note := brief(reach, unit, show(window.left))):
+    if plain and window.below + window.above >= 0 and (note := brief(reach, unit, ex.show(window.left))):
         names.notes[spot] = f"the band of the join hardly reaches: {note}"
     units = _units(window.left, window.right, window.left_time, window.right_time)
     if window.equality and units and units[2] >= FAR:
@@ -256,7 +229,7 @@ def note_window(window: Window, place: syntax.Place, names: Names, plain: bool) 
         )
 
 
-def _units(left: Expr, right: Expr, left_time: Temporal, right_time: Temporal) -> tuple[str, str, int] | None:
+def _units(left: ex.Expr, right: ex.Expr, left_time: Temporal, right_time: Temporal) -> tuple[str, str, int] | None:
     """Compares the units of the two sides of a match window.
 
     Returns:
@@ -266,7 +239,7 @@ def _units(left: Expr, right: Expr, left_time: Temporal, right_time: Temporal) -
     if units[0] is None or units[1] is None or units[0] == units[1] or left_time.origin:
         return None
     coarse, fine = (left, right) if units[0] > units[1] else (right, left)
-    return show(coarse), show(fine), round(max(units[0], units[1]) / min(units[0], units[1]))
+    return ex.show(coarse), ex.show(fine), round(max(units[0], units[1]) / min(units[0], units[1]))
 
 
 # Binds joins: splits the condition into filters of one side, the match window and conditions of matching. Called by
@@ -287,20 +260,22 @@ class _Match:
         residual: the rest of the condition; None if nothing is left.
     """
 
-    kind: JoinKind
+    kind: ops.JoinKind
     sides: tuple[Side, Side]
-    filters: Mapping[str, list[Expr]]
-    across: list[Expr]
-    window: Window
-    equalities: tuple[tuple[Expr, Expr], ...]
-    residual: Expr | None
+    filters: Mapping[str, list[ex.Expr]]
+    across: list[ex.Expr]
+    window: ops.Window
+    equalities: tuple[tuple[ex.Expr, ex.Expr], ...]
+    residual: ex.Expr | None
 
-    def join(self, query: str, items: Sequence[Item]) -> Join:
+    def join(self, query: str, items: Sequence[ops.Item]) -> ops.Join:
         """Builds the join that selects the items. Its inputs keep only the columns that it reads."""
         read = [*(item.expr for item in items), *self.across]
         left, right = (_stream(query, side, self.filters[side.source.alias], read) for side in self.sides)
-        fields = tuple(Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items)
-        return Join(
+        fields = tuple(
+            ops.Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items
+        )
+        return ops.Join(
             query,
             fields,
             self.kind,
@@ -317,7 +292,7 @@ class _Match:
 
 def bind_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names, grouped: bool
-) -> Join | Aggregation:
+) -> ops.Join | ops.Aggregation:
     """Binds a join of two sources, and the aggregation over it if the statement has one.
 
     Args:
@@ -334,22 +309,22 @@ def bind_join(
     return match.join(query, name_items(written, bound, text))
 
 
-def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scope) -> Aggregation:
+def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scope) -> ops.Aggregation:
     """Binds the aggregation over a join. The join selects only the columns that the aggregation reads."""
-    named: dict[str, Item] = {}
-    scopes: dict[str, dict[str, Expr]] = {}
+    named: dict[str, ops.Item] = {}
+    scopes: dict[str, dict[str, ex.Expr]] = {}
     for side in match.sides:
         alias = side.source.alias
         scopes[alias] = {}
         for name, expr in side.after.items():
-            assert isinstance(expr, Column)
+            assert isinstance(expr, ex.Column)
             base_name = expr.name.replace(".", "_")
-            item = named.setdefault(expr.name, Item(_free(base_name, {i.name for i in named.values()}), expr))
-            scopes[alias][name] = Column(item.expr.type, item.name)
+            item = named.setdefault(expr.name, ops.Item(_free(base_name, {i.name for i in named.values()}), expr))
+            scopes[alias][name] = ex.Column(item.expr.type, item.name)
     whole = match.join(query, list(named.values()))
     units = {item.name: scope.units[column] for column, item in named.items() if column in scope.units}
     rows = replace(scope, sources=scopes, units=units)
-    source = BoundSource("", whole, {field.name: Column(field.type, field.name) for field in whole.fields})
+    source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
     group = bind_group(query, replace(statement, where=None), rows, source)
     exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in (a.argument, *a.more))]
     below = group.input
@@ -357,10 +332,10 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scop
         exprs += [item.expr for item in getattr(below, "items", ())]
         exprs += [getattr(below, "attribute", None), getattr(below, "predicate", None)]
         below = below.inputs()[0]
-    used = set(columns_of(*exprs))
+    used = set(ex.columns_of(*exprs))
     narrowed = match.join(query, [item for item in named.values() if item.name in used])
     aggregation = _replaced(group, whole, narrowed)
-    assert isinstance(aggregation, Aggregation)
+    assert isinstance(aggregation, ops.Aggregation)
     return aggregation
 
 
@@ -370,13 +345,13 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _replaced(node: Node, old: Node, new: Node) -> Node:
+def _replaced(node: ops.Node, old: ops.Node, new: ops.Node) -> ops.Node:
     """Replaces one node of a plan by another. A node that passes rows on takes the fields of its new input."""
     if node is old:
         return new
     below = node.inputs()[0]
     replaced = _replaced(below, old, new)
-    if isinstance(node, Aggregation) or hasattr(node, "items"):
+    if isinstance(node, ops.Aggregation) or hasattr(node, "items"):
         return replace(node, input=replaced)  # type: ignore[call-arg]
     added = node.fields[len(below.fields) :]
     return replace(node, input=replaced, fields=(*replaced.fields, *added))  # type: ignore[call-arg]
@@ -392,17 +367,17 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
     sides = {left.source.alias: left.after, right.source.alias: right.after}
     units = {column: unit for side in (left, right) for column, unit in _side_units(side).items()}
     scope = Scope(text, sides, where="a join", names=names, units=units)
-    parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     parts = [apart(part, left, right) for part in parts]
     parts += _windowed(left, right, text, names)
-    filters: dict[str, list[Expr]] = {left.source.alias: [], right.source.alias: []}
-    across: list[Expr] = []
+    filters: dict[str, list[ex.Expr]] = {left.source.alias: [], right.source.alias: []}
+    across: list[ex.Expr] = []
     for part in parts:
-        aliases = {name.split(".", 1)[0] for name in columns_of(part)}
+        aliases = {name.split(".", 1)[0] for name in ex.columns_of(part)}
         (filters[aliases.pop()] if len(aliases) == 1 else across).append(part)
     window, rest = match_window(across, left, right, statement, text)
     equalities, residual = _equalities(rest, left.source.alias)
-    kind = JoinKind(statement.join)
+    kind = ops.JoinKind(statement.join)
     _note_missing(kind, filters, across, (left, right), names)
     extents = [side.source.window.range for side in (left, right) if side.source.window]
     plain = not has_duration(statement.where) and not any(extent and extent.unit for extent in extents)
@@ -411,7 +386,11 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
 
 
 def _note_missing(
-    kind: JoinKind, filters: Mapping[str, list[Expr]], across: Sequence[Expr], sides: tuple[Side, Side], names: Names
+    kind: ops.JoinKind,
+    filters: Mapping[str, list[ex.Expr]],
+    across: Sequence[ex.Expr],
+    sides: tuple[Side, Side],
+    names: Names,
 ) -> None:
     """Notes an IS NULL on the optional side of an outer join.
 
@@ -421,13 +400,13 @@ def _note_missing(
     tied = {
         expr
         for part in across
-        if isinstance(part, Binary) and part.op == "="
+        if isinstance(part, ex.Binary) and part.op == "="
         for expr in (part.left, part.right)
-        if isinstance(part.left, Column) and isinstance(part.right, Column)
+        if isinstance(part.left, ex.Column) and isinstance(part.right, ex.Column)
     }
     for side in optional:
         for part in filters[side.source.alias]:
-            if not (isinstance(part, Unary) and part.op == "IS NULL" and isinstance(part.operand, Column)):
+            if not (isinstance(part, ex.Unary) and part.op == "IS NULL" and isinstance(part.operand, ex.Column)):
                 continue
             name = part.operand.name
             free = f" (not {name}, which an equality ties to the other side)" if part.operand in tied else ""
@@ -437,7 +416,7 @@ def _note_missing(
             )
 
 
-def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
+def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[ex.Expr]:
     """Turns the windows of both sides into a band (002, section 4.2).
 
     A row stays in the window of its side for the RANGE, and matches every row in the window of the other side. So x of
@@ -461,12 +440,12 @@ def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[Expr]:
         reaches.append(length(window.range, attribute, time, side.source, text))
         attributes.append(_after(window, side))
     x, y = attributes
-    low = Binary(Type.INT, "-", x, Const(Type.INT, reaches[1]))
-    high = Binary(Type.INT, "+", x, Const(Type.INT, reaches[0]))
-    return [Binary(Type.BOOL, "<=", low, y), Binary(Type.BOOL, "<=", y, high)]
+    low = ex.Binary(ex.Type.INT, "-", x, ex.Const(ex.Type.INT, reaches[1]))
+    high = ex.Binary(ex.Type.INT, "+", x, ex.Const(ex.Type.INT, reaches[0]))
+    return [ex.Binary(ex.Type.BOOL, "<=", low, y), ex.Binary(ex.Type.BOOL, "<=", y, high)]
 
 
-def _after(window: syntax.Window, side: Side) -> Expr:
+def _after(window: syntax.Window, side: Side) -> ex.Expr:
     name = window.attribute.name if window.attribute else "time"
     if name in side.after:
         return side.after[name]
@@ -475,12 +454,12 @@ def _after(window: syntax.Window, side: Side) -> Expr:
 
 def _side(source: BoundSource) -> Side:
     columns = dict(source.columns)
-    if isinstance(source.node, Source):
+    if isinstance(source.node, ops.Source):
         # Aliases of a packet column read the column itself, so a projected side holds each column once.
-        named = {name: Column(expr.type, source.canonical(name)) for name, expr in columns.items()}
+        named = {name: ex.Column(expr.type, source.canonical(name)) for name, expr in columns.items()}
     else:
-        named = {name: Column(expr.type, name) for name, expr in columns.items()}
-    after = {n: Column(c.type, f"{source.alias}.{c.name}") for n, c in named.items()}
+        named = {name: ex.Column(expr.type, name) for name, expr in columns.items()}
+    after = {n: ex.Column(c.type, f"{source.alias}.{c.name}") for n, c in named.items()}
     fields = {f.name: f.temporal for f in source.node.fields if f.temporal}
     times = {f"{source.alias}.{name}": t for name, e in columns.items() if (t := infer(e, fields))}
     return Side(source, columns, after, times)
@@ -489,43 +468,43 @@ def _side(source: BoundSource) -> Side:
 def _side_units(side: Side) -> dict[str, Fraction]:
     units = side.source.time_units()
     column_units = {side.after[name]: unit_in(expr, units) for name, expr in side.source.columns.items()}
-    return {columns_of(column)[0]: unit for column, unit in column_units.items() if unit is not None}
+    return {ex.columns_of(column)[0]: unit for column, unit in column_units.items() if unit is not None}
 
 
-def _stream(query: str, side: Side, filters: list[Expr], read: Sequence[Expr]) -> Node:
+def _stream(query: str, side: Side, filters: list[ex.Expr], read: Sequence[ex.Expr]) -> ops.Node:
     """Builds an input of the join with its filters. A packet source keeps only the columns that the join reads."""
     prefix = f"{side.source.alias}."
-    used = [name.removeprefix(prefix) for name in columns_of(*read) if name.startswith(prefix)]
-    predicate = conjunction([_before(part, side) for part in filters])
+    used = [name.removeprefix(prefix) for name in ex.columns_of(*read) if name.startswith(prefix)]
+    predicate = ex.conjunction([_before(part, side) for part in filters])
     return side.source.stream(query, predicate, used)
 
 
-def _before(part: Expr, side: Side) -> Expr:
+def _before(part: ex.Expr, side: Side) -> ex.Expr:
     prefix = f"{side.source.alias}."
 
-    def change(node: Expr) -> Expr:
-        return side.before[node.name.removeprefix(prefix)] if isinstance(node, Column) else node
+    def change(node: ex.Expr) -> ex.Expr:
+        return side.before[node.name.removeprefix(prefix)] if isinstance(node, ex.Column) else node
 
-    return rewrite(part, change)
+    return ex.rewrite(part, change)
 
 
-def _equalities(parts: list[Expr], left_alias: str) -> tuple[list[tuple[Expr, Expr]], Expr | None]:
-    equalities: list[tuple[Expr, Expr]] = []
-    residual: list[Expr] = []
+def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Expr, ex.Expr]], ex.Expr | None]:
+    equalities: list[tuple[ex.Expr, ex.Expr]] = []
+    residual: list[ex.Expr] = []
     for part in parts:
         sides: tuple[str | None, str | None] = (None, None)
-        if isinstance(part, Binary) and part.op == "=":
+        if isinstance(part, ex.Binary) and part.op == "=":
             sides = alias_of(part.left), alias_of(part.right)
-        if isinstance(part, Binary) and None not in sides and part.left.type is part.right.type:
+        if isinstance(part, ex.Binary) and None not in sides and part.left.type is part.right.type:
             swap = sides[0] != left_alias
             equalities.append((part.right, part.left) if swap else (part.left, part.right))
             # NULL equals NULL between columns only (V1), so a computed operand must not be NULL.
-            if not (isinstance(part.left, Column) and isinstance(part.right, Column)):
-                computed = part.right if isinstance(part.left, Column) else part.left
-                residual.append(negate(Unary(Type.BOOL, "IS NULL", computed), True))
+            if not (isinstance(part.left, ex.Column) and isinstance(part.right, ex.Column)):
+                computed = part.right if isinstance(part.left, ex.Column) else part.left
+                residual.append(negate(ex.Unary(ex.Type.BOOL, "IS NULL", computed), True))
         else:
             residual.append(part)
-    return equalities, conjunction(residual)
+    return equalities, ex.conjunction(residual)
 
 
 # Binds lookup joins: FILTER_JOIN and WATCHLIST_JOIN. Called by `binder`. Both joins run at the low level of
@@ -548,7 +527,7 @@ class Watch:
     name: str
     file: str
     refresh: int
-    columns: tuple[Field, ...]
+    columns: tuple[ops.Field, ...]
     keys: tuple[str, ...]
 
 
@@ -575,7 +554,7 @@ def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: S
         kind = type_of(column.type)
         if kind is None:
             raise text.error(column.place, f"{column.name} has the type {column.type}, which is none of ours")
-        fields.append(Field(column.name, kind))
+        fields.append(ops.Field(column.name, kind))
         if any(word.lower() == "key" for word, _ in column.attributes):
             keys.append(column.name)
     names = [field.name for field in fields]
@@ -589,8 +568,8 @@ def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: S
     return Watch(name, defines["filename"], int(refresh), tuple(fields), tuple(keys))
 
 
-def _scoped(source: BoundSource) -> dict[str, Expr]:
-    return {name: Column(expr.type, f"{source.alias}.{name}") for name, expr in source.columns.items()}
+def _scoped(source: BoundSource) -> dict[str, ex.Expr]:
+    return {name: ex.Column(expr.type, f"{source.alias}.{name}") for name, expr in source.columns.items()}
 
 
 def _lookups_units(*sources: BoundSource) -> dict[str, Fraction]:
@@ -602,16 +581,16 @@ def _lookups_units(*sources: BoundSource) -> dict[str, Fraction]:
     return {column: unit for column, unit in units.items() if unit is not None}
 
 
-def _equality(part: Expr) -> tuple[str, str] | None:
+def _equality(part: ex.Expr) -> tuple[str, str] | None:
     """Returns the range variables of the two sides of an equality; None for any other predicate."""
-    if not (isinstance(part, Binary) and part.op == "="):
+    if not (isinstance(part, ex.Binary) and part.op == "="):
         return None
-    sides = [{name.split(".", 1)[0] for name in columns_of(side)} for side in (part.left, part.right)]
+    sides = [{name.split(".", 1)[0] for name in ex.columns_of(side)} for side in (part.left, part.right)]
     return (min(sides[0]), min(sides[1])) if len(sides[0]) == len(sides[1]) == 1 else None
 
 
-def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text) -> Source:
-    if not isinstance(source.node, Source):
+def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text) -> ops.Source:
+    if not isinstance(source.node, ops.Source):
         hint = f"name a protocol: {kind} runs where the packets are"
         raise text.error(statement.place, f"{kind} reads links, and {source.alias} is a query", hint)
     return source.node
@@ -619,7 +598,7 @@ def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text
 
 def bind_filter_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names
-) -> FilterJoin:
+) -> ops.FilterJoin:
     """Binds FILTER_JOIN(t, range).
 
     Args:
@@ -642,7 +621,7 @@ def bind_filter_join(
     if column.qualifier not in ("", left.alias):
         raise text.error(column.place, f"the attribute of FILTER_JOIN is one of {left.alias}, which it filters")
     times = [source.columns.get(column.name) for source in sources]
-    if any(e is None or infer(e, temporals(n.fields)) is None for e, n in zip(times, nodes, strict=True)):
+    if any(e is None or infer(e, ops.temporals(n.fields)) is None for e, n in zip(times, nodes, strict=True)):
         raise text.error(column.place, f"{column.name} of FILTER_JOIN must be a temporal column of both sides")
     unit = scope.units.get(f"{left.alias}.{column.name}")
     reach = scope.constant(extent, "the range of FILTER_JOIN", (column, unit))
@@ -650,14 +629,19 @@ def bind_filter_join(
         raise text.error(place_of(extent), "the range of FILTER_JOIN is a whole number above 0")
     if not has_duration(extent) and (note := brief(reach, unit, f"{left.alias}.{column.name}")):
         names.notes[spot(extent)] = f"the range of FILTER_JOIN hardly reaches: {note}"
-    parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     keys, filters = _keys(parts, left, right, text.error(place_of(statement.where), *_BY_KEY))
     if not keys:
         hint = f"add one to WHERE, such as {left.alias}.srcIP = {right.alias}.srcIP"
         raise text.error(statement.place, "FILTER_JOIN needs an equality between both sides", hint)
-    if nodes[0].links == (ANY_LINK,) or len(nodes[0].links) > 1:
+    if nodes[0].links == (ops.ANY_LINK,) or len(nodes[0].links) > 1:
         # A row matches only keys of its own link (O6).
-        keys.append((Column(Type.STRING, f"{left.alias}.interface"), Column(Type.STRING, f"{right.alias}.interface")))
+        keys.append(
+            (
+                ex.Column(ex.Type.STRING, f"{left.alias}.interface"),
+                ex.Column(ex.Type.STRING, f"{right.alias}.interface"),
+            )
+        )
     written = expand_stars(statement.items, [left], text)
     left_scope = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
     bound = attempt_all([binder(left_scope, item) for item in written])
@@ -666,9 +650,9 @@ def bind_filter_join(
         _lookups_stream(query, s, filters[s.alias], [*(e for k in keys for e in k), *bound], column) for s in sources
     ]
     progress = _progress(left.alias, streams[0].fields, column.name, reach)
-    fields = tuple(Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
+    fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     algorithm = "hash" if names.defines.get("algorithm") == "hash" else "bloom"
-    return FilterJoin(
+    return ops.FilterJoin(
         query,
         fields,
         streams[0],
@@ -676,8 +660,8 @@ def bind_filter_join(
         left.alias,
         right.alias,
         tuple(keys),
-        Column(Type.INT, f"{left.alias}.{column.name}"),
-        Column(Type.INT, f"{right.alias}.{column.name}"),
+        ex.Column(ex.Type.INT, f"{left.alias}.{column.name}"),
+        ex.Column(ex.Type.INT, f"{right.alias}.{column.name}"),
         reach,
         tuple(items),
         algorithm,
@@ -688,7 +672,7 @@ def bind_filter_join(
 _BY_KEY = ("FILTER_JOIN relates its sides by equalities only", "write a join for other conditions")
 
 
-def _progress(alias: str, fields: Sequence[Field], name: str, reach: int) -> dict[str, Temporal]:
+def _progress(alias: str, fields: Sequence[ops.Field], name: str, reach: int) -> dict[str, Temporal]:
     """Returns the progress of the left columns after FILTER_JOIN (P4).
 
     A row waits until its unit of t ends; if t decreases, it waits for the whole range. So only columns no finer than t
@@ -705,14 +689,14 @@ def _progress(alias: str, fields: Sequence[Field], name: str, reach: int) -> dic
 
 
 def _keys(
-    parts: Sequence[Expr], left: BoundSource, right: BoundSource, otherwise: QueryError
-) -> tuple[list[tuple[Expr, Expr]], dict[str, list[Expr]]]:
-    keys: list[tuple[Expr, Expr]] = []
-    filters: dict[str, list[Expr]] = {left.alias: [], right.alias: []}
+    parts: Sequence[ex.Expr], left: BoundSource, right: BoundSource, otherwise: QueryError
+) -> tuple[list[tuple[ex.Expr, ex.Expr]], dict[str, list[ex.Expr]]]:
+    keys: list[tuple[ex.Expr, ex.Expr]] = []
+    filters: dict[str, list[ex.Expr]] = {left.alias: [], right.alias: []}
     for part in parts:
         sides = _equality(part)
-        aliases = {name.split(".", 1)[0] for name in columns_of(part)}
-        if sides and set(sides) == {left.alias, right.alias} and isinstance(part, Binary):
+        aliases = {name.split(".", 1)[0] for name in ex.columns_of(part)}
+        if sides and set(sides) == {left.alias, right.alias} and isinstance(part, ex.Binary):
             keys.append((part.left, part.right) if sides[0] == left.alias else (part.right, part.left))
         elif len(aliases) < 2:
             filters[min(aliases, default=left.alias)].append(part)
@@ -723,48 +707,48 @@ def _keys(
 
 
 def _lookups_stream(
-    query: str, source: BoundSource, filters: Sequence[Expr], read: Sequence[Expr], column: syntax.Name
-) -> Node:
+    query: str, source: BoundSource, filters: Sequence[ex.Expr], read: Sequence[ex.Expr], column: syntax.Name
+) -> ops.Node:
     prefix = f"{source.alias}."
-    names = {name.removeprefix(prefix): None for name in columns_of(*read) if name.startswith(prefix)}
+    names = {name.removeprefix(prefix): None for name in ex.columns_of(*read) if name.startswith(prefix)}
     names[column.name] = None
-    return source.stream(query, conjunction([_lookups_before(part, source) for part in filters]), list(names))
+    return source.stream(query, ex.conjunction([_lookups_before(part, source) for part in filters]), list(names))
 
 
-def _lookups_before(part: Expr, source: BoundSource) -> Expr:
-    def change(node: Expr) -> Expr:
-        if isinstance(node, Column) and node.name.startswith(f"{source.alias}."):
+def _lookups_before(part: ex.Expr, source: BoundSource) -> ex.Expr:
+    def change(node: ex.Expr) -> ex.Expr:
+        if isinstance(node, ex.Column) and node.name.startswith(f"{source.alias}."):
             return source.columns[node.name.removeprefix(f"{source.alias}.")]
         return node
 
-    return rewrite(part, change)
+    return ex.rewrite(part, change)
 
 
 def bind_watch_join(
     query: str, statement: syntax.Select, text: Text, source: BoundSource, watch: Watch, alias: str, names: Names
-) -> WatchJoin:
+) -> ops.WatchJoin:
     """Binds WATCHLIST_JOIN FROM protocol p, list w.
 
     Raises:
         QueryError: the left source is a query, or a key of the watch list has no equality.
     """
     _direct(source, "WATCHLIST_JOIN", statement, text)
-    columns = {f.name: Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
-    scopes: dict[str, Mapping[str, Expr]] = {source.alias: _scoped(source), alias: columns}
+    columns = {f.name: ex.Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
+    scopes: dict[str, Mapping[str, ex.Expr]] = {source.alias: _scoped(source), alias: columns}
     scope = Scope(text, scopes, where="WATCHLIST_JOIN", names=names, units=_lookups_units(source))
-    parts = conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
-    keys: dict[str, Expr] = {}
-    filters: list[Expr] = []
-    residual: list[Expr] = []
+    parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
+    keys: dict[str, ex.Expr] = {}
+    filters: list[ex.Expr] = []
+    residual: list[ex.Expr] = []
     for part in parts:
         sides = _equality(part)
-        if sides and set(sides) == {source.alias, alias} and isinstance(part, Binary):
+        if sides and set(sides) == {source.alias, alias} and isinstance(part, ex.Binary):
             mine, theirs = (part.left, part.right) if sides[0] == source.alias else (part.right, part.left)
-            name = theirs.name.removeprefix(f"{alias}.") if isinstance(theirs, Column) else ""
+            name = theirs.name.removeprefix(f"{alias}.") if isinstance(theirs, ex.Column) else ""
             if name in watch.keys and name not in keys:
                 keys[name] = mine
                 continue
-        left_only = {name.split(".", 1)[0] for name in columns_of(part)} <= {source.alias}
+        left_only = {name.split(".", 1)[0] for name in ex.columns_of(part)} <= {source.alias}
         (filters if left_only else residual).append(part)
     missing = [name for name in watch.keys if name not in keys]
     if missing:
@@ -774,15 +758,15 @@ def bind_watch_join(
     written = expand_stars(statement.items, [source, shown], text)
     bound = attempt_all([binder(scope, item) for item in written])
     items = name_items(written, bound, text)
-    names_read = columns_of(*bound, *keys.values(), *residual)
+    names_read = ex.columns_of(*bound, *keys.values(), *residual)
     prefix = f"{source.alias}."
     used = list(dict.fromkeys(name.removeprefix(prefix) for name in names_read if name.startswith(prefix)))
-    stream = source.stream(query, conjunction([_lookups_before(part, source) for part in filters]), used)
+    stream = source.stream(query, ex.conjunction([_lookups_before(part, source) for part in filters]), used)
     progress = {f"{source.alias}.{f.name}": f.temporal for f in stream.fields if f.temporal}
-    fields = tuple(Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
-    columns_out = tuple(Field(f"{alias}.{f.name}", f.type) for f in watch.columns)
+    fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
+    columns_out = tuple(ops.Field(f"{alias}.{f.name}", f.type) for f in watch.columns)
     key_pairs = tuple((keys[name], f"{alias}.{name}") for name in watch.keys)
-    return WatchJoin(
+    return ops.WatchJoin(
         query,
         fields,
         stream,
@@ -793,7 +777,7 @@ def bind_watch_join(
         watch.refresh,
         columns_out,
         key_pairs,
-        conjunction(residual),
+        ex.conjunction(residual),
         tuple(items),
         spot(statement),
     )

@@ -14,51 +14,10 @@ from typing import Any
 from lowwater.catalog.expr import Expr, conjuncts
 from lowwater.catalog.records import field_name
 from lowwater.gsql.printer import print_expression
-from lowwater.plan.explain import gsql
+from lowwater.plan import operators as ops
+from lowwater.plan.explain import gsql, model
 from lowwater.plan.explain.gsql import HighText, high, low, low_text, params_of, spelled, steps
-from lowwater.plan.explain.model import (
-    VERSION,
-    BitInfo,
-    ColumnInfo,
-    CutInfo,
-    Description,
-    LftaInfo,
-    Match,
-    Named,
-    OperatorInfo,
-    PrefilterInfo,
-    Progress,
-    PunctuationInfo,
-    QueryInfo,
-    ReadRange,
-    SharesInfo,
-    SignatureInfo,
-    Sliding,
-)
 from lowwater.plan.levels import Setting, whole_reason
-from lowwater.plan.operators import (
-    Aggregate,
-    Aggregation,
-    Bucket,
-    Expand,
-    Field,
-    FilterJoin,
-    Group,
-    Item,
-    Join,
-    Lfta,
-    LftaInput,
-    Map,
-    Node,
-    Partial,
-    Physical,
-    Punctuation,
-    Running,
-    Sampling,
-    WatchJoin,
-    Window,
-    walk,
-)
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
@@ -66,14 +25,16 @@ from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
 # Describes one operator of the high level. `describe` walks the plan and calls this module.
 
 
-def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], setting: Setting) -> OperatorInfo:
+def describe_operator(
+    node: ops.Node, reader: ops.Node | None, inputs: Sequence[int], setting: Setting
+) -> model.OperatorInfo:
     """Returns the description of an operator.
 
     Args:
         reader: the operator that reads it; None for the output of a query.
     """
     chosen = _physical(node, setting.arrival)
-    plain = OperatorInfo(
+    plain = model.OperatorInfo(
         node.label,
         node.query,
         chosen.operator,
@@ -85,67 +46,71 @@ def describe_operator(node: Node, reader: Node | None, inputs: Sequence[int], se
     return replace(plain, **_details(node), high=stays_high(node, setting))
 
 
-def _physical(node: Node, by_arrival: bool) -> Physical:
+def _physical(node: ops.Node, by_arrival: bool) -> ops.Physical:
     """Returns how the high level runs an operator; a query by arrival runs all operators in one place."""
-    if not by_arrival or isinstance(node, LftaInput):
+    if not by_arrival or isinstance(node, ops.LftaInput):
         return node.physical()
-    what = "windows number rows" if isinstance(node, Bucket) and node.rows else "the query reads rows"
-    return Physical("slices in order", f"{what} in order of arrival, so one process runs the whole query")
+    what = "windows number rows" if isinstance(node, ops.Bucket) and node.rows else "the query reads rows"
+    return ops.Physical("slices in order", f"{what} in order of arrival, so one process runs the whole query")
 
 
-def stream_of(query: str, node: Node) -> OperatorInfo:
+def stream_of(query: str, node: ops.Node) -> model.OperatorInfo:
     """Returns the description of a stream: the rows of a query with its own description."""
     promise = punctuation_info(node.punctuation(None))
     reason = "it has its own description; the evaluation of each output above recomputes it"
-    return OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
+    return model.OperatorInfo("stream", query, "stream", reason, (), columns_info(node.fields), promise, reads=query)
 
 
-def columns_info(fields: Sequence[Field]) -> tuple[ColumnInfo, ...]:
+def columns_info(fields: Sequence[ops.Field]) -> tuple[model.ColumnInfo, ...]:
     """Returns the columns with their temporal properties."""
-    return tuple(ColumnInfo(field_name(f.name), f.type.value, _progress(f)) for f in fields)
+    return tuple(model.ColumnInfo(field_name(f.name), f.type.value, _progress(f)) for f in fields)
 
 
-def _progress(field: Field) -> Progress | None:
+def _progress(field: ops.Field) -> model.Progress | None:
     time = field.temporal
     if time is None:
         return None
-    return Progress("increasing" if time.increasing else "decreasing", steps(time), time.origin)
+    return model.Progress("increasing" if time.increasing else "decreasing", steps(time), time.origin)
 
 
-def punctuation_info(promise: Punctuation) -> PunctuationInfo:
+def punctuation_info(promise: ops.Punctuation) -> model.PunctuationInfo:
     """Returns the description of a punctuation."""
-    return PunctuationInfo(promise.columns, promise.joint, promise.reason, promise.groupwise)
+    return model.PunctuationInfo(promise.columns, promise.joint, promise.reason, promise.groupwise)
 
 
-def stays_high(node: Node, setting: Setting) -> str:
+def stays_high(node: ops.Node, setting: Setting) -> str:
     """Returns why an LFTA does not run an operator directly above a selection LFTA, or runs only a part of it.
 
     Empty for every other operator.
     """
     below = node.inputs()[0] if node.inputs() else None
-    if isinstance(node, Map | Bucket | Expand) and isinstance(below, LftaInput) and not below.lfta.aggregates:
-        return "; ".join(dict.fromkeys(_unsafe(node, setting))) if isinstance(node, Map) else ""
-    if not isinstance(node, Aggregation):
+    if (
+        isinstance(node, ops.Map | ops.Bucket | ops.Expand)
+        and isinstance(below, ops.LftaInput)
+        and not below.lfta.aggregates
+    ):
+        return "; ".join(dict.fromkeys(_unsafe(node, setting))) if isinstance(node, ops.Map) else ""
+    if not isinstance(node, ops.Aggregation):
         return ""
-    while isinstance(below, Bucket | Expand) or (isinstance(below, Map) and below is not node.input):
+    while isinstance(below, ops.Bucket | ops.Expand) or (isinstance(below, ops.Map) and below is not node.input):
         below = below.inputs()[0]
-    if not isinstance(below, LftaInput) or below.lfta.aggregates or below.query != node.query:
+    if not isinstance(below, ops.LftaInput) or below.lfta.aggregates or below.query != node.query:
         return ""
-    if isinstance(node, Running):
+    if isinstance(node, ops.Running):
         return "CLOSING_WHEN carries a group from epoch to epoch, and a table that evicts groups cannot"
-    if isinstance(node, Sampling):
+    if isinstance(node, ops.Sampling):
         return "sampling reads the rows of a supergroup in canonical order in one process"
-    if isinstance(node.input, Bucket) and node.input.rows:
+    if isinstance(node.input, ops.Bucket) and node.input.rows:
         return "windows count the rows of all links together, in order of arrival"
     return whole_reason(node, node.keys, setting)
 
 
-def _unsafe(node: Map, setting: Setting) -> list[str]:
+def _unsafe(node: ops.Map, setting: Setting) -> list[str]:
     exprs = [*conjuncts(node.predicate), *(item.expr for item in node.items)]
     return [reason for expr in exprs if (reason := unsafe(expr, setting.threshold(node.query)))]
 
 
-def _details(node: Node) -> dict[str, Any]:
+def _details(node: ops.Node) -> dict[str, Any]:
     """Returns attribute of OperatorInfo -> value, for the attributes of one kind of operator.
 
     Raises:
@@ -158,35 +123,35 @@ def _details(node: Node) -> dict[str, Any]:
     return {}
 
 
-def _lfta(node: LftaInput) -> dict[str, Any]:
+def _lfta(node: ops.LftaInput) -> dict[str, Any]:
     return {"reads": node.lfta.name, "links": node.lfta.links}
 
 
-def _map(node: Map) -> dict[str, Any]:
+def _map(node: ops.Map) -> dict[str, Any]:
     return {"predicate": high(node.predicate), "items": _named(node.items)}
 
 
-def _bucket(node: Bucket) -> dict[str, Any]:
+def _bucket(node: ops.Bucket) -> dict[str, Any]:
     names = tuple(item.name for item in node.partition)
-    return {"window": Sliding(high(node.attribute), node.range, node.slide, node.rows, names, high(node.counted))}
+    return {"window": model.Sliding(high(node.attribute), node.range, node.slide, node.rows, names, high(node.counted))}
 
 
-def _expand(node: Expand) -> dict[str, Any]:
+def _expand(node: ops.Expand) -> dict[str, Any]:
     return {"sets": node.sets}
 
 
-def _join(node: Join) -> dict[str, Any]:
+def _join(node: ops.Join) -> dict[str, Any]:
     return {"aliases": (node.left_alias, node.right_alias), "match": _match(node), "items": _named(node.items)}
 
 
-def _filter_join(node: FilterJoin) -> dict[str, Any]:
+def _filter_join(node: ops.FilterJoin) -> dict[str, Any]:
     keys = " AND ".join(f"{high(left)} = {high(right)}" for left, right in node.keys)
     time = f"{high(node.right_time)} <= {high(node.left_time)} <= {high(node.right_time)} + {node.range}"
     some = f"some {node.right_alias} with {keys} and {time} ({node.algorithm})"
     return {"aliases": (node.left_alias, node.right_alias), "lookup": some, "items": _named(node.items)}
 
 
-def _watch_join(node: WatchJoin) -> dict[str, Any]:
+def _watch_join(node: ops.WatchJoin) -> dict[str, Any]:
     equalities = [f"{high(key)} = {name}" for key, name in node.keys]
     rows = " AND ".join([*equalities, *(high(part) for part in conjuncts(node.residual))])
     where = f"{rows}; rows of {node.file}, an input of the run by its hash"
@@ -194,7 +159,7 @@ def _watch_join(node: WatchJoin) -> dict[str, Any]:
     return {"aliases": aliases, "lookup": where, "items": _named(node.items), "reads": node.watchlist}
 
 
-def _aggregation(node: Aggregation) -> dict[str, Any]:
+def _aggregation(node: ops.Aggregation) -> dict[str, Any]:
     return {
         "predicate": high(node.predicate),
         "keys": _named(node.keys),
@@ -204,11 +169,11 @@ def _aggregation(node: Aggregation) -> dict[str, Any]:
     }
 
 
-def _running(node: Running) -> dict[str, Any]:
+def _running(node: ops.Running) -> dict[str, Any]:
     return {**_aggregation(node), "closing": high(node.closing)}
 
 
-def _sampling(node: Sampling) -> dict[str, Any]:
+def _sampling(node: ops.Sampling) -> dict[str, Any]:
     return {
         **_aggregation(node),
         "supergroup": node.supergroup,
@@ -219,18 +184,18 @@ def _sampling(node: Sampling) -> dict[str, Any]:
     }
 
 
-def _named(items: Sequence[Item]) -> tuple[Named, ...]:
-    return tuple(Named(item.name, high(item.expr)) for item in items)
+def _named(items: Sequence[ops.Item]) -> tuple[model.Named, ...]:
+    return tuple(model.Named(item.name, high(item.expr)) for item in items)
 
 
-def _aggregates(aggregates: Sequence[Aggregate], over: bool = False) -> tuple[Named, ...]:
-    return tuple(Named(a.name, print_expression(gsql.aggregate_call(a, over))) for a in aggregates)
+def _aggregates(aggregates: Sequence[ops.Aggregate], over: bool = False) -> tuple[model.Named, ...]:
+    return tuple(model.Named(a.name, print_expression(gsql.aggregate_call(a, over))) for a in aggregates)
 
 
-def _match(node: Join) -> Match:
+def _match(node: ops.Join) -> model.Match:
     window = node.window
     left, right = _promises(window)
-    return Match(
+    return model.Match(
         "equality" if window.equality else "band",
         print_expression(gsql.band(window)),
         left,
@@ -240,7 +205,7 @@ def _match(node: Join) -> Match:
     )
 
 
-def _promises(window: Window) -> tuple[str, str]:
+def _promises(window: ops.Window) -> tuple[str, str]:
     """Returns the promises of both sides' attributes as text, from the promises of both sides (P4)."""
     rising = window.left_time.increasing
     least, ahead, behind = ("min", window.above, window.below) if rising else ("max", window.below, window.above)
@@ -258,17 +223,17 @@ def _shifted(text: str, by: int) -> str:
     return f"{text} {'-' if by < 0 else '+'} {abs(by)}"
 
 
-DETAILS: dict[type[Node], Callable[[Any], dict[str, Any]]] = {
-    LftaInput: _lfta,
-    Map: _map,
-    Group: _aggregation,
-    Running: _running,
-    Sampling: _sampling,
-    Bucket: _bucket,
-    Expand: _expand,
-    Join: _join,
-    FilterJoin: _filter_join,
-    WatchJoin: _watch_join,
+DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
+    ops.LftaInput: _lfta,
+    ops.Map: _map,
+    ops.Group: _aggregation,
+    ops.Running: _running,
+    ops.Sampling: _sampling,
+    ops.Bucket: _bucket,
+    ops.Expand: _expand,
+    ops.Join: _join,
+    ops.FilterJoin: _filter_join,
+    ops.WatchJoin: _watch_join,
 }
 """Operator -> its details; an operator without expressions needs no entry."""
 
@@ -276,7 +241,7 @@ DETAILS: dict[type[Node], Callable[[Any], dict[str, Any]]] = {
 # Describes the low level: every LFTA and every prefilter. `describe` calls this module.
 
 
-def describe_lftas(plan: Plan) -> tuple[LftaInfo, ...]:
+def describe_lftas(plan: Plan) -> tuple[model.LftaInfo, ...]:
     """Returns the description of every LFTA of the outputs, in order of first use."""
     granularities = needed_granularity(*(query.high for query in plan.queries))
     shares = low_shares([query.high for query in plan.queries])
@@ -287,9 +252,9 @@ def describe_lftas(plan: Plan) -> tuple[LftaInfo, ...]:
 
 
 def _low_lfta(
-    lfta: Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter], shares: Sequence[Expr]
-) -> LftaInfo:
-    return LftaInfo(
+    lfta: ops.Lfta, granularity: int, asked_by: str, prefilters: Sequence[Prefilter], shares: Sequence[Expr]
+) -> model.LftaInfo:
+    return model.LftaInfo(
         lfta.name,
         "aggregation" if lfta.aggregates else "selection",
         lfta.links,
@@ -302,8 +267,8 @@ def _low_lfta(
         asked_by,
         member=low(lfta.member, lfta.kind),
         predicate=low(lfta.predicate, lfta.kind),
-        keys=tuple(Named(key.name, low(key.expr, lfta.kind)) for key in lfta.keys),
-        partials=tuple(Named(partial.name, _partial(partial, lfta)) for partial in lfta.partials),
+        keys=tuple(model.Named(key.name, low(key.expr, lfta.kind)) for key in lfta.keys),
+        partials=tuple(model.Named(partial.name, _partial(partial, lfta)) for partial in lfta.partials),
         slots=lfta.slots if lfta.aggregates else 0,
         flush="when punctuation closes the epoch; a collision evicts the old group as a partial row"
         if lfta.aggregates
@@ -316,13 +281,13 @@ def _low_lfta(
     )
 
 
-def _clock(lfta: Lfta) -> str:
+def _clock(lfta: ops.Lfta) -> str:
     if lfta.kind == "pcap":
         return "packet time"
     return field_name(lfta.layout.clock) if lfta.layout and lfta.layout.clock else "the records' clock"
 
 
-def _arrival(lfta: Lfta) -> str:
+def _arrival(lfta: ops.Lfta) -> str:
     if not lfta.arrival:
         return ""
     if lfta.whole:
@@ -331,29 +296,29 @@ def _arrival(lfta: Lfta) -> str:
     return f"an interval takes the records that arrive in it{rows}"
 
 
-def _partial(partial: Partial, lfta: Lfta) -> str:
+def _partial(partial: ops.Partial, lfta: ops.Lfta) -> str:
     argument = spelled(partial.argument, lfta.kind) if partial.argument is not None else None
-    return print_expression(gsql.aggregate_call(Aggregate(partial.name, partial.function, argument, partial.type)))
+    return print_expression(gsql.aggregate_call(ops.Aggregate(partial.name, partial.function, argument, partial.type)))
 
 
-def _signatures(lfta: Lfta, prefilters: Sequence[Prefilter]) -> tuple[SignatureInfo, ...]:
+def _signatures(lfta: ops.Lfta, prefilters: Sequence[Prefilter]) -> tuple[model.SignatureInfo, ...]:
     return tuple(
-        SignatureInfo(prefilter.links, signature.bits, f"{signature.mask:#x}", low(signature.rest, lfta.kind))
+        model.SignatureInfo(prefilter.links, signature.bits, f"{signature.mask:#x}", low(signature.rest, lfta.kind))
         for prefilter in prefilters
         for signature in prefilter.signatures
         if signature.lfta == lfta.name
     )
 
 
-def describe_prefilters(plan: Plan) -> tuple[PrefilterInfo, ...]:
+def describe_prefilters(plan: Plan) -> tuple[model.PrefilterInfo, ...]:
     """Returns the description of every prefilter, with the number of LFTAs that share a bit."""
     records = {lfta.name: lfta.kind for lfta in plan.lftas}
     return tuple(
-        PrefilterInfo(
+        model.PrefilterInfo(
             prefilter.links,
             tuple(signature.lfta for signature in prefilter.signatures),
             tuple(
-                BitInfo(low(bit, records[prefilter.signatures[0].lfta]), count)
+                model.BitInfo(low(bit, records[prefilter.signatures[0].lfta]), count)
                 for bit, count in zip(prefilter.bits, prefilter.shared, strict=True)
             ),
         )
@@ -369,13 +334,13 @@ DEEPEST = 8
 """Largest depth of queries described in place; a deeper query has its own description."""
 
 
-def describe(plan: Plan) -> Description:
+def describe(plan: Plan) -> model.Description:
     """Returns the contents of EXPLAIN for a plan."""
     setting = plan.setting
     borders = _Borders.of(plan)
     queries = [_query(query, plan, borders, setting) for query in (*plan.queries, *plan.internal)]
-    return Description(
-        VERSION,
+    return model.Description(
+        model.VERSION,
         tuple(queries),
         describe_lftas(plan),
         describe_prefilters(plan),
@@ -404,7 +369,7 @@ class _Borders:
     @staticmethod
     def of(plan: Plan) -> _Borders:
         borders = _Borders({id(query.high): query.name for query in plan.queries})
-        nodes = list(walk(*(query.high for query in plan.queries)))
+        nodes = list(ops.walk(*(query.high for query in plan.queries)))
         readers: dict[int, int] = {}
         for node in nodes:
             for below in node.inputs():
@@ -417,7 +382,7 @@ class _Borders:
                 borders._merged(query, plan, seen)
         return borders
 
-    def _places(self, nodes: Sequence[Node], hidden: Mapping[int, str]) -> dict[str, str]:
+    def _places(self, nodes: Sequence[ops.Node], hidden: Mapping[int, str]) -> dict[str, str]:
         """Returns query of an operator -> the query that describes the operator; visits readers first."""
         homes: dict[int, tuple[str, int]] = {}
         seen: dict[str, str] = {}
@@ -449,19 +414,19 @@ class _Borders:
             self.unread.add(query.name)
 
 
-def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) -> QueryInfo:
+def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) -> model.QueryInfo:
     output = query in plan.queries
     notes = tuple(str(note) for note in plan.notes if note.query == query.name)
     if query.name in borders.unread:
         notes += ("no output query reads it, so it is not run",)
     within = borders.within.get(query.name, "")
     if within or query.name in borders.unread:
-        return QueryInfo(query.name, query.file, output, own_text(query), within, notes)
-    nodes = list(walk(query.high))
+        return model.QueryInfo(query.name, query.file, output, own_text(query), within, notes)
+    nodes = list(ops.walk(query.high))
     params = params_of(*(expr for node in nodes for expr in node.exprs()))
     operators = _operators(query, borders, replace(setting, arrival=by_arrival(query.high)))
     streams = {key: f"{name}_high" for key, name in borders.own.items() if key != id(query.high)}
-    return QueryInfo(
+    return model.QueryInfo(
         query.name,
         query.file,
         output,
@@ -480,10 +445,10 @@ def _query(query: QueryPlan, plan: Plan, borders: _Borders, setting: Setting) ->
     )
 
 
-def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[OperatorInfo, ...]:
+def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[model.OperatorInfo, ...]:
     """Returns the operators, readers first, down to the streams of queries with descriptions of their own."""
-    order: dict[int, tuple[Node, Node | None]] = {}
-    stack: list[tuple[Node, Node | None]] = [(query.high, None)]
+    order: dict[int, tuple[ops.Node, ops.Node | None]] = {}
+    stack: list[tuple[ops.Node, ops.Node | None]] = [(query.high, None)]
     while stack:
         node, reader = stack.pop()
         if id(node) in order:
@@ -502,14 +467,14 @@ def _operators(query: QueryPlan, borders: _Borders, setting: Setting) -> tuple[O
     return tuple(operators)
 
 
-def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
+def _cut(high: ops.Node, operators: Sequence[model.OperatorInfo], name: str) -> str:
     """Returns a summary of the work below and above the cut between the levels."""
-    if isinstance(high, LftaInput):
+    if isinstance(high, ops.LftaInput):
         return f"none: LFTA {high.lfta.name} does the whole query"
     leaves = [op for op in operators if op.kind == "lfta"]
     if not leaves:
         return f"none: {name} reads the streams of queries only"
-    kinds = {node.lfta.name: node.lfta.aggregates for node in walk(high) if isinstance(node, LftaInput)}
+    kinds = {node.lfta.name: node.lfta.aggregates for node in ops.walk(high) if isinstance(node, ops.LftaInput)}
     sums = [leaf.reads for leaf in leaves if kinds[leaf.reads]]
     rows = [leaf.reads for leaf in leaves if not kinds[leaf.reads]]
     parts = [f"sub-aggregates in LFTA {', '.join(sums)}"] if sums else []
@@ -518,16 +483,16 @@ def _cut(high: Node, operators: Sequence[OperatorInfo], name: str) -> str:
     return f"{' and '.join(parts)}; {', '.join(above)} above"
 
 
-def _parts(high: Node) -> tuple[CutInfo, ...]:
+def _parts(high: ops.Node) -> tuple[model.CutInfo, ...]:
     parts, _ = fragment_plan(high)
-    return tuple(CutInfo(part.node.label, part.node.query, part.reader.label, part.why) for part in parts)
+    return tuple(model.CutInfo(part.node.label, part.node.query, part.reader.label, part.why) for part in parts)
 
 
-def _shares(high: Node) -> tuple[SharesInfo, ...]:
+def _shares(high: ops.Node) -> tuple[model.SharesInfo, ...]:
     stages = all_stages(high)
-    return tuple(SharesInfo(tuple(map(shown, stage.keys)), stage.why, stage.anywhere) for stage in stages)
+    return tuple(model.SharesInfo(tuple(map(shown, stage.keys)), stage.why, stage.anywhere) for stage in stages)
 
 
-def _reads(query: QueryPlan) -> tuple[ReadRange, ...]:
+def _reads(query: QueryPlan) -> tuple[model.ReadRange, ...]:
     starts = read_from(query.high, SAMPLE)
-    return tuple(ReadRange(name, SAMPLE - start if start else None) for name, start in starts.items())
+    return tuple(model.ReadRange(name, SAMPLE - start if start else None) for name, start in starts.items())

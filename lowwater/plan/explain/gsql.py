@@ -11,50 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+from lowwater.catalog import expr as ex
 from lowwater.catalog.builtin.numbers import LOCAL_DAY
-from lowwater.catalog.expr import (
-    SUMMED,
-    Binary,
-    Call,
-    Case,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    Param,
-    StateCall,
-    Type,
-    Unary,
-    conjunction,
-    walk,
-    with_children,
-)
 from lowwater.catalog.native import type_of
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.catalog.records import field_name
 from lowwater.catalog.values import format_ip, format_mac
 from lowwater.gsql import nodes as gsql
 from lowwater.gsql.printer import print_expression, print_statement
-from lowwater.plan.operators import (
-    ANY_LINK,
-    Aggregate,
-    Aggregation,
-    Bucket,
-    Expand,
-    FilterJoin,
-    Group,
-    Item,
-    Join,
-    Lfta,
-    LftaInput,
-    Map,
-    Node,
-    Running,
-    Sampling,
-    Union,
-    WatchJoin,
-    Window,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.temporal import Step, Temporal
 
 # Turns bound expressions back into syntax trees, so that the printer of the language prints them for EXPLAIN. `gsql`
@@ -63,65 +28,65 @@ from lowwater.plan.temporal import Step, Temporal
 Names = Mapping[str, gsql.Expression]
 """Column -> its replacement: an aggregate, or the name of a window's number."""
 
-PARAM_TYPES = {Type.INT: "int", Type.FLOAT: "float", Type.BOOL: "bool", Type.IP: "ip"}
+PARAM_TYPES = {ex.Type.INT: "int", ex.Type.FLOAT: "float", ex.Type.BOOL: "bool", ex.Type.IP: "ip"}
 """Type -> its name in GSQL; a type without an entry is `string`."""
 
 
-def expression(expr: Expr, names: Names | None = None) -> gsql.Expression:
+def expression(expr: ex.Expr, names: Names | None = None) -> gsql.Expression:
     """Returns the syntax tree of a bound expression.
 
     Args:
         names: column -> its replacement.
     """
     names = names or {}
-    if isinstance(expr, Const):
+    if isinstance(expr, ex.Const):
         return _constant(expr)
-    if isinstance(expr, Column):
+    if isinstance(expr, ex.Column):
         if expr.name in names:
             return names[expr.name]
         qualifier, _, name = expr.name.rpartition(".")
         return gsql.Name(field_name(name), qualifier)
-    if isinstance(expr, Param):
+    if isinstance(expr, ex.Param):
         return gsql.Property(expr.name[1:]) if expr.name.startswith("@") else gsql.Parameter(expr.name)
-    if isinstance(expr, Unary):
+    if isinstance(expr, ex.Unary):
         return _unary(expr, names)
-    if isinstance(expr, Binary):
+    if isinstance(expr, ex.Binary):
         left, right = expression(expr.left, names), expression(expr.right, names)
-        if expr.op == "/" and expr.type is Type.FLOAT and expr.left.type is expr.right.type is Type.INT:
+        if expr.op == "/" and expr.type is ex.Type.FLOAT and expr.left.type is expr.right.type is ex.Type.INT:
             left = gsql.Call("FLOAT", (left,))  # GSQL truncates the quotient of integers
         return gsql.BinaryOp(expr.op, left, right)
     return _wide(expr, names)
 
 
-def _unary(expr: Unary, names: Names) -> gsql.Expression:
-    if expr.op == SUMMED:
+def _unary(expr: ex.Unary, names: Names) -> gsql.Expression:
+    if expr.op == ex.SUMMED:
         return expression(expr.operand, names)
     if expr.op == "IS NULL":
         return gsql.IsNull(expression(expr.operand, names))
     inner = expr.operand
-    if expr.op == "NOT" and isinstance(inner, Unary) and inner.op == "IS NULL":
+    if expr.op == "NOT" and isinstance(inner, ex.Unary) and inner.op == "IS NULL":
         return gsql.IsNull(expression(inner.operand, names), negated=True)
     return gsql.UnaryOp(expr.op, expression(inner, names))
 
 
-def _wide(expr: Expr, names: Names) -> gsql.Expression:
-    if isinstance(expr, Call | StateCall):
+def _wide(expr: ex.Expr, names: Names) -> gsql.Expression:
+    if isinstance(expr, ex.Call | ex.StateCall):
         arguments = tuple(expression(argument, names) for argument in expr.arguments)
         if expr.function.name == "like" and len(arguments) == 2:
             return gsql.Like(*arguments)
-        brackets = isinstance(expr, Call) and expr.function.predicate
+        brackets = isinstance(expr, ex.Call) and expr.function.predicate
         return gsql.Call(expr.function.name, arguments, brackets=brackets)
-    if isinstance(expr, OneOf):
-        values = tuple(_constant(Const(expr.kind, value)) for value in expr.values)
+    if isinstance(expr, ex.OneOf):
+        values = tuple(_constant(ex.Const(expr.kind, value)) for value in expr.values)
         return gsql.InList(expression(expr.operand, names), values)
-    if isinstance(expr, Case):
+    if isinstance(expr, ex.Case):
         branches = tuple((expression(when, names), expression(then, names)) for when, then in expr.branches)
-        empty = isinstance(expr.otherwise, Const) and expr.otherwise.value is None
+        empty = isinstance(expr.otherwise, ex.Const) and expr.otherwise.value is None
         return gsql.Case(branches, None, None if empty else expression(expr.otherwise, names))
     raise TypeError(type(expr).__name__)
 
 
-def _constant(expr: Const) -> gsql.Expression:
+def _constant(expr: ex.Const) -> gsql.Expression:
     value = expr.value
     if value is None:
         return gsql.Literal("null", None)
@@ -129,7 +94,7 @@ def _constant(expr: Const) -> gsql.Expression:
         return gsql.Literal("bool", value)
     if isinstance(value, bytes):
         return gsql.Literal("ip", format_ip(value))
-    if expr.type is Type.MAC:
+    if expr.type is ex.Type.MAC:
         return gsql.Literal("string", format_mac(int(value)))
     if isinstance(value, str):
         return gsql.Literal("string", value)
@@ -137,7 +102,7 @@ def _constant(expr: Const) -> gsql.Expression:
     return gsql.UnaryOp("-", gsql.Literal(kind, -value)) if value < 0 else gsql.Literal(kind, value)
 
 
-def select_items(items: Sequence[Item], names: Names | None = None) -> tuple[gsql.SelectItem, ...]:
+def select_items(items: Sequence[ops.Item], names: Names | None = None) -> tuple[gsql.SelectItem, ...]:
     """Returns the items of a select list; a column that keeps its name has no AS."""
     select = []
     for item in items:
@@ -147,7 +112,7 @@ def select_items(items: Sequence[Item], names: Names | None = None) -> tuple[gsq
     return tuple(select)
 
 
-def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
+def aggregate_call(aggregate: ops.Aggregate, over: bool = False) -> gsql.Call:
     """Returns the call of an aggregate, or of a superaggregate (`over`)."""
     if aggregate.argument is None and aggregate.native is not None:
         return gsql.Call(aggregate.function, star=True, over=over)
@@ -158,7 +123,7 @@ def aggregate_call(aggregate: Aggregate, over: bool = False) -> gsql.Call:
     return call if own else gsql.Call("FLOAT", (call,))
 
 
-def band(window: Window) -> gsql.Expression:
+def band(window: ops.Window) -> gsql.Expression:
     """Returns the condition of a match window."""
     left, right = expression(window.left), expression(window.right)
     if window.equality:
@@ -179,14 +144,14 @@ def both(*conditions: gsql.Expression | None) -> gsql.Expression | None:
     return gsql.chain("AND", present) if present else None
 
 
-def equality(left: Expr, right: Expr) -> gsql.Expression:
+def equality(left: ex.Expr, right: ex.Expr) -> gsql.Expression:
     """Returns the condition `left = right`."""
     return gsql.BinaryOp("=", expression(left), expression(right))
 
 
-def condition(*parts: Expr | None, names: Names | None = None) -> gsql.Expression | None:
+def condition(*parts: ex.Expr | None, names: Names | None = None) -> gsql.Expression | None:
     """Returns the conjunction of some predicates; None if all are None."""
-    whole = conjunction([part for part in parts if part is not None])
+    whole = ex.conjunction([part for part in parts if part is not None])
     return expression(whole, names) if whole is not None else None
 
 
@@ -194,13 +159,13 @@ def condition(*parts: Expr | None, names: Names | None = None) -> gsql.Expressio
 # packet columns, but users know the columns of the protocol. So EXPLAIN prints a stored expression as a protocol
 # column (`timestamp/1000000000` is `time`).
 
-_COLUMNS: dict[Expr, Column] = {}
+_COLUMNS: dict[ex.Expr, ex.Column] = {}
 for _name, _expr in PROTOCOLS["ETH"].columns.items():
-    if not isinstance(_expr, Column):
-        _COLUMNS.setdefault(_expr, Column(_expr.type, _name))
+    if not isinstance(_expr, ex.Column):
+        _COLUMNS.setdefault(_expr, ex.Column(_expr.type, _name))
 
 
-def spelled(expr: Expr, records: str) -> Expr:
+def spelled(expr: ex.Expr, records: str) -> ex.Expr:
     """Returns an expression over stored columns as an expression over protocol columns.
 
     Args:
@@ -209,65 +174,67 @@ def spelled(expr: Expr, records: str) -> Expr:
     if records != "pcap":
         return expr
     column = _COLUMNS.get(expr)
-    return column or with_children(expr, [spelled(child, records) for child in expr.children()])
+    return column or ex.with_children(expr, [spelled(child, records) for child in expr.children()])
 
 
-def spelled_item(item: Item, records: str) -> Item:
+def spelled_item(item: ops.Item, records: str) -> ops.Item:
     """Returns an item of an LFTA over protocol columns; an item with an alias of a column becomes that alias."""
     expr = spelled(item.expr, records)
-    second = records == "pcap" and isinstance(expr, Column) and ALIASES.get(item.name) == expr.name
-    return Item(item.name, Column(expr.type, item.name) if second else expr)
+    second = records == "pcap" and isinstance(expr, ex.Column) and ALIASES.get(item.name) == expr.name
+    return ops.Item(item.name, ex.Column(expr.type, item.name) if second else expr)
 
 
-def low(expr: Expr | None, records: str) -> str:
+def low(expr: ex.Expr | None, records: str) -> str:
     """Returns an expression of the low level as text; empty for None."""
     return high(spelled(expr, records)) if expr is not None else ""
 
 
-def high(expr: Expr | None) -> str:
+def high(expr: ex.Expr | None) -> str:
     """Returns an expression of the high level as text; empty for None."""
     return print_expression(expression(expr)) if expr is not None else ""
 
 
-def params_of(*exprs: Expr | None) -> dict[str, Param]:
+def params_of(*exprs: ex.Expr | None) -> dict[str, ex.Param]:
     """Returns name -> parameter, for the parameters without a value in some expressions."""
-    return {node.name: node for expr in exprs if expr is not None for node in walk(expr) if isinstance(node, Param)}
+    return {
+        node.name: node for expr in exprs if expr is not None for node in ex.walk(expr) if isinstance(node, ex.Param)
+    }
 
 
 def steps(time: Temporal) -> tuple[str, ...]:
     """Returns each component of a value as GSQL over `clock` (ns) or over the origin, such as `(clock - 5)/10*60`."""
-    start: Expr = Column(Type.INT, time.origin or "clock")
+    start: ex.Expr = ex.Column(ex.Type.INT, time.origin or "clock")
     return tuple(high(reduce(_step, component, start)) for component in time.components)
 
 
-def _step(value: Expr, step: Step) -> Expr:
+def _step(value: ex.Expr, step: Step) -> ex.Expr:
     if step.op == "neg":
-        return Unary(Type.INT, "-", value)
+        return ex.Unary(ex.Type.INT, "-", value)
     if step.op == "day":
-        zone = Param(Type.STRING, step.param) if step.param else Const(Type.STRING, step.zone)
-        return Call(Type.INT, LOCAL_DAY, (value, zone))
+        zone = ex.Param(ex.Type.STRING, step.param) if step.param else ex.Const(ex.Type.STRING, step.zone)
+        return ex.Call(ex.Type.INT, LOCAL_DAY, (value, zone))
     op = {"add": "-" if step.by < 0 else "+", "mul": "*", "div": "/"}[step.op]
-    constant = Param(Type.INT, step.param) if step.param else Const(Type.INT, abs(step.by))
-    return Binary(Type.INT, op, value, constant)
+    constant = ex.Param(ex.Type.INT, step.param) if step.param else ex.Const(ex.Type.INT, abs(step.by))
+    return ex.Binary(ex.Type.INT, op, value, constant)
 
 
-def low_name(lfta: Lfta) -> str:
+def low_name(lfta: ops.Lfta) -> str:
     """Returns the name of an LFTA's statement."""
     return f"{lfta.name.replace('.', '_')}_low"
 
 
-def low_text(lfta: Lfta) -> str:
+def low_text(lfta: ops.Lfta) -> str:
     """Returns an LFTA as a GSQL statement."""
     keys = [spelled_item(key, lfta.kind) for key in lfta.keys]
     where = spelled(lfta.predicate, lfta.kind) if lfta.predicate is not None else None
-    links = () if lfta.links == (ANY_LINK,) else lfta.links
+    links = () if lfta.links == (ops.ANY_LINK,) else lfta.links
     source = gsql.SourceRef(lfta.protocol, links, bracketed=len(links) > 1)
     partials = [
-        Aggregate(p.name, p.function, spelled(p.argument, lfta.kind) if p.argument is not None else None, p.type)
+        ops.Aggregate(p.name, p.function, spelled(p.argument, lfta.kind) if p.argument is not None else None, p.type)
         for p in lfta.partials
     ]
     if lfta.aggregates:
-        chosen = select_items([Item(key.name, Column(key.expr.type, key.name)) for key in keys])
+        chosen = select_items([ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in keys])
         chosen += tuple(gsql.SelectItem(aggregate_call(partial), partial.name) for partial in partials)
     else:
         chosen = select_items(keys)
@@ -281,7 +248,7 @@ def _headed(name: str, statement: gsql.Statement) -> str:
     return f"Query {name}:\n{print_statement(statement)}"
 
 
-def _params(read: Mapping[str, Expr]) -> tuple[gsql.ParamDecl, ...]:
+def _params(read: Mapping[str, ex.Expr]) -> tuple[gsql.ParamDecl, ...]:
     chosen = [(name, param) for name, param in read.items() if not name.startswith("@")]
     return tuple(gsql.ParamDecl(name, PARAM_TYPES.get(param.type, "string")) for name, param in chosen)
 
@@ -301,16 +268,16 @@ class HighText:
     statements: list[tuple[str, gsql.Statement]] = field(default_factory=list)
     _done: dict[int, str] = field(default_factory=dict)
 
-    def text(self, root: Node) -> str:
+    def text(self, root: ops.Node) -> str:
         """Returns the statements as text; empty if an LFTA alone computes the query."""
-        if isinstance(root, LftaInput):
+        if isinstance(root, ops.LftaInput):
             return ""
         self._whole(root)
         return ";\n\n".join(_headed(name, statement) for name, statement in self.statements)
 
-    def _whole(self, root: Node) -> None:
+    def _whole(self, root: ops.Node) -> None:
         # A statement follows the statements that it reads. Chains of queries are long, so a stack replaces recursion.
-        stack: list[tuple[Node, Node | None]] = [(root, None)]
+        stack: list[tuple[ops.Node, ops.Node | None]] = [(root, None)]
         while stack:
             node, reader = stack[-1]
             waiting = [below for below in _read(node) if self._name(below) is None]
@@ -324,12 +291,12 @@ class HighText:
             self.statements.append((name, self._statement(node)))
             self._done[id(node)] = name
 
-    def _name(self, node: Node) -> str | None:
-        if isinstance(node, LftaInput):
+    def _name(self, node: ops.Node) -> str | None:
+        if isinstance(node, ops.LftaInput):
             return self.streams.get(id(node)) or low_name(node.lfta)
         return self._done.get(id(node)) or self.streams.get(id(node))
 
-    def _fresh(self, node: Node, reader: Node | None) -> str:
+    def _fresh(self, node: ops.Node, reader: ops.Node | None) -> str:
         """Returns the query's own name for its last operator, and a numbered name for the operators before it."""
         taken = {*self.streams.values(), *(name for name, _ in self.statements)}
         own = f"{node.query}_high"
@@ -340,32 +307,32 @@ class HighText:
             at += 1
         return f"{node.query}_{at}"
 
-    def _statement(self, node: Node) -> gsql.Statement:
+    def _statement(self, node: ops.Node) -> gsql.Statement:
         statement = self._bare(node)
         params = _params(params_of(*(expr for operator in (node, *_folded(node)) for expr in operator.exprs())))
         return replace(statement, params=params) if params else statement
 
-    def _bare(self, node: Node) -> gsql.Select | gsql.Merge:
+    def _bare(self, node: ops.Node) -> gsql.Select | gsql.Merge:
         if type(node) not in STATEMENTS:
             raise TypeError(f"EXPLAIN has no text for {type(node).__name__}")
         return STATEMENTS[type(node)](self, node)
 
-    def _map(self, node: Map) -> gsql.Select:
+    def _map(self, node: ops.Map) -> gsql.Select:
         items = select_items(node.items)
         return gsql.Select(items, (self._source(node.input),), where=condition(node.predicate))
 
-    def _all_rows(self, node: Bucket | Expand) -> gsql.Select:
+    def _all_rows(self, node: ops.Bucket | ops.Expand) -> gsql.Select:
         """Returns a statement for tagged rows whose reader is no aggregation."""
         return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.input),))
 
-    def _filter_join(self, node: FilterJoin) -> gsql.Select:
+    def _filter_join(self, node: ops.FilterJoin) -> gsql.Select:
         where = both(*(equality(left, right) for left, right in node.keys))
         select = gsql.Select(select_items(node.items), self._sides(node), "FILTER_JOIN", where)
-        time = node.left_time.name.rpartition(".")[2] if isinstance(node.left_time, Column) else "time"
+        time = node.left_time.name.rpartition(".")[2] if isinstance(node.left_time, ex.Column) else "time"
         return replace(select, filter_range=(gsql.Name(time), gsql.Literal("int", node.range)))
 
-    def _watch_join(self, node: WatchJoin) -> gsql.Select:
-        keys = [equality(key, Column(key.type, name)) for key, name in node.keys]
+    def _watch_join(self, node: ops.WatchJoin) -> gsql.Select:
+        keys = [equality(key, ex.Column(key.type, name)) for key, name in node.keys]
         sources = (
             replace(self._source(node.input), alias=node.alias),
             gsql.SourceRef(node.watchlist, alias=node.watch_alias),
@@ -373,7 +340,7 @@ class HighText:
         where = both(*keys, condition(node.residual))
         return gsql.Select(select_items(node.items), sources, "WATCHLIST_JOIN", where)
 
-    def _source(self, node: Node) -> gsql.SourceRef:
+    def _source(self, node: ops.Node) -> gsql.SourceRef:
         """Returns the source that FROM names: a stream, or the union of several streams."""
         name = self._name(node)
         if name is not None:
@@ -381,16 +348,16 @@ class HighText:
         first, *rest = (self._source(branch) for branch in node.inputs())
         return replace(first, union=tuple(rest))
 
-    def _sides(self, node: Join | FilterJoin) -> tuple[gsql.SourceRef, ...]:
+    def _sides(self, node: ops.Join | ops.FilterJoin) -> tuple[gsql.SourceRef, ...]:
         pairs = ((node.left, node.left_alias), (node.right, node.right_alias))
         return tuple(replace(self._source(side), alias=alias) for side, alias in pairs)
 
-    def _join(self, node: Join) -> gsql.Select:
+    def _join(self, node: ops.Join) -> gsql.Select:
         equalities = [equality(left, right) for left, right in node.equalities]
         where = both(band(node.window), *equalities, condition(node.residual))
         return gsql.Select(select_items(node.items), self._sides(node), node.kind.value, where)
 
-    def _union(self, node: Union) -> gsql.Select | gsql.Merge:
+    def _union(self, node: ops.Union) -> gsql.Select | gsql.Merge:
         position = next((at for at, f in enumerate(node.fields) if f.temporal), None)
         sources = [self._source(branch) for branch in node.branches]
         names = [source.name for source in sources]
@@ -404,17 +371,17 @@ class HighText:
         ]
         return gsql.Merge(tuple(columns), tuple(aliased))
 
-    def _aggregation(self, node: Aggregation) -> gsql.Select:
+    def _aggregation(self, node: ops.Aggregation) -> gsql.Select:
         names: dict[str, gsql.Expression] = {a.name: aggregate_call(a) for a in node.aggregates}
         below, window, keys = node.input, None, list(node.keys)
         groups: tuple[gsql.SelectItem | gsql.Grouping, ...] = ()
-        if isinstance(below, Bucket):
+        if isinstance(below, ops.Bucket):
             window, source = _window(below), self._source(below.input)
-            number = next((key.name for key in keys if key.expr == Column(Type.INT, below.name)), below.name)
+            number = next((key.name for key in keys if key.expr == ex.Column(ex.Type.INT, below.name)), below.name)
             names[number] = gsql.Name("wid")
             partition = {item.name for item in below.partition}
             keys = [key for key in keys if key.name != number and key.name not in partition]
-        elif isinstance(below, Expand):
+        elif isinstance(below, ops.Expand):
             source = self._source(below.input)
             groups = _grouping(below, keys)
             keys = [key for key in keys if key.name != below.name and key.name not in below.keys]
@@ -428,27 +395,27 @@ class HighText:
             having=condition(node.having, names=names),
             window=window,
         )
-        if isinstance(node, Running):
+        if isinstance(node, ops.Running):
             return replace(select, closing_when=expression(node.closing, names))
-        return _sampling(node, names, select) if isinstance(node, Sampling) else select
+        return _sampling(node, names, select) if isinstance(node, ops.Sampling) else select
 
 
-STATEMENTS: dict[type[Node], Callable[[HighText, Any], gsql.Select | gsql.Merge]] = {
-    Map: HighText._map,
-    Group: HighText._aggregation,
-    Running: HighText._aggregation,
-    Sampling: HighText._aggregation,
-    Union: HighText._union,
-    Join: HighText._join,
-    FilterJoin: HighText._filter_join,
-    WatchJoin: HighText._watch_join,
-    Bucket: HighText._all_rows,
-    Expand: HighText._all_rows,
+STATEMENTS: dict[type[ops.Node], Callable[[HighText, Any], gsql.Select | gsql.Merge]] = {
+    ops.Map: HighText._map,
+    ops.Group: HighText._aggregation,
+    ops.Running: HighText._aggregation,
+    ops.Sampling: HighText._aggregation,
+    ops.Union: HighText._union,
+    ops.Join: HighText._join,
+    ops.FilterJoin: HighText._filter_join,
+    ops.WatchJoin: HighText._watch_join,
+    ops.Bucket: HighText._all_rows,
+    ops.Expand: HighText._all_rows,
 }
 """Operator -> the method that writes its statement."""
 
 
-def _sampling(node: Sampling, names: dict[str, gsql.Expression], select: gsql.Select) -> gsql.Select:
+def _sampling(node: ops.Sampling, names: dict[str, gsql.Expression], select: gsql.Select) -> gsql.Select:
     names = {**names, **{a.name: aggregate_call(a, over=True) for a in node.supers}}
     return replace(
         select,
@@ -460,38 +427,38 @@ def _sampling(node: Sampling, names: dict[str, gsql.Expression], select: gsql.Se
     )
 
 
-def _folded(node: Node) -> list[Node]:
+def _folded(node: ops.Node) -> list[ops.Node]:
     """Returns the inputs that the statement of their reader includes."""
-    if isinstance(node, Aggregation) and isinstance(node.input, Bucket | Expand):
+    if isinstance(node, ops.Aggregation) and isinstance(node.input, ops.Bucket | ops.Expand):
         return [node.input]
     return []
 
 
-def _read(node: Node) -> list[Node]:
+def _read(node: ops.Node) -> list[ops.Node]:
     """Returns the operators that need a name before the statement of an operator."""
     below = [child for operator in (_folded(node) or [node]) for child in operator.inputs()]
     # FROM includes a UNION, unless the UNION is the whole statement.
     return [
-        child for operator in below for child in (operator.branches if isinstance(operator, Union) else (operator,))
+        child for operator in below for child in (operator.branches if isinstance(operator, ops.Union) else (operator,))
     ]
 
 
-def _window(bucket: Bucket) -> gsql.Window:
+def _window(bucket: ops.Bucket) -> gsql.Window:
     if bucket.rows:
         unit = "ROWS"
         partition = tuple(gsql.Name(field_name(item.name)) for item in bucket.partition)
         reach, slide = gsql.Extent(bucket.range, unit), gsql.Extent(bucket.slide, unit)
         return gsql.Window(reach, slide, None, partition, condition(bucket.counted))
     column, scale = bucket.attribute, 1
-    if isinstance(column, Binary) and column.op == "*" and isinstance(column.right, Const):
+    if isinstance(column, ex.Binary) and column.op == "*" and isinstance(column.right, ex.Const):
         scale, column = int(column.right.value or 1), column.left
-    name = column.name if isinstance(column, Column) else "_attribute"
+    name = column.name if isinstance(column, ex.Column) else "_attribute"
     # A window over panes slides over the number of the pane, so RANGE and SLIDE are numbers of panes.
     extents = (gsql.Extent(bucket.range // scale), gsql.Extent(bucket.slide // scale))
     return gsql.Window(*extents, gsql.Name(name))
 
 
-def _grouping(expand: Expand, keys: Sequence[Item]) -> tuple[gsql.Grouping, ...]:
+def _grouping(expand: ops.Expand, keys: Sequence[ops.Item]) -> tuple[gsql.Grouping, ...]:
     """Returns the grouping sets by the shortest keyword that expresses them."""
     chosen = [tuple(name for name in names if name in expand.keys) for names in expand.sets]
     order = max(chosen, key=len)

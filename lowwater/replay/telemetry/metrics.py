@@ -21,20 +21,10 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.hosts import is_known, known_names
 from lowwater.instants import SECOND
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.files import told_files
 from lowwater.lake.ledgers.intervals import DAMAGED
-from lowwater.lake.ledgers.runs import (
-    FAILED,
-    HIGH,
-    LOW,
-    PUBLISH,
-    ReplayRow,
-    read_heartbeats,
-    read_metrics,
-    read_quality,
-    read_replays,
-)
 from lowwater.lake.results.table_state import all_damages
 from lowwater.limits import SCRAPE_CONNECTIONS, SCRAPE_SECONDS
 from lowwater.replay.job import Job
@@ -355,7 +345,7 @@ class LakeCollector:
         yield from _measures(lake)
         for info in list_streams(lake, planned, problems):
             yield from _stream(info)
-        replays = read_replays(lake)
+        replays = runs.read_replays(lake)
         yield from _lftas(lake, replays)
         yield from _runs(replays, all_damages(lake, replays))
         yield from _audits(lake)
@@ -378,7 +368,7 @@ def _links(lake: Lake) -> Iterator[Sample]:
 
 
 def _measures(lake: Lake) -> Iterator[Sample]:
-    rows = read_metrics(lake)
+    rows = runs.read_metrics(lake)
     rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), pc.is_in(rows["measure"], _names(MEASURES))))
     newest = {
         (row["measure"], row["query_set"], row["subject"]): row["value"]
@@ -389,12 +379,12 @@ def _measures(lake: Lake) -> Iterator[Sample]:
             yield MEASURES[measure], (query_set, link), value / SECOND if measure == "lateness" else value
 
 
-def _lftas(lake: Lake, replays: list[ReplayRow]) -> Iterator[Sample]:
+def _lftas(lake: Lake, replays: list[runs.ReplayRow]) -> Iterator[Sample]:
     """Yields the accounts of the LFTAs of each query set over the interval whose low stage ran last."""
-    newest = {row.query_set: row for row in replays if row.stage == LOW and row.state != FAILED}
+    newest = {row.query_set: row for row in replays if row.stage == runs.LOW and row.state != runs.FAILED}
     for query_set, row in sorted(newest.items()):
         counts: Counter[tuple[str, str, str]] = Counter()
-        for beat in read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
+        for beat in runs.read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
             for outcome in OUTCOMES:
                 counts[beat["lfta"], beat["link"], outcome] += beat[outcome]
         yield from (("lowwater_lfta_records", (query_set, *labels), count) for labels, count in sorted(counts.items()))
@@ -427,10 +417,10 @@ def _seconds(instant: int | None) -> float | None:
     return None if instant is None else instant / SECOND
 
 
-def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
+def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
     """Yields what the ledger `replays` says, oldest rows first, and which of its intervals the tables do not have."""
     harmed = {(query_set, start, end) for query_set, _, start, end in damaged}
-    newest: dict[tuple[str, int, int], ReplayRow] = {}
+    newest: dict[tuple[str, int, int], runs.ReplayRow] = {}
     stages: dict[tuple[str, str], tuple[int, float]] = {}
     finished: dict[str, int] = {}
     lost: dict[tuple[str, str], int] = {}
@@ -441,7 +431,7 @@ def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], 
         seconds = stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = row.finished_at, seconds
-        if row.stage in (LOW, HIGH) and row.state != FAILED:
+        if row.stage in (runs.LOW, runs.HIGH) and row.state != runs.FAILED:
             account = stored_object(row.accounting)
             lost[row.query_set, row.stage] = len(account.get("lost", ()))
             if "tasks" in account:
@@ -457,14 +447,14 @@ def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], 
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
-def _state(row: ReplayRow, damaged: bool) -> str:
-    if row.state == FAILED or row.stage != PUBLISH:
-        return row.state if row.state == FAILED else "unpublished"
+def _state(row: runs.ReplayRow, damaged: bool) -> str:
+    if row.state == runs.FAILED or row.stage != runs.PUBLISH:
+        return row.state if row.state == runs.FAILED else "unpublished"
     return DAMAGED if damaged else row.state
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:
-    rows = read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
+    rows = runs.read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
     failed = Counter((row["query_set"], row["severity"]) for row in rows if not row["success"])
     last = {row["query_set"]: 0 for row in rows}
     for row in rows:
