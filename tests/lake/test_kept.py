@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from lowwater import limits
 from lowwater.config import Config, Link, load_config
 from lowwater.errors import ConfigError
 from lowwater.lake.ingestion.ingest import ingest
@@ -126,7 +127,7 @@ def test_keys_that_cannot_be_used(lake: Lake, path: Path, tmp_path: Path) -> Non
 
 
 def test_large_frames_are_written_in_parts(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("FILE_BYTES", 100_000)
+    monkeypatch.setattr(limits, "FILE_BYTES", 100_000)
     monkeypatch.setattr("lowwater.lake.ingestion.batch.INGEST_CHUNK_BYTES", 60_000)
     frames = [maker.udp("10.0.0.1", "10.0.0.2", 5, number, bytes([number % 256]) * 1400) for number in range(400)]
     path = tmp_path / "a.pcap"
