@@ -721,7 +721,7 @@ class Clocked:
         return True
 
     def _work(self) -> bool:
-        """One cycle of Figure 3, or the time until something comes; False when all is over."""
+        """Runs one cycle of the scheduler (003, Figure 3), or waits for the next record; False after the last."""
         node = self._schedule.next(self)
         if node is not None:
             self._step(node)

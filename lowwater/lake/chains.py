@@ -1,4 +1,4 @@
-"""Query sets whose intervals hand state to the next one (SEMANTICS I4), for code that must not plan queries.
+"""Which query sets must run their intervals in order, since each hands its state to the next (SEMANTICS I4).
 
 A marker file for every such set. Whoever plans a set writes it; Airflow's DAG files read it and must parse quickly, so
 this module imports nothing slow.

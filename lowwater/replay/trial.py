@@ -22,7 +22,7 @@ from lowwater.instants import format_duration
 from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
 from lowwater.lake.ledgers import runs
 from lowwater.lake.locks import run_attempt
-from lowwater.lake.results.exploring import ResultTable, TableDiff, Wish, compare, result_table
+from lowwater.lake.results.exploring import ResultTable, RowQuery, TableDiff, compare, result_table
 from lowwater.lake.results.streams import keep_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
@@ -109,7 +109,7 @@ class Trial:
         total = TableDiff(tuple(tried.columns.names), key)
         for start, end in bounds:
             if before is None:
-                total.added += sum(batch.num_rows for batch in tried.batches(Wish(start, end), ()))
+                total.added += sum(batch.num_rows for batch in tried.batches(RowQuery(start, end), ()))
                 continue
             part = compare(before, tried, key, start, end)
             total = TableDiff(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, Wish, instant_of
+from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, RowQuery, instant_of
 from lowwater.plan.properties import Measure, measures, unique_key
 from lowwater.plan.queryset import QueryPlan
 
@@ -37,14 +37,14 @@ class Asked:
     """
 
     version: int
-    wish: Wish
+    wish: RowQuery
     page: int
     number: str
     key: str
 
     def address(self, **changed: object) -> str:
         """Returns the query part of the address, with changed attributes; a change but of the page begins at page 1."""
-        wished = {name: value for name, value in changed.items() if name in Wish.__dataclass_fields__}
+        wished = {name: value for name, value in changed.items() if name in RowQuery.__dataclass_fields__}
         rest = {name: value for name, value in changed.items() if name not in wished}
         asked = replace(self, wish=replace(self.wish, **wished), **({"page": 1} | rest))  # type: ignore[arg-type]
         pairs: list[tuple[str, object]] = [
@@ -89,7 +89,7 @@ def parse_asked(
     if not page.isdecimal() or len(page) > 6 or int(page) == 0:
         raise LakeError(f"page {page[:20]!r} is no number of a page", "give 1 or more")
     number, key = proposed(table, query)
-    wish = Wish(start, end, tuple(dict.fromkeys(filters)), given.get("sort", ""), given.get("desc") == "1")
+    wish = RowQuery(start, end, tuple(dict.fromkeys(filters)), given.get("sort", ""), given.get("desc") == "1")
     return Asked(table.version, wish, int(page), given.get("number", number), given.get("key", key))
 
 

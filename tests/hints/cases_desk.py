@@ -16,7 +16,7 @@ from lowwater_review.serving import access, listen
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.exploring import DEEPEST, Filter, ResultTable, Wish, instant_of, result_table
+from lowwater.lake.results.exploring import DEEPEST, Filter, ResultTable, RowQuery, instant_of, result_table
 from lowwater.lake.tables import append_rows, create
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import QueryPlan, plan_texts
@@ -42,11 +42,11 @@ def _table(desk: Desk, version: int | None = None, query: str = "flows") -> Resu
 
 
 def _count(desk: Desk, *asked: str) -> None:
-    assert _table(desk).count(Wish(0, 1 << 62, (Filter(*asked),))) == 1
+    assert _table(desk).count(RowQuery(0, 1 << 62, (Filter(*asked),))) == 1
 
 
 def _page(desk: Desk, offset: int, sort: str = "") -> None:
-    _table(desk).page(Wish(0, 1 << 62, sort=sort), offset, 1)
+    _table(desk).page(RowQuery(0, 1 << 62, sort=sort), offset, 1)
 
 
 def _plan(text: str = WHOLE) -> QueryPlan:

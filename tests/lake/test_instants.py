@@ -18,7 +18,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.exploring import Filter, Wish, result_table
+from lowwater.lake.results.exploring import Filter, RowQuery, result_table
 from lowwater.lake.results.publish import fill_instants, publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
@@ -170,5 +170,5 @@ def test_arrow_readers_find_rows_by_any_column(tmp_path: Path) -> None:
     }
     assert counted == {"all": 3, "n": 1, "NULL": 1, "time": 1}
     found = result_table(lake, "q")
-    assert found.count(Wish(0, 1 << 62, (Filter("n", ">", "0"),))) == 2
-    assert found.count(Wish(0, 1 << 62, (Filter("tb", "is null", ""),))) == 1
+    assert found.count(RowQuery(0, 1 << 62, (Filter("n", ">", "0"),))) == 2
+    assert found.count(RowQuery(0, 1 << 62, (Filter("tb", "is null", ""),))) == 1

@@ -20,12 +20,12 @@ from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results import exploring
-from lowwater.lake.results.exploring import OTHERS, Filter, Wish, curves, make_sums, result_table, sums_path
+from lowwater.lake.results.exploring import OTHERS, Filter, RowQuery, curves, make_sums, result_table, sums_path
 from lowwater.lake.tables import append_rows, create
 
 pytestmark = pytest.mark.slow
 HOURS, ROWS = 130, 3_000
-WHOLE = Wish(0, HOURS * HOUR)
+WHOLE = RowQuery(0, HOURS * HOUR)
 
 
 def make_rows(seed: int, first: int = 0, hours: int = HOURS) -> pa.Table:
@@ -56,7 +56,7 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def shown(lake: Lake, wish: Wish, number: str, key: str) -> Any:
+def shown(lake: Lake, wish: RowQuery, number: str, key: str) -> Any:
     """Names, sums by part of time, and whether they are exact."""
     found = curves(result_table(lake, "flows"), wish, number, key)
     return [(each.name, [round(value, 6) for value in each.values]) for each in found.curves], found.approximate
@@ -69,7 +69,7 @@ ASKED = [
     (WHOLE, "", ""),
     (WHOLE, "cnt", "port"),
     (WHOLE, "cnt", "flow"),
-    (Wish(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
+    (RowQuery(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
     (replace(WHOLE, filters=(Filter("source", "=", "10.0.0.1"),)), "cnt", "source"),
     (replace(WHOLE, filters=(Filter("source", "contains", "0.0"), Filter("source", "!=", "10.0.0.2"))), "cnt", ""),
     (replace(WHOLE, filters=(Filter("port", ">", "4"),)), "share", "port"),
@@ -105,7 +105,7 @@ def test_new_files_are_read_until_the_next_maintenance_and_sums_of_gone_ones_are
     assert make_sums(table, dry_run=True)[0] == HOURS and not Path(path).exists()
     assert make_sums(table)[0] == HOURS and make_sums(table) == (0, 0)
     append_rows(table, make_rows(4, HOURS, 10))
-    later = Wish(0, (HOURS + 10) * HOUR)
+    later = RowQuery(0, (HOURS + 10) * HOUR)
     before = shown(lake, later, "cnt", "source")
     assert make_sums(table)[0] == 10 and shown(lake, later, "cnt", "source") == before
     total = duckdb.execute(f"SELECT sum(cnt) FROM read_parquet('{table}/**/*.parquet')").fetchall()

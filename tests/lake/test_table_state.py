@@ -24,7 +24,7 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results import pins as pinning
-from lowwater.lake.results.exploring import Filter, Wish, result_table
+from lowwater.lake.results.exploring import Filter, RowQuery, result_table
 from lowwater.lake.results.pins import Pins, pin, pinned, pins_file, publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
@@ -549,7 +549,7 @@ def test_values_of_a_table_are_of_its_history(lake: Lake, tmp_path: Path) -> Non
 
     def shown() -> set[int]:
         found = result_table(lake, "q")
-        wish = Wish(BASE, BASE + HOUR)
+        wish = RowQuery(BASE, BASE + HOUR)
         return {number for batch in found.batches(wish) for number in batch.column("n").to_pylist()}
 
     put(lake, 0, 10)
@@ -568,7 +568,7 @@ def test_texts_that_another_program_rewrote_are_filtered(lake: Lake, operator: s
     """Delta's own DELETE writes texts as views, which Arrow compares in few places."""
     opened(lake).delete(f'"_last" % {10**10} = {(BASE + 10**9) % 10**10}')
     assert "string_view" in str(pq.read_schema(opened(lake).file_uris()[0]))
-    wish = Wish(0, 1 << 62, (Filter("addr", operator, "10.0.0.1"),), "addr")
+    wish = RowQuery(0, 1 << 62, (Filter("addr", operator, "10.0.0.1"),), "addr")
     table = result_table(lake, "q")
     assert (table.count(wish), table.page(wish, 0, 20).num_rows) == (count, count)
 

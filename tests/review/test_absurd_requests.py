@@ -15,7 +15,7 @@ from lowwater_review.app import create
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.results.exploring import OPERATORS, Filter, Wish
+from lowwater.lake.results.exploring import OPERATORS, Filter, RowQuery
 from tests.breadth import examples
 from tests.cli.hostile import HOSTILE as CONTROL
 from tests.review.asgi import ask
@@ -113,7 +113,7 @@ def test_a_filter_means_its_value_or_is_refused(query: str, board: Board) -> Non
     for column in table.columns.names:
         for operator in OPERATORS:
             for value in ("9223372036854775808", "-9223372036854775809", "9" * 5000, "1e400", "x", "\0", "7"):
-                wish = Wish(START, START + HOUR, (Filter(column, operator, value),))
+                wish = RowQuery(START, START + HOUR, (Filter(column, operator, value),))
                 try:
                     table.count(wish)
                     table.page(wish, 0, 5)

@@ -18,7 +18,7 @@ from lowwater_review.app import create
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.exploring import Wish, result_table
+from lowwater.lake.results.exploring import RowQuery, result_table
 from lowwater.lake.tables import append_rows
 from lowwater.plan.properties import INSTANT
 from tests.review.asgi import ask
@@ -48,7 +48,7 @@ def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tup
     (first, *_) = [attrs["href"] for attrs in page.all("a") if "/packets?" in (attrs["href"] or "")]
     query = (first or "").partition("?")[2]
     packets = Reader(ask(app, "/results/q/flows/packets", query=query).text)
-    most = result_table(open_lake(made[0]), "flows").page(Wish(0, 1 << 62, sort="cnt", descending=True), 0, 1)
+    most = result_table(open_lake(made[0]), "flows").page(RowQuery(0, 1 << 62, sort="cnt", descending=True), 0, 1)
     assert f"{most.column('cnt')[0].as_py():,} packets of" in " ".join(packets.texts)
     assert packets.texts.count(most.column("srcIP")[0].as_py()) > 2  # of the row, and of its packets
     download = ask_bytes(app, "/results/q/flows/packets.pcapng", query)
@@ -68,7 +68,7 @@ def ask_bytes(app: FastAPI, path: str, query: str) -> bytes:
 
 def test_files_have_the_rows_of_the_table(app: FastAPI, made: tuple[Path, Path]) -> None:
     table = result_table(open_lake(made[0]), "flows")
-    whole = pa.Table.from_batches([batch.drop_columns(["_last"]) for batch in table.batches(Wish(0, 1 << 62))])
+    whole = pa.Table.from_batches([batch.drop_columns(["_last"]) for batch in table.batches(RowQuery(0, 1 << 62))])
     query = urlencode(EVER)
     parquet = pq.read_table(io.BytesIO(ask_bytes(app, "/results/q/flows/rows.parquet", query)))
     assert parquet.to_pylist() == whole.to_pylist()
@@ -147,7 +147,7 @@ def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, 
 
 def test_hostile_values_are_text_and_versions_are_compared(made: tuple[Path, Path], app: FastAPI) -> None:
     table = result_table(open_lake(made[0]), "flows")
-    row = table.page(Wish(0, 1 << 62), 0, 1).set_column(1, "srcIP", pa.array([HOSTILE]))
+    row = table.page(RowQuery(0, 1 << 62), 0, 1).set_column(1, "srcIP", pa.array([HOSTILE]))
     row = row.append_column("tb_start", pa.nulls(1, INSTANT)).append_column("_hour", pa.array([START // HOUR]))
     append_rows(open_lake(made[0]).table("flows"), row)
     query = urlencode(EVER | {"column": "srcIP", "op": "=", "value": HOSTILE})

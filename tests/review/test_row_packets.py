@@ -15,7 +15,7 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.exploring import Wish, result_table
+from lowwater.lake.results.exploring import RowQuery, result_table
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.job import Job
@@ -39,7 +39,7 @@ def job(made: tuple[Path, Path]) -> Job:
 
 def some_rows(lake: Lake, query: str, number: int) -> list[dict[str, Any]]:
     table = result_table(lake, query)
-    rows = table.page(Wish(0, 1 << 62), 0, 2_500).to_pylist()
+    rows = table.page(RowQuery(0, 1 << 62), 0, 2_500).to_pylist()
     return random.Random(5).sample(rows, min(number, len(rows)))
 
 

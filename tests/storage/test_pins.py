@@ -6,7 +6,7 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.exploring import Wish, result_table
+from lowwater.lake.results.exploring import RowQuery, result_table
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.publish import fill_instants, restore
 from lowwater.lake.results.visible import rows_between
@@ -29,7 +29,7 @@ def test_pins_and_versions_are_those_of_a_folder(root: ObjectPath) -> None:
     assert later == dict.fromkeys(QUERIES, 1)
     assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR, first.tables["one"], {"by": "ann"}).rows == 20
     table = result_table(lake, "one")
-    numbers = {number for batch in table.batches(Wish(0, 1 << 62)) for number in batch.column("n").to_pylist()}
+    numbers = {number for batch in table.batches(RowQuery(0, 1 << 62)) for number in batch.column("n").to_pylist()}
     assert (numbers, table.version) == ({1}, second.tables["one"] + 1)
 
 

@@ -349,7 +349,7 @@ def part_length(span: int, grain: int = 1) -> int:
     return usual if usual % grain == 0 else -(-least // grain) * grain
 
 
-def curves(table: ResultTable, wish: Wish, number: str, key: str, most: int = 6, grain: int = 1) -> Curves:
+def curves(table: ResultTable, wish: RowQuery, number: str, key: str, most: int = 6, grain: int = 1) -> Curves:
     """Sums a number over time, for the values of a key with the largest sums.
 
     Args:
@@ -507,7 +507,7 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class Wish:
+class RowQuery:
     """Which rows are wanted.
 
     Attributes:
@@ -557,7 +557,7 @@ class ResultTable:
         """Opens the table at this version."""
         return at_version(self.path, self.version)
 
-    def count(self, wish: Wish) -> int:
+    def count(self, wish: RowQuery) -> int:
         """Counts the rows of a wish. Without filters only files at the ends of the range are read.
 
         With filters on one column those files are read that have no sums by its values.
@@ -576,7 +576,9 @@ class ResultTable:
         read = self._batches(files.filter(pc.invert(inside)), wish, ())
         return int(known) + sum(int(batch.num_rows) for batch in read)
 
-    def amounts(self, wish: Wish, number: str, key: str, by_hour: bool = True) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    def amounts(
+        self, wish: RowQuery, number: str, key: str, by_hour: bool = True
+    ) -> Iterator[tuple[pa.RecordBatch, bool]]:
         """Yields amounts that add up to the sums of a number by a key: of rows, or of whole files.
 
         Args:
@@ -614,7 +616,7 @@ class ResultTable:
             arrays = {LAST: batch.column(LAST), "value": value.cast(pa.string()) if as_text else value}
             yield pa.record_batch(arrays | {"amount": amount}), False
 
-    def _summed_by(self, wish: Wish, key: str) -> str | None:
+    def _summed_by(self, wish: RowQuery, key: str) -> str | None:
         """Returns the column by whose values sums of whole files answer a wish and a key; None if they cannot."""
         names = {each.column for each in wish.filters} | ({key} if key else set())
         if not names:
@@ -623,7 +625,7 @@ class ResultTable:
         return name if not more and is_key(self.require(name)) else None
 
     def _summed(
-        self, wish: Wish, column: str, number: str, names: pa.Array, seen: set[str]
+        self, wish: RowQuery, column: str, number: str, names: pa.Array, seen: set[str]
     ) -> Iterator[tuple[pa.Table, bool]]:
         """Yields the sums of files by the values that meet the filters of a wish, which are all of this column."""
         for rows, is_rest in read_sums(self.path, column, number, names, seen, whole=bool(wish.filters)):
@@ -634,7 +636,7 @@ class ResultTable:
                 rows = rows.take(numbered.filter(met).column(_PLACE))
             yield rows, is_rest
 
-    def batches(self, wish: Wish, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, wish: RowQuery, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a wish with `_last`, by hour and else as stored; some may be empty.
 
         Args:
@@ -643,7 +645,9 @@ class ResultTable:
         """
         yield from self._batches(self._files(wish), wish, columns)
 
-    def _batches(self, files: pa.Table, wish: Wish, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, files: pa.Table, wish: RowQuery, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         names = [*(self.columns.names if columns is None else columns), LAST]
         options = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1}
         predicate = self._predicate(wish)
@@ -653,7 +657,7 @@ class ResultTable:
                 yield from self._dataset(some).to_batches(columns=names, filter=predicate, **options)
                 self.watch(some.num_rows)
 
-    def page(self, wish: Wish, offset: int, limit: int) -> pa.Table:
+    def page(self, wish: RowQuery, offset: int, limit: int) -> pa.Table:
         """Reads rows `offset` to `offset + limit` of a wish in its order; ties are by time, then by all columns.
 
         Raises:
@@ -669,7 +673,7 @@ class ResultTable:
         best = self._best(wish, sorting, offset + limit)
         return best.slice(offset, limit).select([*self.columns.names, LAST])
 
-    def _best(self, wish: Wish, sorting: list[tuple[str, str, str]], most: int) -> pa.Table:
+    def _best(self, wish: RowQuery, sorting: list[tuple[str, str, str]], most: int) -> pa.Table:
         """Returns the first rows in an order; rows beyond the present last one are dropped as they come."""
         schema = pa.schema([*self.columns, pa.field(LAST, pa.int64())])
         best, held = schema.empty_table(), 0
@@ -694,7 +698,7 @@ class ResultTable:
                 best, waiting, held = merged(), [], 0
         return merged() if waiting else best
 
-    def _in_order(self, wish: Wish, first: tuple[str, str, str]) -> Iterator[tuple[pa.Table, Any]]:
+    def _in_order(self, wish: RowQuery, first: tuple[str, str, str]) -> Iterator[tuple[pa.Table, Any]]:
         """Yields the files of a wish with the best value that the log knows of each, those with the best one first.
 
         Files of which the log knows no value come first, all together and with None.
@@ -715,22 +719,22 @@ class ResultTable:
         for at in range(known.num_rows):
             yield known.slice(at, 1), known.column(column)[at].as_py()
 
-    def hours(self, wish: Wish) -> list[int]:
+    def hours(self, wish: RowQuery) -> list[int]:
         """Lists the hours since the epoch that may hold rows of a wish."""
         hours: list[int] = pc.unique(self._files(wish).column(_HOUR)).to_pylist()
         return hours
 
-    def number_of_files(self, wish: Wish) -> int:
+    def number_of_files(self, wish: RowQuery) -> int:
         """Returns how many files may hold rows of a wish."""
         return int(self._files(wish).num_rows)
 
-    def _files(self, wish: Wish) -> pa.Table:
+    def _files(self, wish: RowQuery) -> pa.Table:
         """Returns the files that may hold rows of a wish, by hour."""
         hours = self.files.column(_HOUR)
         first, last = wish.start // HOUR, (wish.end - 1) // HOUR
         return self.files.filter(pc.and_(pc.greater_equal(hours, first), pc.less_equal(hours, last)))
 
-    def _likely(self, files: pa.Table, wish: Wish) -> pa.Table:
+    def _likely(self, files: pa.Table, wish: RowQuery) -> pa.Table:
         """Leaves out the files in which no row meets the filters, as far as the log or the sums of values tell."""
         for each in wish.filters:
             kind = self.require(each.column)
@@ -753,7 +757,7 @@ class ResultTable:
         schema = pa.schema([*self.columns, pa.field(LAST, pa.int64()), pa.field("_hour", pa.int64())])
         return tables.files_dataset(self.path, zip(files.column("path").to_pylist(), hours, strict=True), schema)
 
-    def _predicate(self, wish: Wish) -> Any:
+    def _predicate(self, wish: RowQuery) -> Any:
         hours = (pads.field("_hour") >= wish.start // HOUR) & (pads.field("_hour") <= (wish.end - 1) // HOUR)
         span = (pads.field(LAST) >= wish.start) & (pads.field(LAST) < wish.end)
         return reduce(lambda left, right: left & right, [self._condition(each) for each in wish.filters], hours & span)
@@ -941,14 +945,14 @@ def compare(
     columns = tuple(dict.fromkeys([*after.columns.names, *before.columns.names]))
     names = tuple(name for name in key if name in before.columns.names and name in after.columns.names)
     diff = TableDiff(columns, names if len(names) == len(key) else ())
-    hours = sorted({hour for table in (before, after) for hour in table.hours(Wish(start, end))})
+    hours = sorted({hour for table in (before, after) for hour in table.hours(RowQuery(start, end))})
     for hour in hours:
-        wish = Wish(max(start, hour * HOUR), min(end, (hour + 1) * HOUR))
+        wish = RowQuery(max(start, hour * HOUR), min(end, (hour + 1) * HOUR))
         _compare_hour(diff, _rows(before, wish, columns), _rows(after, wish, columns), most)
     return diff
 
 
-def _rows(table: ResultTable, wish: Wish, columns: Sequence[str]) -> Counter[Row]:
+def _rows(table: ResultTable, wish: RowQuery, columns: Sequence[str]) -> Counter[Row]:
     if table.count(wish) > COMPARED_HOUR_ROWS:
         raise LakeError(
             f"table {table.query}: an hour has more than {COMPARED_HOUR_ROWS:,} rows", "compare shorter ranges"
