@@ -42,11 +42,6 @@ def strftime(form: str) -> Names:
     return lambda at, _: [at.strftime(form)]
 
 
-def numbered(form: str) -> Names:
-    """Names by a date and the number `{n}` of the rotation."""
-    return lambda at, n: [at.strftime(form).format(n=n)]
-
-
 def epoch(form: str, unit: int = 1, more: int = 0) -> Names:
     """Names by seconds since 1970 (`{s}`), in units of a second's part, `more` of them later."""
     return lambda at, n: [form.format(s=int(at.timestamp()) * unit + (more * (n + 1) if more else 0), n=n)]

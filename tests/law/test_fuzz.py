@@ -62,7 +62,7 @@ def test_a_tick_may_be_one_later_and_no_more(last: int, tick: int, allowed: int)
 
     def gathered(at: int) -> RunResults:
         columns = {"x": [1], "_last": [last], "_tick": [at]}
-        return cast(RunResults, SimpleNamespace(rows={"q": [pa.table(columns)]}))
+        return cast("RunResults", SimpleNamespace(rows={"q": [pa.table(columns)]}))
 
     compare_ticks(run, gathered(tick + allowed), gathered(tick))
     with pytest.raises(AssertionError, match="query q"):

@@ -130,11 +130,6 @@ def plans() -> list[Plan]:
     return found
 
 
-def lines_of(text: str, first: str) -> str:
-    """The part of a text from a line that begins so to the next empty line."""
-    return text[text.index(first) :].split("\n\n")[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), cases())
 def test_golden(name: str, form: str) -> None:

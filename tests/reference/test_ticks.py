@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import pytest
@@ -20,7 +20,6 @@ from tests.reference.streams import UNIT, Link, random_link, record
 from tests.reference.test_rows import replay
 
 ALL = ("control", "main1", "main2")
-Naive = Callable[[int, tuple[str, ...]], int]
 
 
 @st.composite

@@ -18,7 +18,6 @@ from lowwater.config import Config
 from lowwater.errors import ConfigError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
-from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from lowwater.capture.tables.reader import TaskMap
     from lowwater.replay.job import IntervalInputs
 
-LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError

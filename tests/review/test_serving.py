@@ -29,7 +29,6 @@ from tests.review.asgi import ask, request
 from tests.review.ledgers import make
 
 TOKEN = "a token of some length"
-HOST = {"Host": "127.0.0.1:8642"}
 
 
 @pytest.fixture(scope="module")

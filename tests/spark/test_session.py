@@ -54,7 +54,6 @@ print(*(process.pid for process in psutil.Process().children(recursive=True)), f
 if sys.argv[1] == "killed":
     os.kill(os.getpid(), 9)
 """
-JVMS = ("java", "org.apache.spark.deploy.SparkSubmit")
 
 
 @pytest.mark.spark
