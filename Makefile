@@ -203,15 +203,10 @@ fuzz: setup
 	$(BIN)/python -m tests.hostile.fuzz
 	LOWWATER_ACCOUNTS=2000 $(BIN)/python -m pytest tests/lake/test_outside.py --timeout=0
 	$(BIN)/python -m pytest tests --hypothesis-profile=fuzz --timeout=0 -m hypothesis
-	$(BIN)/python -m tests.gsql.fuzz_parser --inputs 1000000 --seed 1 --jobs 2
 	$(BIN)/python -m tests.capture.fuzz_guided frames var/fuzz/frames -runs=10000000 -max_len=400
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
 	for target in dns http hello quic segments packed csv json logs samples lists; do \
 	    $(BIN)/python -m tests.capture.fuzz_guided $$target var/fuzz/$$target -max_total_time=600 -max_len=600 -timeout=20 || exit 1; done
-	$(BIN)/python -m tests.capture.measure_parsers
-	$(BIN)/python -m tests.capture.fuzz_captures --frames 10000000 --files 200000 --seed 1 --corpus var/fuzz/frames
-	$(BIN)/python -m tests.capture.fuzz_tables --lines 1000000 --headers 100000 --files 20000 --bombs --seed 1
-	$(BIN)/python -m tests.capture.fuzz_logs --files 100000 --seed 1
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup

@@ -265,12 +265,6 @@ def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
     assert "careful: 1 done, 1 incomplete" in digest.splitlines()
 
 
-def test_parameters_of_a_backfill_are_checked(platform: Platform) -> None:
-    """`test_reprocess` has those that are allowed, by the form."""
-    with pytest.raises(RuntimeError, match="422"):
-        platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
-
-
 def test_maintenance(platform: Platform) -> None:
     before = table_rows(platform.lake, "careful_flows")
     (platform.lake / "_work" / "dead").mkdir()

@@ -302,25 +302,6 @@ def tell(platform: Platform, query_set: str, key: str) -> None:
     platform.home.ask("POST", "assets/events", {"asset_id": asset["id"], "partition_key": key})
 
 
-def test_airflow_rolls_up_24_hours_once(platform: Platform) -> None:
-    """Its own `RollupMapper` waits for all keys of a day, and then for all of them again: the documents say so."""
-
-    def publish(day: int, hours: range) -> None:
-        for hour in hours:
-            tell(platform, "changed", f"2025-06-{day:02}T{hour:02}:00:00")
-
-    def days() -> list[str]:
-        return [run["partition_key"] for run in platform.home.runs("day_of_hours")]
-
-    publish(1, range(23))
-    publish(2, range(24))
-    assert wait(lambda: days(), 400, 1.0) and days() == ["2025-06-02"], "23 hours are no day"
-    publish(2, range(5, 6))
-    publish(3, range(24))
-    assert wait(lambda: "2025-06-03" in days(), 400, 1.0)
-    assert sorted(days()) == ["2025-06-02", "2025-06-03"], "one hour again starts no second run"
-
-
 def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platform: Platform, page: Any) -> None:
     """In Chromium, from the skew review to green cells; Airflow's audit log names who did it."""
     await_end(platform)
