@@ -66,11 +66,3 @@ def fill_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
         if page.get_by_placeholder("HH:mm").is_visible():
             page.keyboard.press("Escape")
         page.get_by_placeholder("YYYY/MM/DD").first.wait_for(state="hidden")  # else the second field finds two of them
-
-
-def run_backfill(page: Any) -> None:
-    """Sends the form, once it says that there are runs, and leaves the page: it would redraw itself while they run."""
-    page.get_by_text("will be triggered.").wait_for()
-    page.get_by_role("button", name="Run Backfill").click()
-    page.get_by_text("Backfill generated").first.wait_for()
-    page.goto("about:blank")

@@ -151,6 +151,23 @@ def test_the_lake_is_in_the_store_and_nothing_copies_tables() -> None:
     assert shared[0] == shared[1] and SERVICES["spark-worker"]["environment"]["TMPDIR"] == "/staging"
 
 
+def test_the_program_in_the_image_belongs_to_root() -> None:
+    text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    (owned,) = re.findall(r"chown lowwater (.+?) \\$", text, re.MULTILINE)
+    assert "/app" not in owned.split() and "chmod -R a+rX,go-w /app" in text
+    assert text.index("\nUSER lowwater") > text.index("chmod -R")
+
+
+def test_packages_of_the_image_are_checked_by_their_hashes() -> None:
+    text = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    installed = [line for line in text.splitlines() if "install" in line and "-r " in line]
+    assert len(installed) == 3 and all("--require-hashes" in line for line in installed)
+    lock = (ROOT / "docker" / "requirements.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^([\w-]+==[\w.]+) \\\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
+    wanted = (ROOT / "docker" / "requirements.in").read_text(encoding="utf-8").splitlines()
+    assert sorted(pins) == sorted(line for line in wanted if line and not line.startswith("#"))
+
+
 REGISTRY = """#!/bin/sh
 case "$*" in
     *broken*) echo nothing ;;

@@ -1,4 +1,4 @@
-"""Hostile files of records, drawn: mutated lines, odd headers, damaged parquet; and what must hold of each that is read."""
+"""Hostile files of records, drawn: mutated lines, odd headers, damaged parquet; and what must hold of each."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LINES = 500
 PIECES = tuple(
     text.encode("latin-1")
     for text in (
-        ",", '"', "\n", "\r\n", "\r", "\0", "\xff", "\xc3\xa9", "''", "-", "0x7f", "nan", "1e999", "9" * 25, "{", "}", "[",
-        ":", "\\u0000", "\\ud800", "true", "null", "2026-01-01T00:00:00Z", "::", '""', ";;", " ", "1767225600",
+        ",", '"', "\n", "\r\n", "\r", "\0", "\xff", "\xc3\xa9", "''", "-", "0x7f", "nan", "1e999", "9" * 25, "{", "}",
+        "[", ":", "\\u0000", "\\ud800", "true", "null", "2026-01-01T00:00:00Z", "::", '""', ";;", " ", "1767225600",
         "99999999999999999999", "\xef\xbb\xbf", "\t", "|",
     )
 )  # fmt: skip
