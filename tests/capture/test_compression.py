@@ -25,14 +25,10 @@ from hypothesis import strategies as st
 from lowwater.capture import digest, open_capture, read
 from lowwater.capture.formats.compression import DecompressedSource
 from lowwater.capture.formats.sources import Stream
-from lowwater.capture.reader import CaptureReader, Malformed
+from lowwater.capture.reader import CaptureReader
 from lowwater.errors import CaptureError
-from lowwater.lake.layout import MALFORMED, open_lake
-from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.tables import read_rows
 from tests import capturemaker as maker
 from tests.breadth import examples
-from tests.replay.support import lowwater
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -205,74 +201,6 @@ def test_damage_in_the_middle_keeps_what_precedes_it(tmp_path: Path, name: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SINGLE)
-def test_a_broken_block_is_a_row_and_the_blocks_before_it_are_kept(tmp_path: Path, name: str) -> None:
-    data = capture(700, 1000)
-    cut = data.index(struct.pack(">HH", 500, 53)) - 50 if name in ("gzip", "xz") else len(data) // 2
-    stored = SINGLE[name](data[:cut])
-    following = b"\xff" * 300 + data[cut:]
-    reader, rows = whole(saved(tmp_path, stored + following))
-    check_accounts(reader, rows, stored + following)
-    (bad,) = reader.malformed
-    assert (bad.reason, bad.position) == ("compression", len(rows))
-    assert bad.length == cut - bad.offset + len(following)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("garbage", [b"\0", bytes(5), b"garbage", b"\x1f", b"\x1f\x8b", maker.pcap_bytes([])])
-def test_garbage_behind_the_last_member_is_a_row(tmp_path: Path, name: str, garbage: bytes) -> None:
-    data = capture(4)
-    stored = WRITERS[name](data) + garbage
-    reader, rows = whole(saved(tmp_path, stored))
-    assert len(rows) == 4
-    check_accounts(reader, rows, stored)
-    summary = reader.summary
-    assert summary is not None
-    if not garbage.strip(b"\0") and ("gzip" in name or name == "bgzf"):
-        assert summary.ended_cleanly and summary.skipped == 0 and reader.malformed == []
-        return
-    assert not summary.ended_cleanly and summary.damage
-    (bad,) = reader.malformed
-    assert (bad.position, bad.offset, bad.reason, bad.arrival) == (4, len(data), "compression", START + 3 * SECOND)
-    assert bad.length == summary.skipped <= len(garbage)
-
-
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_record_cut_in_a_whole_stream_is_cut(tmp_path: Path, name: str) -> None:
-    data = capture(9)[:-10]
-    stored = WRITERS[name](data)
-    reader, rows = whole(saved(tmp_path, stored))
-    check_accounts(reader, rows, stored)
-    begin = len(data) - 78
-    assert reader.malformed == [Malformed(8, begin, 78, "cut", START + 7 * SECOND)]
-
-
-@pytest.mark.parametrize("name", SINGLE)
-def test_an_absurd_length_and_then_damage_are_two_rows(tmp_path: Path, name: str) -> None:
-    good = capture(3)
-    data = good + bytes(8) + b"\xff\xff\xff\x7f" * 2 + b"whatever follows" * 100
-    stored = SINGLE[name](data) + b"garbage"
-    reader, rows = whole(saved(tmp_path, stored), chunk_bytes=64)
-    check_accounts(reader, rows, stored)
-    clock = START + 2 * SECOND
-    assert reader.malformed == [
-        Malformed(3, len(good), len(data) - len(good), "length", clock),
-        Malformed(None, len(data), 7, "compression", clock),
-    ]
-
-
-def test_a_checksum_that_does_not_match_is_damage(tmp_path: Path) -> None:
-    data = capture()
-    stored = bytearray(gzipped(data))
-    stored[-6] ^= 1
-    reader, rows = whole(saved(tmp_path, stored))
-    check_accounts(reader, rows, bytes(stored))
-    assert len(rows) == 60 and [bad.reason for bad in reader.malformed] == ["compression"]
-    assert reader.summary is not None and "incorrect data check" in reader.summary.damage
-
-
-@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_bytes_only_give_malformed_rows_or_a_capture_error(tmp_path_factory: Any, data: st.DataObject) -> None:
@@ -363,27 +291,6 @@ def test_a_reader_that_is_left_ends_its_thread(tmp_path: Path) -> None:
     del reader
     with pytest.raises(CaptureError, match="cut inside"):
         read(saved(tmp_path, gzipped(b"\xd4\xc3\xb2\xa1")), SECOND)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SINGLE)
-def test_ingest_takes_compressed_captures(tmp_path: Path, name: str) -> None:
-    data = capture()
-    stored = SINGLE[name](data)
-    path, lake = saved(tmp_path, stored, "one"), tmp_path / "lake"
-    open_lake(lake)
-    for state in ("added", "known"):
-        said = lowwater("ingest", "--lake", lake, "--link", "a", path)
-        assert said.code == 0 and state in said.out, said.err
-    (row,) = read_captures(open_lake(lake), ["a"])["a"]
-    assert (row.packets, row.bytes, row.file_digest) == (60, len(stored), hashlib.sha256(stored).hexdigest())
-    assert row.ended_cleanly and row.covers_to == START + 59 * SECOND
-    broken = saved(tmp_path, stored + b"garbage", "two")
-    assert lowwater("ingest", "--lake", lake, "--link", "b", broken).code == 0
-    (row,) = read_captures(open_lake(lake), ["b"])["b"]
-    assert (row.packets, row.malformed, row.ended_cleanly) == (60, 1, False)
-    (bad,) = read_rows(open_lake(lake).malformed, MALFORMED).to_pylist()
-    assert (bad["offset"], bad["length"], bad["reason"]) == (len(data), 7, "compression")
 
 
 COMMANDS = (

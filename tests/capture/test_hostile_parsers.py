@@ -145,16 +145,6 @@ def test_records_with_returns_are_split_together(tmp_path: Path, monkeypatch: py
     assert len(asked) == 2, "the block, then all records with returns"
 
 
-def test_a_value_that_begins_with_a_mark_is_read_alike_wherever_it_stands(tmp_path: Path) -> None:
-    """Arrow drops the mark of the first record of what it is given, which depends on the block."""
-    line = f"{BEGIN},10.0.0.1,1,a,0.5,true\n"
-    for text in ("\ufeff" + line + line, line + "\ufeff" + line):
-        data = ("time,src,bytes,host,rtt,up\n" + text).encode()
-        rows, reader = read(write(tmp_path / "file", data), of_kind("csv", BY_NAME))
-        assert len(rows) == 1
-        assert [reason for *_, reason in reasons(reader)] == ["value of time"]
-
-
 def test_chunks_of_a_capture_of_many_interfaces_share_their_clocks(tmp_path: Path) -> None:
     """Each damaged place begins a chunk, and each chunk had the clocks of all interfaces: a square of memory."""
     path = write(tmp_path / "file", FAMILIES["pcapng: damage behind many interfaces"].make(1 << 15))
@@ -182,13 +172,6 @@ def test_a_name_longer_than_any_is_not_read_to_its_end() -> None:
     counted = Profile()
     assert counted.runcall(dns_fields, message, tcp=False) == {"dns_id": 7, "dns_response": 0, "dns_answers": 0}
     assert sum(row[0] for row in vars(Stats(counted))["stats"].values()) < 2000
-
-
-@pytest.mark.parametrize("last", [b"\x00", b"\xc0\x04"])
-def test_the_longest_name_is_read(last: bytes) -> None:
-    name = (b"\x3f" + b"a" * 63) * 3 + b"\x3d" + b"b" * 61
-    message = bytes([0, 7, 1, 0, 0, 1]) + bytes(6) + name + last + b"\x00\x01"
-    assert len(dns_fields(message, tcp=False)["dns_query"]) == 253
 
 
 def test_texts_of_hostile_hellos_are_not_remembered() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.tables import blocks, sections
 from lowwater.capture.tables.reader import RecordReader, TableOptions
-from lowwater.capture.tables.sections import type_name
 from lowwater.catalog.logs import READY
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
 from lowwater.catalog.types import Type
@@ -182,25 +179,6 @@ def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
         assert accounted(reader, path.stat().st_size)
 
 
-def test_forms_of_events(tmp_path: Path) -> None:
-    head = {"timestamp": "2026-01-01T00:00:00.5Z", "event_type": "dns", "src_ip": "10.0.0.1", "proto": "UDP"}
-    forms = [
-        {"type": "answer", "rrname": "a.b", "grouped": {"A": ["1.2.3.4", "5.6.7.8"]}, "aa": True},
-        {"type": "request", "queries": [{"rrname": "c.d", "rrtype": "MX"}, {"rrname": "e.f"}], "z": False},
-        {"query": [{"rrname": "g.h"}], "answers": [{"rrname": "g,h", "ttl": 1.5}]},
-    ]
-    path = write(tmp_path / "eve", as_lines([{**head, "vlan": [10, 20], "dns": form} for form in forms]))
-    got, reader = read(path, "EVE_DNS")
-    assert not reader.malformed.num_rows
-    assert [row["dns_rrname"] for row in got] == ["a.b", "c.d", "g.h"]
-    assert [row["dns_rrtype"] for row in got] == [None, "MX", None]
-    assert [row["dns_grouped_A"] for row in got] == ["1.2.3.4,5.6.7.8", None, None]
-    assert json.loads(got[2]["dns_answers"]) == [{"rrname": "g,h", "ttl": 1.5}]
-    assert [(row["vlan"], row["protocol"], row["timestamp"]) for row in got] == [
-        ("10,20", 17, BEGIN * SECOND + SECOND // 2)
-    ] * 3
-
-
 NAMES = ["ts", "uid", "id.orig_h", "orig_bytes"]
 OTHERS = ["orig_bytes", "ts", "query"]
 
@@ -277,44 +255,6 @@ def test_a_file_of_another_form_is_refused(protocol: str, data: bytes, words: st
         read(write(tmp_path / "log", data), protocol)
 
 
-def test_many_headers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sections, "MOST_SECTIONS", 5)
-    data = b"".join(b"#fields\tts\tc%d\n" % at for at in range(6))
-    with pytest.raises(CaptureError, match="more than 5 different headers"):
-        read(write(tmp_path / "log", data), "ZEEK_CONN")
-
-
-@pytest.mark.parametrize("protocol", [*ZEEK, "NFDUMP", "EVE_FLOW"])
-def test_a_log_without_records_is_no_error(protocol: str, tmp_path: Path) -> None:
-    empty = {"NFDUMP": b"ts,te,sa,da\nNo matched flows\n", "EVE_FLOW": b""}.get(protocol, zeek_header("x", ["ts"]))
-    for data in (b"", empty):
-        got, reader = read(write(tmp_path / "log", data), protocol)
-        assert not got
-        assert accounted(reader, len(data))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [64, 777, 4096])
-def test_blocks_change_nothing(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = conn(talks(7, 120))
-    names = list(rows[0])
-    one, two = names, names[:9]
-    data = bytearray(zeek_header("conn", one) + zeek_tsv(rows[:60], one) + zeek_header("conn", two))
-    begin = len(zeek_header("conn", one))
-    data += zeek_tsv(rows[60:], two) + zeek_header("dns", ["ts"]) + b"1.0\n2.0\n"
-    random = Random(size)
-    for _ in range(12):
-        data[random.randrange(begin, begin + 3000)] = random.choice(b"\t\n\r -\xff")
-    path = write(tmp_path / "log", bytes(data))
-    whole, first = read(path, "ZEEK_CONN")
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
-    parts, second = read(path, "ZEEK_CONN")
-    assert len(whole) > 90
-    assert parts == whole
-    assert second.malformed.equals(first.malformed)
-    assert second.summary == first.summary
-
-
 LONG = "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes,flows"
 FAST = (
     "cnt,af,firstSeen,lastSeen,proto,srcAddr,srcPort,dstAddr,dstPort,srcAS,dstAS,input,output,flags,srcTos,"
@@ -379,23 +319,6 @@ def test_flows_of_nfdump_are_those_of_the_capture(tmp_path: Path) -> None:
                 key = *ends, talk.protocol
                 expected[key] = expected.get(key, 0) + packets
     assert counted == expected
-
-
-@pytest.mark.slow
-def test_a_deep_value_is_malformed_or_read(tmp_path: Path) -> None:
-    head = b'{"timestamp": "2026-01-01T00:00:00Z", "event_type": "dns", "dns": {"answers": '
-    lines = [head + b"[" * depth + b"]" * depth + b"}}\n" for depth in (1, 50, 300, 900, 990, 5000)]
-    got, reader = read(write(tmp_path / "eve", b"".join(lines)), "EVE_DNS")
-    assert len(got) + reader.malformed.num_rows == len(lines)
-    assert {reason for _, reason in reasons(reader)} <= {"syntax", "value of dns_answers"}
-
-
-@pytest.mark.parametrize("name", ["", "\x1b[31m", "\ud800", "x" * 100])
-def test_names_of_types_are_safe_to_show(name: str) -> None:
-    shown = type_name(name)
-    assert shown.isprintable()
-    assert 0 < len(shown) <= 40
-    assert shown.encode()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lowwater.capture.content.quic import LONGEST_PACKET, quic_columns
 from tests import capturemaker
 from tests import hellomaker as maker
-from tests.capture.test_applications import TCP, UDP, fields_of, said
+from tests.capture.test_applications import UDP, fields_of, said
 from tests.capture.tsharkoracle import compare
 
 V1, V2 = 1, 0x6B3343CF
@@ -99,44 +99,6 @@ def test_a_hello_of_several_packets_is_cut_at_its_first_gap() -> None:
     assert cut["quic_server_name"] == "www.example.org" and not {"quic_ja4", "quic_alpn"} & cut.keys()
     late = quic_fields(maker.initial(maker.crypto(HELLO[end:], end), IDENTITY))
     assert late == {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
-
-
-def test_packets_that_nobody_else_can_read_have_no_name() -> None:
-    clear = {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
-    packet = maker.initial(maker.crypto(HELLO), IDENTITY)
-    damaged = packet[:-1] + bytes([packet[-1] ^ 1])
-    for other in (
-        damaged,
-        maker.initial(maker.crypto(HELLO), IDENTITY, side="server in"),
-        maker.initial(maker.crypto(HELLO), IDENTITY, length=1161),  # a datagram of 1199 bytes
-        maker.initial(b"\x1c" + maker.crypto(HELLO), IDENTITY),  # a frame that ends the connection
-        packet[:-1] + b"",
-    ):
-        assert quic_fields(other) == clear
-    assert "quic_server_name" not in quic_fields(maker.initial(maker.crypto(HELLO), IDENTITY[:7]))
-
-
-def test_which_datagrams_are_looked_at() -> None:
-    packet = maker.initial(maker.crypto(HELLO), IDENTITY)
-    other = bytes([packet[0] & 0xDF | 0x10])
-    payloads = [
-        (UDP, 443, 9, packet), (TCP, 443, 9, packet), (UDP, 443, 9, other + packet[1:]),
-        (UDP, 443, 9, packet[:1] + b"\x00\x00\x00\x02" + packet[5:]), (UDP, 443, 9, b"\x40" + packet[1:]),
-        (UDP, 443, 9, packet[:5] + b"\x15" + packet[6:]), (UDP, 443, 9, packet[:5]),
-    ]  # fmt: skip
-    rows = [said(row) for row in fields_of(list(payloads))]
-    assert rows[0].items() >= FOUND.items()
-    assert rows[1:6] == [{}] * 5 and rows[6] == {"quic_version": V1}
-
-
-def test_a_cut_packet_shows_what_is_in_the_clear() -> None:
-    packet = maker.initial(maker.crypto(HELLO), IDENTITY, b"abc")
-    whole, before = quic_fields(packet), set[str]()
-    for cut in range(5, len(packet) + 1):
-        fields = quic_fields(packet[:cut])
-        assert fields.items() <= whole.items() and before <= fields.keys()
-        assert cut == len(packet) or "quic_server_name" not in fields
-        before = set(fields)
 
 
 def test_the_work_for_a_datagram_is_bounded() -> None:

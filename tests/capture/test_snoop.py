@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import random
 import shutil
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.formats.header import open_capture
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
@@ -59,32 +57,6 @@ def test_a_snoop_capture_has_the_rows_of_the_same_records_in_a_pcap(tmp_path: Pa
     assert summary.record_bytes + summary.overhead == summary.bytes == path.stat().st_size
 
 
-def test_padding_of_any_length_belongs_to_the_record(tmp_path: Path) -> None:
-    path, other = tmp_path / "one.snoop", tmp_path / "one.pcap"
-    path.write_bytes(maker.snoop_bytes(records(20), padding=24))
-    other.write_bytes(maker.pcap_bytes(records(20)))
-    assert rows(path) == rows(other)
-
-
-def test_a_compressed_one_and_its_chunks_have_the_same_rows(tmp_path: Path) -> None:
-    path, packed = tmp_path / "one.snoop", tmp_path / "one.gz"
-    path.write_bytes(maker.snoop_bytes(records(80)))
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    whole = rows(path)
-    assert rows(packed) == whole
-    found = index(path, FORGIVING, 600)
-    assert len(found.chunks) > 3
-    assert [row for chunk in found.chunks for _, batch in read_chunk(chunk) for row in batch.to_pylist()] == whole
-
-
-def test_a_capture_without_records_is_one(tmp_path: Path) -> None:
-    path = tmp_path / "none.snoop"
-    path.write_bytes(maker.snoop_bytes([]))
-    reader = read(path, FORGIVING)
-    assert list(reader) == [] and reader.summary is not None
-    assert (reader.summary.packets, reader.summary.overhead, reader.summary.ended_cleanly) == (0, HEADER, True)
-
-
 @pytest.mark.slow
 def test_what_editcap_writes_equals_tshark(tmp_path: Path) -> None:
     if shutil.which("editcap") is None:
@@ -111,16 +83,6 @@ def test_a_record_whose_lengths_do_not_fit_is_one_malformed_row(tmp_path: Path, 
     assert sum(batch.num_rows for batch in reader) == 39
     (bad,) = reader.malformed
     assert (bad.position, bad.offset, bad.length, bad.reason) == (10, at, begin_of(11, made) - at, "length")
-
-
-def test_a_cut_record_and_a_wire_length_of_4_gib_are_malformed(tmp_path: Path) -> None:
-    made, path = records(12), tmp_path / "odd.snoop"
-    data, at = bytearray(maker.snoop_bytes(made)), begin_of(5, made)
-    struct.pack_into(">I", data, at, 0xFFFF_FFFF)
-    path.write_bytes(data[:-3])
-    reader = read(path, FORGIVING)
-    assert sum(batch.num_rows for batch in reader) == 10
-    assert [(bad.offset, bad.reason) for bad in reader.malformed] == [(at, "wire-length"), (begin_of(11, made), "cut")]
 
 
 @pytest.mark.slow

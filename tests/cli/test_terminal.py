@@ -6,7 +6,6 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -162,14 +161,6 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("status", *at, code=1)
 
 
-def test_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / NAME))
-    clean("doctor", code=None)
-    clean("cookbook", HOSTILE, code=None)
-    clean(HOSTILE, code=2)
-    clean("--" + HOSTILE, code=2)
-
-
 def test_every_command_is_driven() -> None:
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py")]
     driven = {name for text in texts for name in re.findall(r"""\bclean\(\s*["']([a-z]+(?:-[a-z]+)*)["']""", text)}
@@ -209,23 +200,3 @@ def test_on_a_terminal_no_text_is_obeyed() -> None:
     text = printed(out)
     assert all(char.isprintable() or char in "\n\t" for char in text)
     assert "title\x07" not in out.getvalue() and text.count("[/bold][red]\\u001b[31m") >= 6
-
-
-def test_a_progress_bar_obeys_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.progress import Progress, TextColumn
-
-    made, out = on_terminal()
-    with Progress(TextColumn("{task.description}", markup=False), console=made) as bar:
-        bar.add_task(HOSTILE.replace("\r", ""), total=1)
-        bar.console.print(HOSTILE)
-    assert all(char.isprintable() or char in "\n\t" for char in printed(out))
-
-
-def test_progress_says_text(capsys: pytest.CaptureFixture[str]) -> None:
-    from lowwater.replay.progress import Progress
-
-    progress: Any = Progress()
-    with progress.stage(HOSTILE, HOSTILE):
-        progress.say(HOSTILE)
-    text = capsys.readouterr().err
-    assert text.count("\\u001b") == 6 and "\x1b" not in text

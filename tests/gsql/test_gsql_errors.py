@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
-import time
 from collections.abc import Callable
 
 import pytest
 
 from lowwater.errors import QueryError, QueryErrors, UnsupportedError
-from lowwater.gsql.mistakes import CLAUSES, EXPRESSION, OPERATORS, TERMINAL_NAMES
-from lowwater.gsql.parser import MAX_BYTES, MAX_DEPTH, MAX_ERRORS, _lark, parse
+from lowwater.gsql.parser import MAX_BYTES, MAX_DEPTH, MAX_ERRORS, parse
 from lowwater.gsql.printer import print_file
 from tests.gsql import gsql_cases
 
@@ -22,53 +19,6 @@ def test_error_text_is_the_golden(name: str, text: str) -> None:
     assert text == (ERRORS / f"{name}.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("text", [*(text for text, _ in gsql_cases.REFUSED.values()), *gsql_cases.SYNTAX.values()])
-def test_every_error_says_where_what_and_how(text: str) -> None:
-    error = gsql_cases.failure(text)
-    for single in error.errors if isinstance(error, QueryErrors) else (error,):
-        assert single.file == "queries/q.gsql"
-        assert 0 < single.line <= max(len(text.splitlines()), 1)
-        assert single.column > 0
-        assert single.hint
-        assert "expected " not in single.message or single.message.partition("expected ")[2]
-
-
-def test_every_terminal_has_words_for_it() -> None:
-    used = {part.name for rule in _lark().rules for part in rule.expansion if part.is_term}
-    assert used - {"$END"} <= {*TERMINAL_NAMES, *CLAUSES, *EXPRESSION, *OPERATORS}
-
-
-@pytest.mark.parametrize("name", gsql_cases.REFUSED)
-def test_known_constructs_are_refused_by_name(name: str) -> None:
-    text, words = gsql_cases.REFUSED[name]
-    error = gsql_cases.failure(text)
-    assert isinstance(error, UnsupportedError)
-    assert words in error.message
-    assert error.hint
-    assert error.file == "queries/q.gsql"
-    assert error.source == text
-    assert 0 < error.line <= len(text.splitlines())
-    assert error.column > 0
-
-
-@pytest.mark.slow
-def test_many_sources_are_read_in_linear_time() -> None:
-    begun = time.process_time()
-    with pytest.raises(QueryError, match="takes exactly two sources, not 20001"):
-        parse("SELECT a FROM a" + ",a" * 20_000)
-    assert time.process_time() - begun < 30
-
-
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
-def test_line_ends_and_byte_order_mark(newline: str) -> None:
-    text = newline.join(["\ufeffSELECT a", "FROM R", "WHERE 'open"])
-    with pytest.raises(QueryError) as caught:
-        parse(text, "q.gsql")
-    assert (caught.value.line, caught.value.column) == (3, 7)
-    assert "\n  WHERE 'open\n        ^\n" in str(caught.value)
-
-
 def test_errors_of_one_file_are_told_together() -> None:
     error = gsql_cases.failure(gsql_cases.SYNTAX["several"])
     assert isinstance(error, QueryErrors)
@@ -76,22 +26,6 @@ def test_errors_of_one_file_are_told_together() -> None:
     assert isinstance(error.errors[2], UnsupportedError)
     many = gsql_cases.failure(gsql_cases.SYNTAX["too_many"])
     assert isinstance(many, QueryErrors) and len(many.errors) == MAX_ERRORS
-
-
-def test_a_strange_character_after_a_query_is_no_end() -> None:
-    assert gsql_cases.failure("SELECT a FROM R; ^").column == 18
-
-
-def test_first_mistake_comes_first() -> None:
-    assert "FFROM" in gsql_cases.failure('SELECT a FFROM R WHERE b = "x"').message
-    assert "RR" in gsql_cases.failure("SELECT a FROM R r RR CUBE(a)").message
-
-
-def test_errors_pickle() -> None:
-    for text in ("SELET a", "SELECT a FROM R LIMIT 5", "SELET a; SELET b"):
-        error = gsql_cases.failure(text)
-        again = pickle.loads(pickle.dumps(error))
-        assert type(again) is type(error) and str(again) == str(error)
 
 
 def test_size_is_bounded() -> None:

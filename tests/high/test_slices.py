@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -21,14 +20,11 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
 from lowwater.catalog.streams import LAST
 from lowwater.columns import blocks
-from lowwater.columns.blocks import codes
 from lowwater.columns.values import Frame, evaluate, last, window_end
-from lowwater.errors import ValueOverflowError
-from lowwater.high import evaluate as operators
 from lowwater.high.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.streams import StoredStream
-from lowwater.high.timeline import ALL_TIME, Timeline, TimeSlice, choose_slices
+from lowwater.high.timeline import ALL_TIME, Timeline, choose_slices
 from lowwater.plan.bind.clauses.windows import numbered
 from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window
 from lowwater.plan.properties.schemas import value_schema
@@ -143,19 +139,6 @@ def test_ends_are_those_of_the_plan(
     window = Window(column("v"), column("v"), time, time.then(Step("add", 7)), below, above)
     for left, end in ((True, window.last_left), (False, window.last_right)):
         assert window_end(window, columns, left).tolist() == [max(low, end(value)) for value in values]
-
-
-@given(st.lists(st.tuples(st.sampled_from([None, 0, 1, -7]), st.sampled_from(FLOATS), st.sampled_from(TEXTS))))
-def test_codes_are_equal_where_the_keys_are(rows: list[tuple[Any, ...]]) -> None:
-    kinds = (pa.int64(), pa.float64(), pa.string())
-    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
-    numbers, _ = codes(columns, len(rows))
-
-    def key(row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return row[0], "nan" if row[1] != row[1] else row[1], row[2]
-
-    for row, code in zip(rows, numbers.tolist(), strict=True):
-        assert [key(other) == key(row) for other in rows] == [each == code for each in numbers.tolist()]
 
 
 def frames(fields: Sequence[Field], rows: Sequence[Row]) -> Callable[[], Any]:
@@ -276,35 +259,6 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits
     assert found == sorted(wanted, key=order)
 
 
-def test_floats_that_are_no_numbers_in_groups() -> None:
-    fields = (Field("tb", Type.INT, epoch(10)), Field("f", Type.FLOAT))
-    arguments = [Aggregate(name, name, column("f", Type.FLOAT), Type.FLOAT) for name in ("min", "max", "sum", "avg")]
-    node = group(leaf("s", fields), [(fields[0], column("tb"))], arguments)
-    rows = [
-        ((tb, value), epoch(10).last(tb))
-        for tb, values in enumerate([[math.nan, 1.0, -2.0], [math.nan, math.nan], [None, None], [3.0, None]])
-        for value in values
-    ]
-    found = evaluated(node, {"s": rows})
-    shown = [tuple("nan" if value != value else value for value in row[1:-1]) for row in found]
-    assert shown == [(-2.0, "nan", None, None), ("nan", "nan", None, None), (None,) * 4, (3.0, 3.0, 3.0, 3.0)]
-    keyed = group(leaf("s", fields), [(fields[0], column("tb")), (fields[1], column("f", Type.FLOAT))], [COUNT])
-    zeros = [((0, value), 9) for value in (0.0, -0.0, math.nan, -math.nan, None)]
-    assert sorted(row[2] for row in evaluated(keyed, {"s": zeros})) == [1, 2, 2]
-
-
-@given(st.lists(st.sampled_from([v for v in INTEGERS if v is not None]), min_size=1, max_size=9))
-def test_a_sum_is_exact_or_an_error(values: list[int]) -> None:
-    fields = (Field("tb", Type.INT, epoch(10)), Field("x", Type.INT))
-    node = group(leaf("s", fields), [(fields[0], column("tb"))], [sum_of("s", column("x"))])
-    rows = [((0, value), 10 * SECOND - 1) for value in values]
-    if -(1 << 63) <= sum(values) <= INT64_MAX:
-        assert evaluated(node, {"s": rows}) == [(0, sum(values), 10 * SECOND - 1)]
-    else:
-        with pytest.raises(ValueOverflowError, match="query q, column s: the sum of a group does not fit 64 bits"):
-            evaluated(node, {"s": rows})
-
-
 def plans() -> dict[str, Node]:
     """A plan of each kind of operator that needs no state."""
     loud = binary(">", column("x"), number(2), Type.BOOL)
@@ -323,15 +277,6 @@ def plans() -> dict[str, Node]:
         "band": join(JoinKind.INNER, leaf("l", FLOWS), quiet, below=2, above=1),
         "near": join(JoinKind.OUTER, leaf("l", FLOWS), quiet, below=2, above=1, on=None),
     }
-
-
-@pytest.mark.parametrize("name", ["windows", "sets"])
-def test_an_operator_without_arrow_code_goes_row_by_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    node, rows = plans()[name], {"l": flows(60, SPAN, 7)}
-    wanted = evaluated(node, rows)
-    for kind in (Bucket, Expand):
-        monkeypatch.delitem(operators.OPERATORS, kind)
-    assert wanted and evaluated(node, rows) == wanted
 
 
 @pytest.mark.slow
@@ -370,29 +315,6 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
                 total.update(counts)
         found.append((shown, totals))
     assert found[0][0] and found[0] == found[1]
-
-
-@given(st.dictionaries(st.integers(0, 200), st.integers(1, 50), min_size=1), st.integers(1, 30))
-def test_slices_have_all_of_time_and_are_no_shorter_than_what_they_read_before(rows: dict[int, int], most: int) -> None:
-    for name, node in plans().items():
-        slices = choose_slices(node, Counter(rows), most)
-        assert 1 <= len(slices) <= most
-        assert (slices[0].start, slices[-1].end) == (-ALL_TIME, ALL_TIME)
-        for before, after in pairwise(slices):
-            assert before.end == after.start
-            length = after.start - max(before.start, min(rows) * SECOND)
-            assert name == "near" or after.start - min(after.reads.values()) <= length
-    assert choose_slices(node, Counter(), 4) == [
-        TimeSlice(-ALL_TIME, ALL_TIME, dict.fromkeys(slices[0].reads, -ALL_TIME))
-    ]
-
-
-def test_a_range_of_a_day_is_not_read_again_for_each_slice(tmp_path: Path) -> None:
-    node = join(JoinKind.INNER, leaf("l", FLOWS), leaf("r", FLOWS), below=8640, above=0)
-    assert len(choose_slices(node, Counter(dict.fromkeys(range(3600), 1000)), 50)) == 1
-    # Without an equality each row meets all of the others: slices take copies of them, and divide the pairs.
-    node = join(JoinKind.INNER, leaf("l", FLOWS), leaf("r", FLOWS), below=8640, above=0, on=None)
-    assert len(choose_slices(node, Counter(dict.fromkeys(range(3600), 1000)), 50)) == 50
 
 
 def test_chains_of_any_length_and_what_is_read_twice(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,10 @@ import pytest
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import CAPTURES, Lake, open_lake
-from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.curves import OTHERS, curves
-from lowwater.lake.results.exploring import DEEPEST, Filter, Wish, result_table
+from lowwater.lake.results.exploring import Filter, Wish, result_table
 from lowwater.lake.tables import append_rows, create
-from tests.review.ledgers import capture
-from tests.review.ledgers import table as ledger_table
 
 ROWS = 5_000
 HOSTILE = "<b>'; DROP TABLE rows"
@@ -111,21 +106,6 @@ def test_a_plot_sums_the_largest_values_of_a_key(published: tuple[Lake, pa.Table
     assert list(counted.curves[0].values) == parts.tolist()
 
 
-def test_wrong_wishes_are_told(published: tuple[Lake, pa.Table]) -> None:
-    table = result_table(published[0], "flows")
-    for wrong, message in {
-        Filter("nothing", "=", "1"): "has no column 'nothing'",
-        Filter("cnt", "=", "many"): "'many' is no value of column 'cnt'",
-        Filter("cnt", "~", "1"): "there is no comparison '~'",
-    }.items():
-        with pytest.raises(LakeError, match=message):
-            table.count(Wish(0, HOUR, (wrong,)))
-    with pytest.raises(LakeError, match="pages end at row"):
-        table.page(Wish(0, HOUR), DEEPEST, 1)
-    with pytest.raises(LakeError, match="has no column"):
-        table.page(Wish(0, HOUR, sort="nothing"), 0, 1)
-
-
 def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(tmp_path: Path) -> None:
     """The files of the other hours are gone, and nobody misses them: not for the page, and not for the count."""
     lake = open_lake(tmp_path / "lake")
@@ -142,27 +122,3 @@ def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(tmp_path: Pat
     assert table.count(Wish(0, 10 * HOUR)) == 100
     with pytest.raises(LakeError, match="cannot be read"):
         table.page(Wish(0, 10 * HOUR, sort="cnt"), 0, 10)
-
-
-def test_captures_of_a_link_are_read_again_only_if_its_files_change(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    for link in ("a/eth0", "b c%2"):
-        append_rows(lake.captures, ledger_table([asdict(capture(link, 1)), asdict(capture(link, 0))], CAPTURES))
-    before = read_captures(lake, ["a/eth0", "b c%2", "none"])
-    assert [len(before[link]) for link in before] == [2, 2, 0] and before["a/eth0"][0] == capture("a/eth0", 0)
-    append_rows(lake.captures, ledger_table([asdict(capture("b c%2", 2))], CAPTURES))
-    after = read_captures(lake, ["a/eth0", "b c%2"])
-    assert after["a/eth0"] is before["a/eth0"] and len(after["b c%2"]) == 3
-
-
-def test_sums_that_are_no_numbers_are_absent_from_a_plot(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    schema = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("key", pa.string()), ("x", pa.float64())])
-    create(lake.table("flows"), schema, ["_hour"], "q")
-    odd = [1.0, math.nan, math.inf, -math.inf, 1.7e308, 2.0]
-    rows = {"_hour": [0] * 6, "_last": [at * HOUR // 6 for at in range(6)], "key": ["a", "b"] * 3, "x": odd}
-    append_rows(lake.table("flows"), pa.table(rows, schema))
-    for key in ("", "key"):
-        found = curves(result_table(lake, "flows"), Wish(0, HOUR), "x", key, grain=HOUR // 6)
-        assert set(found.absent) == {1, 2, 3, 4} and set(found.absent.values()) == {"no finite sum"}
-        assert sum(sum(curve.values) for curve in found.curves) == 3.0

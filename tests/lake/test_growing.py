@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lowwater.config import Config, Link
-from lowwater.errors import OverlapError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
@@ -73,12 +72,6 @@ def test_a_dump_that_stood_still_covers_its_hour_once_that_is_over(lake: Lake, t
     assert (done.state, coverage(lake)) == ("replaced", [COVERS])
 
 
-def test_growing_may_be_said(lake: Lake, tmp_path: Path) -> None:
-    path = capture(tmp_path / "a.pcap", [1, 5])
-    (done,) = ingest(lake, "a", [path], CONFIG, COVERS, growing=True)
-    assert done.capture.growing and coverage(lake) == [(BASE, at(5))]
-
-
 def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater.lake.ingestion import survey
 
@@ -97,20 +90,6 @@ def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypa
     monkeypatch.undo()
     ingest(lake, "a", [path], CONFIG, COVERS)
     assert (stamps(lake), coverage(lake)) == ([at(1), at(5), at(9)], [COVERS])
-
-
-def test_a_longer_file_that_does_not_begin_alike_is_another(lake: Lake, tmp_path: Path) -> None:
-    ingest(lake, "a", [capture(tmp_path / "a.pcap", [1, 5, 30])], CONFIG)
-    with pytest.raises(OverlapError, match=r"two versions of one file"):
-        ingest(lake, "a", [capture(tmp_path / "b.pcap", [1, 6, 30, 31])], CONFIG)
-    assert stamps(lake) == [at(1), at(5), at(30)]
-
-
-def test_a_changed_file_under_its_name_replaces_its_packets(lake: Lake, tmp_path: Path) -> None:
-    ingest(lake, "a", [capture(tmp_path / "a.pcap", [1, 5, 30])], CONFIG, COVERS)
-    (done,) = ingest(lake, "a", [capture(tmp_path / "a.pcap", [2, 6])], CONFIG, COVERS)
-    assert done.state == "replaced" and "the file has changed" in done.note
-    assert stamps(lake) == [at(2), at(6)]
 
 
 def test_a_name_that_is_used_again_for_another_time_is_another_capture(lake: Lake, tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ import pytest
 from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import compaction, tables
-from lowwater.lake.compaction import join_files
+from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema, table_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
@@ -87,14 +86,6 @@ def version(lake: Lake, query: str = "q") -> int:
     return int(found.version())
 
 
-def test_rows_only_and_addresses_as_text(lake: Lake) -> None:
-    assert run(lake, BASE, BASE + 2 * HOUR).rows == 5
-    mac, hour = "00:00:00:00:00:02", BASE // HOUR
-    assert table(lake) == [
-        {"addr": a, "mac": mac, "n": n, "_last": at(s), "_hour": hour + int(s // 3600)} for a, n, s in ROWS
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [HOUR // 4, HOUR // 2, HOUR, 2 * HOUR])
 @pytest.mark.parametrize("backwards", [False, True])
@@ -139,47 +130,6 @@ def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> N
     with pytest.raises(LakeError, match=f"{file.name}: the stream cannot be read"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
     assert table(lake) == before
-
-
-def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
-    put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
-    with pytest.raises(LawError, match="has rows outside of the interval"):
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
-    assert table(lake) == []
-
-
-def test_the_audited_files_are_those_of_the_table(lake: Lake) -> None:
-    """Byte for byte, and apart: what damages a stream later damages nothing that is visible."""
-    run(lake, BASE, BASE + 2 * HOUR)
-    published, streamed = (
-        {file.read_bytes() for file in path.rglob("*.parquet")} for path in (lake.table("q"), lake.stream("q"))
-    )
-    assert len(published) == 2 and len(streamed - published) == 1, "all but the punctuation"
-    before = table(lake)
-    for file in lake.stream("q").rglob("*.parquet"):
-        file.write_bytes(b"damaged")
-    assert table(lake) == before
-
-
-def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
-    half = HOUR // 2
-    for start in (BASE, BASE + half):
-        run(lake, start, start + half)
-    before = table(lake)
-    assert join_files(lake.table("q"), "_hour", [str(BASE // HOUR)])
-    assert len(tables.live_files(tables.existing(lake.table("q")))) == 1
-    assert table(lake) == before
-    run(lake, BASE, BASE + half, [("1.1.1.1", 9, 1.0)], "anew")
-    assert [row["n"] for row in table(lake)] == [9, 3]
-
-
-def test_what_is_kept_of_a_file_keeps_columns_that_the_query_has_no_more(lake: Lake) -> None:
-    wide = (*FIELDS, Field("more", Type.STRING))
-    rows = stream([("1.1.1.1", 1, 1.0), ("1.1.1.1", 2, 1900.0)]).append_column("more", pa.array(["x", "y", None]))
-    put_stream(lake.stream("q"), wide, BASE, BASE + HOUR, rows, "set")
-    publish(lake, "set", "q", wide, BASE, BASE + HOUR, "wide", audited(lake))
-    run(lake, BASE, BASE + HOUR // 2, [("1.1.1.1", 9, 2.0)], "narrow")
-    assert [(row["n"], row["more"]) for row in table(lake)] == [(9, None), (2, "y")]
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -238,65 +188,6 @@ def test_hours_published_by_processes_in_parallel(tmp_path: Path) -> None:
     assert len(records.read_replays(lake)) == 6
     note = last_note(lake.table("q"), version(lake))  # made from that of the commit before it, whoever wrote it
     assert note is not None and note.ranges == ((BASE, BASE + 3 * HOUR),)
-
-
-def test_streams_take_files_and_replace_their_interval(lake: Lake, tmp_path: Path) -> None:
-    path = lake.lfta("set", "q.a")
-    for round_ in range(2):
-        made = []
-        for index, rows in enumerate((ROWS[:2], ROWS[2:3])):
-            made.append(tmp_path / f"{round_}-{index}.parquet")
-            pq.write_table(stream(rows), made[-1])
-        assert write_stream(path, result_schema(FIELDS), BASE, BASE + HOUR, made, "set") == 5
-    pq.write_table(stream(ROWS[3:]), made[0])
-    write_stream(path, result_schema(FIELDS), BASE + HOUR, BASE + 2 * HOUR, made[:1], "set")
-    files = stream_files(path, BASE, BASE + HOUR)
-    assert [pq.read_metadata(file).num_rows for file in files] == [3, 2]
-    assert len(list(path.rglob("interval=*/*.parquet"))) == 3
-    found = tables.open_table(path)
-    assert found is not None and found.to_pyarrow_table().num_rows == 8
-    assert stream_files(path, BASE, BASE + 1) == []
-
-
-def test_violations_are_replaced_by_range_of_arrival(lake: Lake) -> None:
-    def late(*seconds: float) -> pa.Table:
-        rows = [{"capture": "c", "position": int(s), "timestamp": 1, "arrival": at(s), "lateness": 5} for s in seconds]
-        columns = ["capture", "position", "timestamp", "arrival", "lateness"]
-        return pa.table({name: [row[name] for row in rows] for name in columns} if rows else {n: [] for n in columns})
-
-    def seen(skew: int = 9) -> list[int]:
-        found: list[int] = records.read_violations(lake, "a", skew, 0, 1 << 62)["position"].to_pylist()
-        return found
-
-    for start, end, seconds in ((0, 20, (1, 11, 12)), (0, 10, (1,)), (10, 20, (11, 12))):
-        records.record_violations(lake, "a", 9, at(start), at(end), late(*seconds))
-        assert seen() == [1, 11, 12]
-    records.record_violations(lake, "a", 8, at(0), at(20), late(2))
-    records.record_violations(lake, "a", 9, at(10), at(20), late())
-    assert (seen(), seen(8)) == ([1], [2])
-
-
-def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
-    def counts(start: int, sane: int) -> pa.Table:
-        row = {"lfta": "q", "link": "a", "start": at(start), "end": at(start + 60), "sane": sane, "rows_out": None}
-        row |= {"not_of_protocol": 0, "filtered": 0, "failed": 0, "sampled_out": 0, "shed": 0, "accepted": sane}
-        row |= {"ejections": 1, "punctuations": 1}
-        return pa.Table.from_pylist([row])
-
-    records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 1))
-    records.record_heartbeats(lake, "s", at(60), at(120), counts(60, 2))
-    records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 3))
-    assert sorted(records.read_heartbeats(lake, "s", at(0), at(120))["sane"].to_pylist()) == [2, 3]
-
-
-def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "MOST_FRAGMENTS", 5)
-    for when in range(12):
-        record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
-        compaction.tidy_ledgers(lake.root, lake.run_ledgers())
-    found = tables.open_table(lake.replays)
-    assert found is not None and len(found.file_uris()) < 8
-    assert [row.finished_at for row in records.read_replays(lake)] == list(range(12))
 
 
 def test_a_table_says_what_it_holds(lake: Lake) -> None:

@@ -88,29 +88,6 @@ def test_a_table_shows_twenty_rows_and_says_how_many_there_are(lake: Lake) -> No
     assert len(rows(lake, "--format", "csv").out.splitlines()) == 107
 
 
-def test_what_is_not_there_or_not_done_is_said(lake: Lake) -> None:
-    hour = [format_instant(BASE + number * HOUR) for number in range(5)]
-    said = rows(lake).err
-    assert f"note: no rows are published of {hour[2]} to {hour[3]}\n" in said
-    assert f"note: {hour[3]} to {hour[4]} is incomplete: link 'a' has not reported\n" in said
-    assert rows(lake, "--to", hour[2]).err == ""
-
-
-def test_what_is_unknown_or_not_published_is_an_error(lake: Lake) -> None:
-    said = lowwater("rows", "qq", "--lake", lake.root)
-    assert (said.code, said.out) == (1, "")
-    assert said.err == "error: there is no published query 'qq'\n  hint: did you mean q?\n"
-    record_replays(lake, [ReplayRow("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
-    said = lowwater("rows", "r", "--lake", lake.root)
-    assert said.code == 1 and said.err.startswith("error: query r is not published yet\n  hint: `lowwater status`")
-    hour = [format_instant(BASE + number * HOUR) for number in range(5)]
-    said = rows(lake, "--from", hour[2], "--to", hour[3])
-    assert said.code == 1 and said.err == (
-        f"error: query q: no rows are published of {hour[2]} to {hour[3]}\n"
-        f"  hint: published is what lies in {hour[0]} to {hour[4]}; `lowwater status` says why not the rest\n"
-    )
-
-
 @pytest.mark.slow
 def test_an_hour_with_many_rows_is_read_in_parts(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more rows are sorted at a time than allowed, and the order is the same; rows of one instant are not sorted."""

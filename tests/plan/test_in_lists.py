@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Type, Unary, show, walk
+from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Type, Unary, walk
 from lowwater.catalog.values import pack_ip
 from lowwater.low import LowSettings
 from lowwater.low.code.expressions import of_link
@@ -65,27 +65,6 @@ def test_a_list_has_the_value_of_its_equalities(kind: Type, given: st.DataObject
         x = given.draw(operands)
         asked, expected = (compile_expr(each, ["x"], Faults())((x,)) for each in (one, other))
         assert asked is expected, (x, values)
-
-
-def test_one_operator_whatever_the_length() -> None:
-    column = Column(Type.INT, "x")
-    whole = any_of(column, equalities(column, list(range(LONGEST))))
-    assert isinstance(whole, OneOf) and len(whole.values) == LONGEST
-    assert show(any_of(column, equalities(column, list(range(17))))) == f"(x IN [{', '.join(map(str, range(17)))}])"
-    others = [binary("=", column, Column(Type.INT, f"y{number}")) for number in range(5000)]
-    deep = any_of(column, [each for each in others if each])
-    assert sum(isinstance(node, Binary) and node.op == "=" for node in walk(deep)) == 5000
-
-
-def test_a_parameter_and_null_stay_out_of_the_list() -> None:
-    column = Column(Type.INT, "x")
-    values: list[Expr] = [Const(Type.INT, number) for number in range(20)]
-    values += [Const(Type.INT, 99, "secret"), Const(Type.INT, None)]
-    whole = any_of(column, [each for value in values if (each := binary("=", column, value))])
-    (found,) = [node for node in walk(whole) if isinstance(node, OneOf)]
-    assert found.values == tuple(range(20))
-    for x, expected in ((99, True), (3, True), (77, None), (None, None)):
-        assert compile_expr(whole, ["x"], Faults())((x,)) is expected
 
 
 def test_a_list_of_links_is_known_for_each_link() -> None:

@@ -51,12 +51,6 @@ def test_what_is_meant_is_not_noted(text: str) -> None:
     assert plan(text).notes == ()
 
 
-def test_the_band_of_a_parameter_is_noted_by_its_value() -> None:
-    text = "PARAM { n int; }\n" + JOIN + "A.time BETWEEN B.time AND B.time + $n"
-    assert plan(text, n="4").notes == ()
-    assert "is empty" in plan(text, n="-4").notes[0].text
-
-
 @pytest.mark.parametrize(
     "condition",
     [
@@ -73,11 +67,6 @@ def test_bounds_on_a_difference_are_a_band(condition: str) -> None:
     assert found.residual is None  # type: ignore[attr-defined]
 
 
-def test_units_that_are_divided_in_steps_are_one_scale() -> None:
-    text = JOIN + "A.time <= B.timestamp_ms/1000 AND B.timestamp_ms/1000 <= A.time + 3"
-    assert plan(text).queries[0].logical.window.above == 3  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     ("text", "place", "says"),
     [
@@ -87,10 +76,6 @@ def test_units_that_are_divided_in_steps_are_one_scale() -> None:
 def test_what_the_engines_do_not_run_is_noted_once_with_its_place(text: str, place: tuple[int, int], says: str) -> None:
     (note,) = not_run(plan(text))
     assert isinstance(note, Note) and note.place == place and says in note.text
-
-
-def test_a_parameter_without_a_value_is_no_note() -> None:
-    assert not_run(plan("PARAM { n uint; }\nSELECT time FROM TCP WHERE len > $n")) == ()
 
 
 @pytest.mark.parametrize(

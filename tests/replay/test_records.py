@@ -158,39 +158,6 @@ def test_the_reference_engine_gives_the_rows_of_sql(kind: str, seed: int, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("interval", [20 * SECOND, 60 * SECOND])
-def test_intervals_change_nothing(interval: int, tmp_path: Path) -> None:
-    world = World("csv", 77, tmp_path / "files", disorder=3)
-    got, _ = ran(world.plan(QUERIES), world.files, world.links(3), tmp_path / "out", interval=interval)
-    world.check(got, QUERIES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", MAKERS)
-def test_the_process_gives_the_rows_of_sql(kind: str, tmp_path: Path, runner: Runner) -> None:
-    world = World(kind, 5, tmp_path / "files", disorder=2)
-    got, _ = ran(world.plan(QUERIES), world.files, world.links(2), tmp_path / "out", runner)
-    world.check(got, QUERIES)
-
-
-def test_late_records_are_violations(tmp_path: Path) -> None:
-    world = World("csv", 3, tmp_path / "files", disorder=4)
-    queries = {
-        "times": (
-            "SELECT time, bytes FROM flows.FLOW",
-            "SELECT time, bytes FROM (SELECT *, max(time) OVER (ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS clock "
-            "FROM flows) WHERE clock - time <= 1",
-        )
-    }
-    got, summary = ran(world.plan(queries), world.files, world.links(1), tmp_path / "out")
-    world.check(got, queries)
-    link = summary["links"]["flows"]
-    assert link["violating"] == 240 - len(got["times_rows"]) > 0
-    assert link["skew_that_admits_all_ns"] == 4 * SECOND
-    assert len(table(tmp_path / "out" / "skew_violations.csv")) == link["violating"]
-
-
-@pytest.mark.slow
 def test_packets_and_records_join(tmp_path: Path) -> None:
     random = Random(9)
     packets, records = [], []
@@ -285,25 +252,6 @@ def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
     check_internal(tmp_path, None)
 
 
-@pytest.mark.slow
-def test_internal_timestamps_are_arrivals_in_the_process(tmp_path: Path, runner: Runner) -> None:
-    check_internal(tmp_path, runner)
-
-
-@pytest.mark.slow
-def test_several_files_are_one_link(tmp_path: Path) -> None:
-    rows = flows(8, 300)
-    files = [write(tmp_path / f"{at}.csv", as_csv(rows[at : at + 100])) for at in (200, 0, 100)]
-    plan = planned("SELECT time, bytes FROM flows.FLOW", ("flows",), {"flows": "csv"}, BY_POSITION)
-    captures = [("flows", path) for path in files]
-    request = RunRequest(
-        plan, Config(links={"flows": Link(kind="csv")}), captures, tmp_path / "out", engine="reference"
-    )
-    run(request, Progress(quiet=True))
-    got = [(row["time"], row["bytes"]) for row in table(tmp_path / "out" / "test.csv")]
-    same(got, [(str(row["time"]), "" if row["bytes"] is None else str(row["bytes"])) for row in rows])
-
-
 PROGRESS = """PROTOCOL LOG {
     uint first get_csv_uint_pos1 (increasing, unit s, clock);
     uint last get_csv_uint_pos2 (increasing, unit s, banded 5);
@@ -344,17 +292,6 @@ def own_progress(seed: int, folder: Path) -> tuple[Plan, dict[str, Path], dict[s
     united = "DEFINE { query_name 'united'; visibility 'internal'; } SELECT last, v FROM a.LOG UNION b.LOG"
     plan = planned(";\n".join([united, *texts]), ("a", "b"), dict.fromkeys("ab", "csv"), PROGRESS)
     return plan, files, {name: Link(kind="csv", skew="5s") for name in files}
-
-
-def test_progress_by_another_attribute(tmp_path: Path) -> None:
-    random = Random(4)
-    lasts = [2 * at - random.randint(0, 5) for at in range(200)]
-    lines = [f"{BEGIN + at},{BEGIN + last},0,0\n" for at, last in enumerate(lasts)]
-    path = write(tmp_path / "a.csv", "".join(lines).encode())
-    text = "SELECT tb, count(*) AS n FROM log.LOG GROUP BY last/20 AS tb"
-    plan = planned(text, ("log",), {"log": "csv"}, PROGRESS)
-    got, _ = ran(plan, {"log": path}, {"log": Link(kind="csv")}, tmp_path / "out")
-    same(got["test"], list(Counter((BEGIN + last) // 20 for last in lasts).items()))
 
 
 @pytest.mark.slow

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from lowwater.cli.main import cli
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.layout import HEARTBEATS, OUTCOMES, Lake, open_lake
-from lowwater.lake.ledgers.runs import read_heartbeats, read_statistics
-from lowwater.lake.tables import create
+from lowwater.lake.layout import OUTCOMES, open_lake
+from lowwater.lake.ledgers.runs import read_heartbeats
 from lowwater.replay.tuning import (
     FULL_SHARE,
     MOST_SLOTS,
@@ -46,33 +45,6 @@ def test_the_golden(tmp_path: Path) -> None:
         "table": True,
         "heartbeat": False,
     }
-
-
-@pytest.mark.parametrize("wrong", [["--with-stats"], ["--lake", "."], ["--with-stats", "--lake", ".", "--kernel"]])
-def test_options_that_do_not_go_together_are_refused(wrong: list[str]) -> None:
-    assert CliRunner().invoke(cli, ["explain", *wrong, str(QUERIES / "demo.gsql")]).exit_code == 2
-
-
-def test_the_ledger_of_an_earlier_lake_has_no_statistics(tmp_path: Path) -> None:
-    names = HEARTBEATS.names[: HEARTBEATS.names.index("punctuations") + 1]
-    lake = Lake(tmp_path / "lake")
-    create(lake.heartbeats, pa.schema([HEARTBEATS.field(name) for name in names]), ["query_set"])
-    row = {
-        "query_set": "s",
-        "lfta": "flows",
-        "link": "a",
-        "start": 0,
-        "end": 1,
-        "sane": 0,
-        **dict.fromkeys(OUTCOMES, 0),
-    }
-    from deltalake import write_deltalake
-
-    schema = pa.schema([HEARTBEATS.field(name) for name in row])
-    write_deltalake(lake.heartbeats, pa.Table.from_pylist([row], schema=schema), mode="append", schema_mode="merge")
-    opened = open_lake(lake.root)
-    assert read_heartbeats(opened, "s", 0, 1).column("slots").to_pylist() == [None]
-    assert read_statistics(opened, ["flows"], HOUR).num_rows == 0
 
 
 @pytest.mark.slow

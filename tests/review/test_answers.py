@@ -136,16 +136,3 @@ def test_another_site_makes_nothing_be_computed_and_a_link_does(tmp_path: Path) 
         assert ask(app, address, query=query, headers=frame).status == 403, address
         for site in ({"Sec-Fetch-Site": "cross-site", **followed}, {"Sec-Fetch-Site": "same-origin"}, {}):
             assert ask(app, address, query=query, headers=site).status == 200, address
-
-
-def test_a_task_that_fails_takes_no_place_of_others() -> None:
-    """More tasks than there are threads fail in a way that nobody foresaw; the next one is worked on."""
-    desk, done = answers.Desk(2), threading.Event()
-
-    def fails() -> None:
-        raise RuntimeError("unforeseen")
-
-    for _ in range(6):
-        desk.put("me", fails)
-    desk.put("me", done.set)
-    assert done.wait(300)

@@ -222,36 +222,6 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
     browser.close()
 
 
-def test_an_act_says_before_that_it_cannot_be_done_here(page: Any, address: str) -> None:
-    """From the failed hour to the disabled button and its reason; the form of a range works."""
-    page.goto(
-        f"{address}/lowwater/interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
-    )
-    page.get_by_role("link", name="Run again").click()
-    button = page.get_by_role("button", name="Run q again")
-    assert button.is_disabled() and "These pages only read" in page.locator("#why").inner_text()
-    page.goto(f"{address}/lowwater/set/q.html")
-    page.get_by_role("link", name="Backfill a range").click()
-    page.get_by_label("From").fill("2025-01-01T00:00:00Z")
-    page.get_by_label("Only").select_option("failed")
-    page.get_by_role("button", name="Show what it would do").click()
-    page.get_by_text("1 of 30 intervals are due").wait_for()
-    assert page.locator("table tbody tr").count() == 1
-
-
-def test_skew_review_and_plan(page: Any, address: str) -> None:
-    page.goto(f"{address}/")
-    inside = page.frame_locator("iframe")
-    inside.get_by_role("link", name="Skew review").click()
-    inside.get_by_role("table").get_by_role("link", name="main1").click()
-    inside.get_by_role("heading", name="Skew of main1").wait_for()
-    assert inside.locator("svg .bar").count() > 10 and inside.locator("tr.chosen").count() == 1
-    inside.get_by_role("link", name="Overview").first.click()
-    inside.get_by_role("link", name="q", exact=True).first.click()
-    inside.get_by_role("heading", name="Query set q").wait_for()
-    assert inside.locator("svg .node.lfta").count() == 1
-
-
 def test_the_keyboard_reaches_the_content_and_every_cell(page: Any, address: str) -> None:
     page.goto(f"{address}/lowwater/index.html")
     page.keyboard.press("Tab")

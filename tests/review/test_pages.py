@@ -13,17 +13,15 @@ import pytest
 from fastapi import FastAPI
 from lowwater_review import Board, render, write_site
 from lowwater_review.app import HEADERS, create, inside
-from lowwater_review.calendar import covered
-from lowwater_review.drawing import history, lateness, waterfall
+from lowwater_review.drawing import history
 from lowwater_review.pages import HERE, PAGES, addresses
 from lowwater_review.results.curve_drawing import draw_curves
 
 from lowwater.config import Config
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, SECOND
+from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.files import UNCLAIMED, SeenFile, changing, put_seen
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.curves import Curve, Curves
@@ -32,7 +30,7 @@ from tests.lake.support import BASE
 from tests.lake.test_interfaces import pcapng
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
-from tests.review.ledgers import CLUSTERED, HOSTILE, LINKS, START, capture, make
+from tests.review.ledgers import HOSTILE, LINKS, START, make
 
 HOURS = 30
 FAILED = 5
@@ -123,24 +121,6 @@ def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:
         assert (HERE / "templates" / kind.template).is_file()
 
 
-def test_the_page_of_an_interval_says_where_its_tasks_ran(read: dict[str, Reader]) -> None:
-    text = " ".join(" ".join(read[interval(CLUSTERED)].texts).split())
-    assert (
-        "On the cluster" in text
-        and "in low: executor 2 on 10.0.0.3 (worker lost" in text
-        and "in high: executor 2" in text
-    )
-    assert "3 tasks of the low stage, 1 of them tried again, 1 on another machine than the one that was chosen" in text
-    assert "10.0.0.4 1 4,000,000 10.5" in text and "main1 2 4,000,000 10.0.0.3 10.0.0.4 2 10.5" in text
-    assert "On the cluster" not in " ".join(read[interval(CLUSTERED + 1)].texts)
-
-
-def test_the_page_of_an_interval_says_what_was_shed(read: dict[str, Reader]) -> None:
-    text = " ".join(" ".join(read[interval(CLUSTERED)].texts).split())
-    assert "Shed records (O5)" in text and "flows.TCP main1 2,000 250 12.5 % 1 1 Jan 2025, 08:01 UTC 250" in text
-    assert "Shed records" not in " ".join(read[interval(CLUSTERED + 1)].texts)
-
-
 def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
     for address, page in read.items():
         ids = {attrs["id"] for _, attrs in page.tags if attrs.get("id")}
@@ -212,21 +192,6 @@ def test_colours_keep_their_contrast_in_light_and_dark() -> None:
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
 
 
-def test_what_the_calendar_says(read: dict[str, Reader]) -> None:
-    text = " ".join(read["index.html"].texts)
-    assert "1 failed" in text and "1 missing" in text
-    cells = [attrs.get("title") or "" for attrs in read["index.html"].all("td")]
-    assert [title for title in cells if title.endswith(", gap")] == ["1 Jan 01:00, gap"]
-
-
-def test_a_snapshot_is_kept_until_a_ledger_changes(board: Board) -> None:
-    first = board.now()
-    assert board.now() is first
-    path = board.queries / "q.gsql"
-    path.write_text(path.read_text() + "\n")
-    assert board.now() is not first
-
-
 def test_unknown_addresses_have_no_page(board: Board) -> None:
     known = board.now()
     unknown = (
@@ -256,29 +221,6 @@ def test_pages_stay_small_however_long_the_history(board: Board) -> None:
     many = [(str(at), float(at), "done") for at in range(8760)]
     plot = history(many, "rows")
     assert plot is not None and len(plot.bars) <= 200 and plot.bars[-1].text.startswith("8759:")
-
-
-def test_spans_and_what_is_covered() -> None:
-    spans = Captures(capture("a", at) for at in (0, 1, 3)).spans
-    assert spans == [(START, START + 2 * HOUR), (START + 3 * HOUR, START + 4 * HOUR)]
-    begins = [first for first, _ in spans]
-    assert [covered(spans, begins, START + at * HOUR, START + (at + 1) * HOUR) // HOUR for at in range(-1, 5)] == [
-        *(0, 1, 1, 0, 1, 0)
-    ]
-    assert covered(spans, begins, START + HOUR // 2, START + 7 * HOUR // 2) == 2 * HOUR
-
-
-def test_a_histogram_has_a_bar_a_tenth_of_a_decade() -> None:
-    plot = lateness([(0, 90), (1000, 1), (1_300_000, 8), (2 * SECOND, 1)], {"in force": SECOND, "recommended": 0})
-    assert plot is not None
-    assert [bar.text for bar in plot.bars] == [
-        "1 records up to 1us late",
-        "8 records up to 1.6ms late",
-        "1 records up to 2.5s late",
-    ]
-    assert [mark.text for mark in plot.lines] == ["in force 1s"]
-    assert all(bar.height > 0 and bar.width > 0 for bar in plot.bars)
-    assert lateness([(0, 90)], {"in force": SECOND}) is None
 
 
 # The drawings
@@ -335,15 +277,6 @@ def test_the_site_takes_regular_files_of_the_reports_only(tmp_path: Path) -> Non
     assert "q/kept.html" in found
     assert not found & {"link.html", "folder", "folder/secret.txt", "q/circle", "q/fifo.html"}
     assert not any("secret" in path.read_text() for path in (tmp_path / "out").rglob("*.txt"))
-
-
-def test_an_empty_lake_has_pages_too(tmp_path: Path) -> None:
-    open_lake(tmp_path / "lake")
-    (tmp_path / "queries").mkdir()
-    assert write_site(Board(tmp_path / "lake", tmp_path / "queries"), tmp_path / "out") == len(
-        [kind for kind in PAGES if "{}" not in kind.address]
-    )
-    assert "Nothing here yet" in (tmp_path / "out" / "index.html").read_text()
 
 
 @pytest.mark.slow
@@ -413,17 +346,6 @@ def test_no_file_leaves_its_folder(app: FastAPI, board: Board, path: str) -> Non
     assert inside(board.root / "reports", path.replace("%2e", ".").replace("%2f", "/").replace("%00", "\0")) is None
 
 
-def test_head_answers_as_get_does(app: FastAPI) -> None:
-    for address in ("", "index.html", "set/q.html", "assets/review.css", "docs/q/page.html", "docs/none", "none.html"):
-        got, head = (ask(app, f"/{address}", method) for method in ("GET", "HEAD"))
-        assert (head.status, head.headers) == (got.status, got.headers), address
-
-
-def test_a_name_too_long_for_a_file_is_unknown(app: FastAPI) -> None:
-    for address in ("n" * 300, "set/" + "n" * 5000 + ".html", "interval/q/" + "9" * 300 + ".html", "%ff.html"):
-        assert ask(app, f"/{address}").status == 404, address
-
-
 @pytest.fixture
 def two_sets(tmp_path: Path) -> FastAPI:
     """The pages of a lake of the query sets q and other, for somebody who may see q only."""
@@ -483,15 +405,3 @@ def test_the_overview_lists_the_files_that_nobody_reads(tmp_path: Path) -> None:
     assert "Files that are not read" in page and "&lt;b&gt;spill" in page and "<b>spill" not in page
     known = board.now().part(START, START + 2 * HOUR)
     assert [each.state for each in known.intervals if each.query_set == "q"][1] == "incomplete"
-
-
-def test_a_waterfall_begins_where_its_input_ends() -> None:
-    drawn = waterfall([("a", "link", 0, SECOND, SECOND, [SECOND]), ("q", "query", SECOND, 4 * SECOND, 4 * SECOND, [])])
-    assert drawn is not None
-    first, second = drawn.steps
-    assert second.x == pytest.approx(first.x + first.width, abs=0.2)
-    assert second.most == pytest.approx(second.x + second.width, abs=0.2)
-    assert [mark.text for mark in drawn.across] == ["100ms", "1s", "10s"]
-    assert waterfall([]) is None and history([], "s") is None
-    few = history([(f"1 Jan {hour:02}:00", 1.0, "done") for hour in range(3)], "s")
-    assert few is not None and [mark.text for mark in few.across] == ["1 Jan 00:00 to 1 Jan 02:00"]

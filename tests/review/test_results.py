@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pyarrow as pa
-import pyarrow.csv as pcsv
-import pyarrow.parquet as pq
 import pytest
 from fastapi import FastAPI
 from lowwater_review import Board
@@ -66,18 +63,6 @@ def ask_bytes(app: FastAPI, path: str, query: str) -> bytes:
     return answer.content
 
 
-def test_files_have_the_rows_of_the_table(app: FastAPI, made: tuple[Path, Path]) -> None:
-    table = result_table(open_lake(made[0]), "flows")
-    whole = pa.Table.from_batches([batch.drop_columns(["_last"]) for batch in table.batches(Wish(0, 1 << 62))])
-    query = urlencode(EVER)
-    parquet = pq.read_table(io.BytesIO(ask_bytes(app, "/results/q/flows/rows.parquet", query)))
-    assert parquet.to_pylist() == whole.to_pylist()
-    rows = pcsv.read_csv(io.BytesIO(ask_bytes(app, "/results/q/flows/rows.csv", query)))
-    assert rows.num_rows == whole.num_rows and rows.column("cnt").to_pylist() == whole.column("cnt").to_pylist()
-    spec = json.loads(ask(app, "/results/q/flows/plot.json", query=urlencode(EVER | {"number": "cnt"})).text)
-    assert sum(row["value"] for row in spec["data"]["values"]) == sum(whole.column("cnt").to_pylist())
-
-
 def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Path]) -> None:
     file = made[1] / "q.plots.json"
 
@@ -118,24 +103,6 @@ def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Pa
     file.unlink()
     for title in ("", " ", "a" * 81):
         assert ask(app, "/results/q/flows/plots.json", query=urlencode({"title": title})).status == 400
-
-
-def test_wrong_addresses_are_told(app: FastAPI) -> None:
-    for query in (
-        "version=99",
-        "version=x",
-        "from=now",
-        "page=0",
-        "column=a",
-        "sort=nothing",
-        "from=2027-01-01&to=2026-01-01",
-    ):
-        assert ask(app, "/results/q/flows", query=query).status == 400, query
-    for row in ("", "[]", "{", '{"tb": {}}', "9" * 20_000):
-        assert ask(app, "/results/q/flows/packets", query=urlencode({"row": row})).status == 400, row
-    assert ask(app, "/results/q/none").status == ask(app, "/results/x/flows").status == 404
-    refused = ask(app, "/results/q/flows/packets", query=urlencode({"row": '{"tb": 1}'}))
-    assert refused.status == 200 and "lacks the columns" in refused.text
 
 
 def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, Path]) -> None:

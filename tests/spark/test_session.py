@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pyarrow as pa
@@ -91,14 +91,6 @@ def test_a_server_asks_for_its_token(spark: SparkSession) -> None:
     plain.stop()
 
 
-def test_a_server_that_others_reach_wants_a_token(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
-    monkeypatch.delenv(server.TOKEN, raising=False)
-    monkeypatch.setattr(sys, "argv", ["server", "--address", "0.0.0.0"])
-    with pytest.raises(SystemExit):
-        server.main()
-    assert f"set {server.TOKEN}" in capfd.readouterr().err
-
-
 def test_a_server_ends_with_its_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port at which nobody listens stands for a Spark whose master went away."""
     monkeypatch.setattr(server, "_start", lambda *_: None)
@@ -106,12 +98,6 @@ def test_a_server_ends_with_its_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["server", "--port", str(server.free_port()), "--master", "spark://m:7077"])
     with pytest.raises(SystemExit, match="the Spark on spark://m:7077 has ended"):
         server.main()
-
-
-def test_an_address_at_which_nobody_listens_is_one_error() -> None:
-    with pytest.raises(LowwaterError, match=r"the Spark at sc://127\.0\.0\.1:1 gives no answer") as told:
-        build_session("nobody", SessionSettings("sc://127.0.0.1:1/;token=secret"))
-    assert "secret" not in str(told.value)
 
 
 class Wire:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -21,11 +20,11 @@ from lowwater.lake.open_tables import at_version
 from lowwater.lake.table_logs import CHECKPOINTS
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
 from lowwater.storage import objects, paths, snapshots
-from lowwater.storage.failures import StoreError, store_error
+from lowwater.storage.failures import store_error
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.faults import SCHEMA, as_another_process, stored, try_seed
-from tests.storage.servers import Proxy, Rule, kinds_of
+from tests.storage.servers import Proxy, Rule
 
 
 def row(value: int) -> pa.Table:
@@ -98,18 +97,6 @@ def test_a_store_that_fails_for_good_is_waited_for_and_said(
         append_rows(path, row(1))
     assert 1 < time.monotonic() - begin < 20
     assert "going on until" in capsys.readouterr().err
-
-
-def test_a_store_that_never_answered_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(objects, "FIRST_PATIENCE", 0.1)
-    monkeypatch.setattr(objects, "require_endpoint", lambda *_: None)  # it listened then
-    path = ObjectPath("s3:", "nobody", "object")
-    for request in (lambda: objects.read(path), lambda: objects.make(path, b"")):
-        with pytest.raises(StoreError, match="does not answer; tried for") as given_up:
-            request()
-        assert given_up.value.message.count("tried") == 1, "patience with its patience"
 
 
 def test_what_a_busy_store_answers_is_told_by_its_status_and_not_by_words_of_its_body() -> None:
@@ -202,18 +189,6 @@ def test_a_table_in_the_place_of_another_is_another(root: ObjectPath, monkeypatc
     assert stored(path) == [("a", 2)]
 
 
-@pytest.mark.slow
-def test_connections_are_few(root: ObjectPath) -> None:
-    path = root / "table"
-    create(path, SCHEMA)
-    for value in range(30):
-        append_rows(path, row(value))
-    before = len(os.listdir("/proc/self/fd"))
-    as_another_process(path)
-    assert len(stored(path)) == 30
-    assert len(os.listdir("/proc/self/fd")) - before < objects.CONNECTIONS
-
-
 def test_a_limit_of_open_files_that_is_too_low_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater import descriptors
 
@@ -223,8 +198,3 @@ def test_a_limit_of_open_files_that_is_too_low_is_named(monkeypatch: pytest.Monk
     with pytest.raises(LowwaterError, match="number 1,024"):
         descriptors.require_selectable(1024)
     descriptors.require_selectable(1023)
-
-
-def test_kinds_of_requests() -> None:
-    assert kinds_of("PUT", "/lakes/a/pins/demo.json") == "PUT pins"
-    assert kinds_of("GET", "/lakes/a/t/_delta_log/00000000000000000100.checkpoint.parquet") == "GET checkpoint"

@@ -56,21 +56,6 @@ def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: 
             assert second.taken and second.number > fence.number
 
 
-@pytest.mark.usefixtures("idle")
-def test_signs_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch, tasks = progress.Watch(), [0]
-    monkeypatch.setattr(progress, "_signs", {"spark": lambda: tasks[0]})
-    watch.silence()
-    time.sleep(0.05)
-    assert watch.silence() >= 0.05
-    tasks[0] += 1
-    assert watch.silence() < 0.05
-    time.sleep(0.05)
-    assert watch.silence() >= 0.05
-    monkeypatch.setattr(progress, "SHARE", 0.0)
-    assert watch.silence() < 0.05, "processor time"
-
-
 @pytest.mark.slow
 def test_a_lost_run_writes_neither_pages_nor_ledgers(root: ObjectPath) -> None:
     lake = open_lake(root)
@@ -165,16 +150,6 @@ def test_a_clock_that_is_a_month_off_removes_nothing_new(
         assert clock_words(lake) == ""
 
 
-def test_a_removal_says_why_and_takes_what_is_old_by_the_disk(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    waiting = Path(lake.replays) / "part-waiting.parquet"
-    waiting.write_bytes(b"PAR1")
-    old = time.time() - 7200
-    os.utime(waiting, (old, old))
-    (step,) = maintain(lake, Retention(versions="1h"))
-    assert step.files == 1 and "no version of the last 1h names them" in step.why and not waiting.exists()
-
-
 def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,18 +167,6 @@ def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
     with pytest.raises(LakeError, match="no longer the one at work on it: the lease was not renewed"):
         maintain(lake, Retention(versions="1h"))
     assert waiting.exists()
-
-
-def test_what_is_made_of_an_object_is_made_of_its_newest_version(root: ObjectPath) -> None:
-    path = root / "page"
-
-    def change(before: bytes | None) -> bytes:
-        if before is None:
-            paths.write(path, b"of another")
-        return (before or b"") + b", and mine"
-
-    paths.revise(path, change)
-    assert paths.read(path) == b"of another, and mine"
 
 
 @dataclass(frozen=True)
