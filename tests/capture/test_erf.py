@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from lowwater.capture import read
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.formats.header import open_capture
-from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.capture import fuzz_inputs
 from tests.capture.fuzz_captures import check_file
@@ -137,23 +136,3 @@ def test_damaged_captures_keep_every_promise(tmp_path: Path) -> None:
     seeds.append(fuzz_inputs.erf(fuzz_inputs.frames()))
     outcomes = {check_file(damaged(dice, seeds), tmp_path / "one.erf", dice) for _ in range(150)}
     assert outcomes == {"read", "read with damage", "refused"}
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"text that is longer than one header of a record " * 9,
-        bytes(400),
-        b"\xff" * 400,
-        maker.erf_bytes([(START, bytes(60))] * 2).replace(b"\x02\x04", b"\x1a\x04"),
-        maker.erf_bytes([(START, bytes(60)), (START + 90_000 * SECOND, bytes(60))]),
-        maker.erf_bytes([(SECOND, bytes(60))] * 3),
-        maker.erf_record(0, bytes(20), PADDING) * 5,
-        maker.erf_bytes([(START, bytes(60))])[:-1],
-    ],
-)
-def test_other_bytes_are_no_erf(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "other"
-    path.write_bytes(data)
-    with pytest.raises(CaptureError, match="not a capture"):
-        open_capture(path)

@@ -22,7 +22,7 @@ from lowwater.capture.content.hello import SHORTEST, hello_columns, made_once
 from lowwater.capture.interpretation import Kernel
 from tests import capturemaker
 from tests import hellomaker as maker
-from tests.capture.test_applications import TCP, fields_of, said
+from tests.capture.test_applications import TCP, fields_of
 from tests.capture.tsharkhellos import grease, ja4
 from tests.capture.tsharkoracle import compare
 
@@ -196,28 +196,6 @@ def test_a_cut_hello_says_no_more_than_the_whole(made: tuple[bytes, dict[str, An
     found = hello_fields(message[:cut], "t")
     assert found.items() <= expected.items()
     assert {"hello", "hello_version"} <= found.keys() and not {"ja3", "ja4"} & found.keys()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "payload",
-    [
-        maker.browser("www.example.org"),
-        CHANGED + maker.browser("www.example.org"),
-        maker.record(maker.server(0x1301, [maker.versions(maker.TLS_13), maker.alpn(b"h2")]), 0x0303),
-        maker.record(maker.server(0x002F, None), 0x0303) + maker.record(b"\x0b" + bytes(900)),
-        b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\nmore",
-    ],
-)
-def test_a_cut_segment_shows_what_is_whole(payload: bytes) -> None:
-    (whole,) = fields_of([(TCP, 40_000, 443, payload)])
-    before: set[str] = set()
-    for cut in range(len(payload) + 1):
-        (row,) = fields_of([(TCP, 40_000, 443, payload)], cut=cut)
-        assert said(row).items() <= said(whole).items(), cut
-        assert before <= said(row).keys()
-        before = set(said(row))
-    assert before == set(said(whole)) and before
 
 
 def test_a_hello_whose_lengths_disagree_has_no_fingerprint() -> None:

@@ -18,7 +18,6 @@ from lowwater.catalog.logs import READY
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
 from lowwater.catalog.types import Type
 from lowwater.catalog.values import format_ip, ip_from_words
-from lowwater.errors import CaptureError
 from tests.breadth import examples
 from tests.capture.fuzz_logs import check
 from tests.capture.logmaker import BEGIN, SECOND, as_lines, capture, conn, eve, talks, zeek_header, zeek_json, zeek_tsv
@@ -180,40 +179,10 @@ def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
 
 
 NAMES = ["ts", "uid", "id.orig_h", "orig_bytes"]
-OTHERS = ["orig_bytes", "ts", "query"]
 
 
 def line(second: int, uid: str = "C1", source: str = "10.0.0.1", count: str = "1") -> bytes:
     return f"{BEGIN + second}.0\t{uid}\t{source}\t{count}\n".encode()
-
-
-def test_headers_may_change_in_a_file(tmp_path: Path) -> None:
-    parts = [
-        zeek_header("conn", NAMES) + line(0) + line(1) + b"#close\t2026\n",
-        zeek_header("conn", OTHERS) + f"7\t{BEGIN + 2}.5\tx\n".encode(),
-        zeek_header("dns", ["ts", "query"]) + f"{BEGIN}.0\ta\n{BEGIN}.0\tb\tc\n".encode(),
-        zeek_header("conn", NAMES, "|", unset="NONE").replace(b"\t", b"|") + f"{BEGIN + 3}.0|C9|NONE|4\n".encode(),
-    ]
-    data = b"".join(parts)
-    got, reader = read(write(tmp_path / "log", data), "ZEEK_CONN")
-    assert [(row["orig_bytes"], row["uid"], row["srcIP"]) for row in got] == [
-        (1, "C1", "10.0.0.1"),
-        (1, "C1", "10.0.0.1"),
-        (7, None, None),
-        (4, "C9", None),
-    ]
-    assert got[2]["timestamp"] == (BEGIN + 2) * SECOND + SECOND // 2
-    assert reader.summary is not None
-    assert reader.summary.blocks == (("dns", 2),)
-    assert not reader.malformed.num_rows
-    assert accounted(reader, len(data))
-    # The same file is a log of dns with other records; one of them has too many values.
-    got, reader = read(tmp_path / "log", "ZEEK_DNS")
-    assert [row["query"] for row in got] == ["a"]
-    assert [reason for _, reason in reasons(reader)] == ["columns"]
-    assert reader.summary is not None
-    assert reader.summary.blocks == (("conn", 4),)
-    assert accounted(reader, len(data))
 
 
 def test_bad_lines_of_zeek_are_named(tmp_path: Path) -> None:
@@ -234,25 +203,6 @@ def test_bad_lines_of_zeek_are_named(tmp_path: Path) -> None:
     first = header.count(b"\n") + 3
     assert reasons(reader) == [(1, "header"), *((first + at, reason) for at, (_, reason) in enumerate(bad))]
     assert accounted(reader, len(data))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "data", "words"),
-    [
-        ("ZEEK_CONN", b"1.0\tC1\n", "has no line #fields"),
-        ("ZEEK_CONN", zeek_header("dns", ["ts"]) + b"1.0\n", "is the log 'dns' of Zeek, and ZEEK_CONN reads 'conn'"),
-        ("ZEEK_CONN", zeek_header("conn", ["uid"]) + b"C\n", "has no column 'ts', the clock of ZEEK_CONN"),
-        ("ZEEK_CONN", b"#separator \\x09\\x09\n", "a separator is one character"),
-        ("ZEEK_CONN", b"#fields\tts\t\xff\n", "its line #fields is not UTF-8"),
-        ("ZEEK_CONN", b"#fields\tts" + b"\ta" * 5000 + b"\n", "has 5,001 columns"),
-        ("ZEEK_CONN", b"#fields\tts\t" + b"a" * 140_000 + b"\n", "has a header of more than 131,072 characters"),
-        ("NFDUMP", b"2026-01-01 00:00:00,1\n", "begins with .* the names of its columns"),
-        ("NFDUMP", b"ts,te,td,pr,val,fl\n2026-01-01 00:00:00,,,,,\n", "has statistics of nfdump"),
-    ],
-)
-def test_a_file_of_another_form_is_refused(protocol: str, data: bytes, words: str, tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match=words):
-        read(write(tmp_path / "log", data), protocol)
 
 
 LONG = "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes,flows"

@@ -121,16 +121,6 @@ def test_what_is_malformed_and_why(tmp_path: Path, section: Section) -> None:
     assert [row["position"] for _, row in rows] == [0, 2, 4, 6, 8, 10]
 
 
-@SECTIONS
-def test_a_block_whose_length_is_no_multiple_of_four_is_read_as_wireshark_does(
-    tmp_path: Path, section: Section
-) -> None:
-    head = section.pack("IIIII", 0, 0, 7, 5, 5)
-    odd = section.pack("II", 6, 37) + head + b"abcde" + bytes(3) + section.pack("I", 37)
-    reader, rows = whole(tmp_path / "one", section.header(), section.interface(), odd, section.packet(8, FRAME))
-    assert [row["caplen"] for _, row in rows] == [5, len(FRAME)] and reader.malformed == []
-
-
 @pytest.mark.slow
 def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
     blocks = [

@@ -71,16 +71,6 @@ def test_a_capture_cut_anywhere_is_accounted_for(tmp_path: Path, size: int) -> N
         assert reader.malformed == [Malformed(count, begin, size - begin, "cut", arrival)]
 
 
-def test_an_absurd_length_that_no_record_follows_ends_the_reading(tmp_path: Path) -> None:
-    good = small()
-    data = good + b"\x00" * 8 + b"\xff\xff\xff\x7f" * 2 + b"whatever follows" * 100
-    reader, rows = whole(saved(tmp_path, data), chunk_bytes=100)
-    assert len(rows) == 4
-    assert reader.malformed == [Malformed(4, len(good), len(data) - len(good), "length", START + 3 * SECOND)]
-    assert reader.summary is not None and not reader.summary.ended_cleanly
-    assert (reader.summary.bytes, reader.summary.sha256) == (len(data), hashlib.sha256(data).hexdigest())
-
-
 def test_a_length_on_the_wire_beyond_two_gigabytes_is_malformed_alone(tmp_path: Path) -> None:
     records = [(START, maker.arp()), (START, maker.arp(), 1 << 31), (START, maker.arp(), (1 << 31) - 1)]
     reader, rows = whole(saved(tmp_path, maker.pcap_bytes(records)))
@@ -124,15 +114,6 @@ def test_a_capture_without_packets_is_valid(tmp_path: Path) -> None:
     assert rows == [] and reader.malformed == [] and summary is not None
     (only,) = summary.interfaces
     assert (summary.packets, only.first, only.median, summary.ended_cleanly) == (0, None, None, True)
-
-
-@pytest.mark.parametrize("order", ["little", "big"])
-@pytest.mark.parametrize("nanoseconds", [True, False])
-def test_header_facts(tmp_path: Path, order: str, nanoseconds: bool) -> None:
-    path = saved(tmp_path, maker.pcap_bytes([], order, nanoseconds, maker.LINUX_SLL, 96))
-    header = open_capture(path)
-    assert (header.format, header.byte_order, header.resolution) == ("pcap", order, "ns" if nanoseconds else "us")
-    assert (header.link_type, header.snaplen, header.bytes, header.decoded) == ("LINUX_SLL", 96, 24, True)
 
 
 @pytest.mark.parametrize(

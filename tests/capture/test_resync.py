@@ -111,17 +111,6 @@ def test_a_capture_in_a_payload_is_not_looked_into(file: Path, name: str) -> Non
     assert kept(rows) == [0, 999, *range(2, COUNT)] and len(reader.malformed) == 1
 
 
-def test_a_record_that_the_end_cuts_is_cut_and_no_damage(file: Path) -> None:
-    for name in FORMATS:
-        head, made = records(name)
-        data = head + b"".join(made[:9])
-        for size in (len(data) - 1, len(data) - len(made[8]) + 7):
-            reader, rows = whole(file, data[:size])
-            length = size - len(data) + len(made[8])
-            assert [(bad.reason, bad.position, bad.length) for bad in reader.malformed] == [("cut", 8, length)]
-            assert kept(rows) == list(range(8))
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_damage_is_between_chunks(file: Path, name: str) -> None:
     head, made = records(name)

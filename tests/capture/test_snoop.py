@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import struct
@@ -122,23 +121,3 @@ def test_a_format_that_is_not_read_is_named_with_its_converter(tmp_path: Path, d
     with pytest.raises(CaptureError, match=says) as raised:
         open_capture(path)
     assert "editcap -F pcap" in raised.value.hint
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["netmon1", "netmon2"])
-def test_the_converter_that_a_hint_names_keeps_the_packets(tmp_path: Path, form: str) -> None:
-    if shutil.which("editcap") is None:
-        pytest.skip("no editcap on this machine")
-    source, other, back = tmp_path / "one.pcap", tmp_path / f"one.{form}", tmp_path / "back.pcap"
-    made = [(START + number * SECOND, LINKS[maker.ETHERNET].drawn(random.Random(number))) for number in range(20)]
-    source.write_bytes(maker.pcap_bytes(made))
-    elsewhere = dict(os.environ, TZ="Asia/Tokyo")
-    subprocess.run(["editcap", "-F", form, source, other], check=True, capture_output=True, env=elsewhere)
-    with pytest.raises(CaptureError, match="which is not supported") as raised:
-        open_capture(other)
-    command = raised.value.hint.split("`")[1].replace("ZONE", "Asia/Tokyo").replace("IN OUT", f"{other} {back}")
-    subprocess.run(command, shell=True, check=True, capture_output=True)
-    names = ("timestamp", "srcMAC", "srcIP_lo", "srcPort")
-    assert [[row[name] for name in names] for row in rows(back)] == [
-        [row[name] for name in names] for row in rows(source)
-    ]

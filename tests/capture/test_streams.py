@@ -18,7 +18,6 @@ import pytest
 
 from lowwater.capture import read
 from lowwater.capture.reader import CaptureReader
-from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.capture.test_compression import SINGLE
 from tests.pcapngmaker import Section
@@ -90,14 +89,6 @@ def test_a_socket_and_standard_input() -> None:
     code += "print(sum(b.num_rows for b in r), r.header.path, r.header.bytes)"
     done = subprocess.run([sys.executable, "-c", code], input=FORMS["gzip"], capture_output=True, check=True)
     assert done.stdout.decode().split() == ["900", "<stdin>", "0"]
-
-
-def test_a_stream_that_does_not_wait_is_refused() -> None:
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    with open(reading, "rb", buffering=0) as file, pytest.raises(CaptureError, match="does not wait"):
-        read(file, SECOND)
-    os.close(writing)
 
 
 @pytest.mark.slow

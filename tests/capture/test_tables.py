@@ -18,7 +18,6 @@ from lowwater.capture.tables import blocks, columnar
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.catalog.values import format_ip, ip_from_words
-from lowwater.errors import CaptureError
 from tests.breadth import examples
 from tests.capture import fuzz_tables
 from tests.capture.tablemaker import (
@@ -270,19 +269,6 @@ def test_a_long_record_is_damage_whatever_the_block(tmp_path: Path, monkeypatch:
         got, reader = read(path, options("csv", BY_POSITION))
         assert len(got) == 40
         assert [(offset, reason) for _, offset, _, reason in reasons(reader)] == [(len(as_csv(flows(7, 20))), "length")]
-
-
-@pytest.mark.parametrize(
-    ("kind", "protocol", "data", "words"),
-    [
-        ("csv", BY_POSITION, b"1,2\n", "has 2 columns, and bytes of FLOW reads column 3"),
-        ("csv", BY_NAME, b"time,src\n", "has no column 'bytes', which bytes of FLOW reads"),
-        ("parquet", BY_NAME, b"no parquet", "is no readable parquet file"),
-    ],
-)
-def test_a_file_of_another_form_is_refused(kind: str, protocol: str, data: bytes, words: str, tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match=words):
-        read(write(tmp_path / "file", data), options(kind, protocol))
 
 
 @pytest.mark.slow

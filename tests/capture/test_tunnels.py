@@ -59,21 +59,6 @@ def test_what_each_tunnel_fills(version: int, protocol: int, payload: bytes, row
     assert (found["ipversion"], found["protocol"]) == (version, protocol)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "above", "row"),
-    [
-        (132, maker.sctp_header(5, 6), (132, 5, 6, None)),
-        (136, maker.udp_header(5, 6), (136, 5, 6, None)),
-        (33, maker.dccp_header(5, 6), (33, 5, 6, None)),
-        (1, bytes(8), (1, None, None, None)),
-        (50, bytes(8), (50, None, None, None)),
-    ],
-)
-def test_ports_of_the_inner_packet(protocol: int, above: bytes, row: tuple[Any, ...]) -> None:
-    inner = maker.ipv4("10.0.0.1", "10.0.0.2", protocol, above, options=bytes(8))
-    assert told(decoded(outer(4, inner), 1))[5:] == row
-
-
 def test_fragments() -> None:
     """A later fragment has no header: outer, it is no tunnel; inner, it has no ports."""
     inner = maker.ipv4("10.0.0.1", "10.0.0.2", 17, maker.udp_header(5, 6), offset=8)

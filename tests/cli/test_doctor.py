@@ -12,12 +12,9 @@ import pytest
 from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
     State,
-    check_disk,
-    check_extras,
     check_jars,
     check_java,
     check_packages,
-    checks,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,11 +72,6 @@ def test_packages_against_a_lock(tmp_path: Path) -> None:
     assert str(lock) in check.mend
 
 
-def test_extras() -> None:
-    assert check_extras().state is State.OK
-    assert "spark" in check_extras().found
-
-
 def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater.spark.jars import NEEDED
 
@@ -91,20 +83,6 @@ def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert check_jars().mend.endswith("-m lowwater.spark.jars")
         (folder / f"{name}-4.4.0.jar").touch()
     assert check_jars().state is State.OK
-
-
-def test_disk_names_a_command_exactly_when_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DISK", 0)
-    assert (check_disk(tmp_path).state, check_disk(tmp_path).mend) == (State.OK, "")
-    monkeypatch.setattr(module, "DISK", 1 << 80)
-    assert check_disk(tmp_path).state is not State.OK
-    assert check_disk(tmp_path).mend
-
-
-def test_every_check_that_is_not_ok_has_a_command(bare: Path) -> None:
-    found = checks()
-    assert len({check.name for check in found}) == len(found) == 10
-    assert all(bool(check.mend) == (check.state is not State.OK) for check in found)
 
 
 def preflight(path: Path, *args: str) -> subprocess.CompletedProcess[str]:

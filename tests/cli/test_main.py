@@ -149,35 +149,10 @@ def test_run_leaves_its_files(capture: Path) -> None:
     assert set(summary["seconds"]) == {"ingest", "reference", "write"}
 
 
-def test_links_file_over_which_options_go(capture: Path) -> None:
-    links = capture.parent / "links.toml"
-    links.write_text(
-        '[links.main1]\nskew = "2s"\ncaptures = "a.pcap"\n[links.main2]\n[sets]\nboth = ["main1", "main2"]\n'
-    )
-    query = capture.parent / "q.gsql"
-    query.write_text("SELECT time, interface FROM [both].TCP")
-    out = capture.parent / "out"
-    run = ("run", query, "--links", links, "--engine", "reference", "--out", out)
-    said = lowwater(*run, "--capture", f"main2={capture}", "--skew", "main2=3s")
-    assert said.code == 0, said.err
-    summary = json.loads((out / "summary.json").read_text())
-    assert {name: link["skew_ns"] // 10**9 for name, link in summary["links"].items()} == {"main1": 2, "main2": 3}
-    assert (out / "q.csv").read_text() == "time,interface\n1000000,main1\n1000000,main2\n"
-    said = lowwater(*run, "--skew", "main3=1s")
-    assert said.code == 1 and "--skew main3: there is no such link" in said.err
-
-
 def test_help_imports_nothing_slow() -> None:
     code = "import sys; from lowwater.cli.main import cli; [*cli.commands.values()]; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"numba", "pyarrow", "pydantic", "deltalake", "pandas"} & set(done.stdout.split()) == set()
-
-
-def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "q.gsql").write_bytes(b"\xff")
-    monkeypatch.setenv("LOWWATER_DEBUG", "1")
-    with pytest.raises(BaseException, match="cannot be read"):
-        lowwater("explain", tmp_path / "q.gsql")
 
 
 def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_path: Path) -> None:

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 
 from lowwater import __version__
-from lowwater.catalog.logs import BUILTIN
 from lowwater.config import Config
 from tests.browser import chromium
 from tests.docs.book import ROOT
-from website import protocols, settings
+from website import settings
 from website.check import faults
 from website.markdown import converted
 from website.navigation import navigation
-from website.reference import API, pages
 from website.stage import code_page, stage
 from website.versions import join
 
@@ -103,16 +101,6 @@ def test_the_check_sees_faults(tmp_path: Path) -> None:
     ]
 
 
-def test_references_have_what_the_code_has() -> None:
-    made = {name: maker() for name, (_, maker) in pages().items()}
-    assert "`expect_link_to_be_covered` (column = gap_ns)" in made["reference/audits.md"]
-    assert "| `violations` | int64 |" in made["reference/lake.md"] or "covers_from" in made["reference/lake.md"]
-    for command in ("run", "ingest", "backfill", "explain"):
-        assert f"\n## {command}\n" in made["reference/command-line.md"]
-    assert all(f"\n### {name}\n" in made["reference/python.md"] for names in API.values() for name in names)
-    assert "### LftaInfo (explain)" in made["reference/json.md"]
-
-
 def test_the_reference_of_settings_has_each_key_with_its_meaning() -> None:
     rows: dict[str, list[str]] = {}
     section = ""
@@ -127,13 +115,6 @@ def test_the_reference_of_settings_has_each_key_with_its_meaning() -> None:
     for name, field in Config.model_fields.items():
         if name not in ("lake", "links", "sets", "query_sets"):
             assert rows[f"[{name}]"] == list(type(field.get_default()).model_fields), name
-
-
-def test_the_reference_of_protocols_has_each_protocol_and_column() -> None:
-    text = protocols.page()
-    for name, protocol in BUILTIN.items():
-        assert f"| `{name}` |" in text or f"\n## {name}\n" in text
-        assert all(f"`{column}`" in text for column in protocol.columns if column not in protocol.hidden), name
 
 
 def built_site(folder: Path) -> None:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lowwater.catalog.expr import Const, Expr, Type
+from lowwater.catalog.expr import Type
 from lowwater.errors import ValueOverflowError
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Aggregate, Field, JoinKind, LftaInput, Node
+from lowwater.plan.operators import Aggregate, JoinKind, LftaInput, Node
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.temporal import CLOCK
 from lowwater.plan.tree import walk
-from tests.high.plans import COUNT, group, join, joined, select, sum_of
+from tests.high.plans import group, join, joined, select, sum_of
 from tests.high.streams import (
     FLOWS,
     SECOND,
@@ -152,16 +151,6 @@ def test_an_aggregate_in_python_is_evaluated_by_each_runner(each_runner: Runner,
     assert len(found) > 1 and sum(row[-2] for row in found) > 0
 
 
-def test_only_rows_of_the_interval_are_kept(runner: Runner, tmp_path: Path) -> None:
-    members = flows(200, 500, seed=21)
-    inputs = {("s", "main1"): stored(tmp_path, "s", members)}
-    start = 120 * SECOND
-    node = group(leaf("s", FLOWS), [(FLOWS[0], column("tb"))], [COUNT])
-    rows, _ = run(runner, node, inputs, tmp_path, start=start)
-    assert {row[0] for row in rows} == {tb for (tb, *_), last in members if start <= last < END}
-    assert all(start <= row[-1] < END for row in rows)
-
-
 def test_sums_are_exact_or_an_error(runner: Runner, tmp_path: Path) -> None:
     most, least = (1 << 63) - 1, -(1 << 63)
     kept = {1: (most, most, -most, -1), 2: (least, most, 1), 3: (-1, -1), 4: (least,), 5: (most,), 6: (None, None)}
@@ -188,14 +177,3 @@ def test_an_input_without_rows_is_answered_at_once(runner: Runner, tmp_path: Pat
     node = select(leaf("s", FLOWS), None, {"tb": column("tb")}, FLOWS[:1])
     rows, result = run(runner, node, {("s", "main1"): stored(tmp_path, "s", [])}, tmp_path)
     assert (rows, result.batches, result.punctuation) == ([], 0, 1)
-
-
-def test_constants_of_every_type_pass_through(runner: Runner, tmp_path: Path) -> None:
-    clock = (Field("ts", Type.INT, CLOCK), Field("name", Type.STRING), Field("f", Type.FLOAT), Field("b", Type.BOOL))
-    members: list[Row] = [((5, "é", 0.5, True), 5), ((7 * SECOND, None, None, None), 7 * SECOND)]
-    inputs = {("s", "main1"): write_stream(tmp_path / "s.parquet", clock, members, END)}
-    items: dict[str, Expr] = {f.name: column(f.name, f.type) for f in clock}
-    items |= {"ip": Const(Type.IP, b"\x04\x01\x02\x03\x04")}
-    node = select(leaf("s", clock), None, items, (*clock, Field("ip", Type.IP)))
-    rows, _ = run(runner, node, inputs, tmp_path)
-    assert rows == [(*values, b"\x04\x01\x02\x03\x04", last) for values, last in members]

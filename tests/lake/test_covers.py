@@ -72,16 +72,6 @@ def test_a_line_that_is_removed_takes_its_coverage_with_it(
     assert row.declared == (None if "rotation" not in after else expected)
 
 
-def test_an_empty_file_whose_line_is_removed_covers_nothing(tmp_path: Path) -> None:
-    root, pattern = tmp_path / "lake", {"captures": f"{tmp_path}/a-%Y%m%d%H.pcap"}
-    settled(tmp_path / "a-2027011508.pcap", [])
-    for told, covered in (({"rotation": "1h"}, (at(0), at(3600))), ({}, (0, 0))):
-        settings(root, {**pattern, **told})
-        ingest_new(root)
-        assert [(row.covers_from, row.covers_to) for row in rows(root)] == [covered]
-        assert ingest_new(root) == []
-
-
 @pytest.mark.slow
 def test_what_covers_declared_by_hand_or_before_the_ledger_knew_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"

@@ -13,7 +13,6 @@ import pytest
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.curves import OTHERS, curves
 from lowwater.lake.results.exploring import Filter, Wish, result_table
 from lowwater.lake.tables import append_rows, create
 
@@ -82,28 +81,6 @@ def test_pages_are_those_of_duckdb(published: tuple[Lake, pa.Table], wish: Wish)
     for offset in (0, 10, len(wanted) - 5):
         page = table.page(wish, offset, 10)
         assert [tuple(row.values()) for row in page.to_pylist()] == wanted[offset : offset + 10]
-
-
-def test_an_older_version_is_what_it_was(published: tuple[Lake, pa.Table]) -> None:
-    lake, rows = published
-    whole = Wish(0, 5 * HOUR)
-    assert result_table(lake, "flows", 1).count(whole) == 3_000
-    assert result_table(lake, "flows").count(whole) == ROWS == rows.num_rows
-    with pytest.raises(LakeError, match="has no version 9"):
-        result_table(lake, "flows", 9)
-
-
-def test_a_plot_sums_the_largest_values_of_a_key(published: tuple[Lake, pa.Table]) -> None:
-    lake, rows = published
-    wish = Wish(0, 5 * HOUR, (Filter("share", ">", "2"),))
-    plot = curves(result_table(lake, "flows"), wish, "cnt", "source", most=2)
-    text = "SELECT coalesce(source, 'NULL'), sum(cnt) FROM rows WHERE share > 2 GROUP BY 1 ORDER BY 2 DESC"
-    wanted = duckdb.execute(text).fetchall()
-    shown = [(curve.name, sum(curve.values)) for curve in plot.curves]
-    assert shown == [*wanted[:2], (OTHERS, sum(value for _, value in wanted[2:]))]
-    counted = curves(result_table(lake, "flows"), Wish(0, 5 * HOUR), "", "")
-    parts = np.bincount(rows.column("_last").to_numpy() // counted.step, minlength=len(counted.curves[0].values))
-    assert list(counted.curves[0].values) == parts.tolist()
 
 
 def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(tmp_path: Path) -> None:

@@ -64,14 +64,6 @@ def test_a_dump_is_read_again_as_it_grows(lake: Lake, tmp_path: Path) -> None:
     assert read_rows(lake.malformed, MALFORMED).num_rows == 0
 
 
-def test_a_dump_that_stood_still_covers_its_hour_once_that_is_over(lake: Lake, tmp_path: Path) -> None:
-    path = capture(tmp_path / "a.pcap", [1, 5])
-    ingest(lake, "a", [path], CONFIG, COVERS, clock=clock(3599))
-    assert coverage(lake) == [(BASE, at(5))]
-    (done,) = ingest(lake, "a", [path], CONFIG, COVERS, clock=clock(3600))
-    assert (done.state, coverage(lake)) == ("replaced", [COVERS])
-
-
 def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater.lake.ingestion import survey
 
@@ -113,20 +105,6 @@ def test_the_whole_compressed_version_replaces_a_cut_one(lake: Lake, tmp_path: P
     (done,) = ingest(lake, "a", [whole], CONFIG, COVERS)
     assert done.state == "replaced" and "begins with all" in done.note
     assert (len(stamps(lake)), coverage(lake)) == (199, [COVERS])
-
-
-def test_the_same_bytes_twice_in_one_ingest_and_empty_files_of_several_hours(lake: Lake, tmp_path: Path) -> None:
-    link = Link(captures=str(tmp_path / "a-%Y%m%d%H.pcap"), rotation="1h")  # type: ignore[arg-type]
-    config = Config(links={"a": link})
-    empty = [capture(tmp_path / f"a-20270115{hour:02}.pcap", []) for hour in (8, 9, 10)]
-    one, two = (capture(tmp_path / f"{name}.pcap", [20_001, 20_002]) for name in ("one", "two"))
-    states = [(done.state, done.capture.covers_from) for done in ingest(lake, "a", [*empty, one, two], config)]
-    assert states == [
-        *(("added", BASE + hour * HOUR) for hour in range(3)),
-        ("added", at(20_001)),
-        ("known", at(20_001)),
-    ]
-    assert len(read_captures(lake, ["a"])["a"]) == 4
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

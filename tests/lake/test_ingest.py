@@ -18,8 +18,6 @@ from lowwater.lake.ingestion import batch as batching
 from lowwater.lake.ingestion import ingest as module
 from lowwater.lake.ingestion import replacement as replacing
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.packing import PackResult, PackTask
-from lowwater.lake.ingestion.survey import FailedTask
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
@@ -78,29 +76,6 @@ def test_the_same_file_again_adds_nothing_and_says_so(lake: Lake, tmp_path: Path
     assert (versions(lake), contents(lake)) == (before, seen)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("files", [1, 2])
-def test_a_file_as_long_as_one_that_is_there_is_told_by_its_digest(lake: Lake, tmp_path: Path, files: int) -> None:
-    """The one alike is packed only once it is known to be another; two are surveyed side by side."""
-    paths = [capture(tmp_path / f"{number}.pcap", [1 + 10 * number, 2 + 10 * number]) for number in range(1 + files)]
-    assert len({path.stat().st_size for path in paths}) == 1
-    ingest(lake, "a", paths[:1], CONFIG)
-    packed: list[str] = []
-    real = module.pack
-
-    def pack(task: PackTask) -> PackResult | FailedTask:
-        packed.append(task.path.name)
-        return real(task)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "pack", pack)
-        assert [each.state for each in ingest(lake, "a", paths[:1], CONFIG)] == ["known"]
-        assert packed == []
-        assert [each.state for each in ingest(lake, "a", paths[1:], CONFIG)] == ["added"] * files
-    assert sorted(packed) == [path.name for path in paths[1:]]
-    assert [row[3] for row in contents(lake)] == [at(1 + at_ + 10 * n) for n in range(1 + files) for at_ in (0, 1)]
-
-
 def test_a_cut_capture_covers_to_its_clock_until_the_whole_one_comes(lake: Lake, tmp_path: Path) -> None:
     cut = capture(tmp_path / "cut.pcap", [1, 5, 4, 9], cut=3)
     (done,) = ingest(lake, "a", [cut], CONFIG, covers=(BASE, BASE + HOUR))
@@ -130,20 +105,6 @@ def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Pat
         ingest(lake, "a", [capture(tmp_path / "3.pcap", [18, 30])], CONFIG)
     assert contents(lake) == before
     assert stored_files(lake) == committed_files(lake)
-
-
-def test_captures_are_ordered_by_declared_start_then_median_then_hash(lake: Lake, tmp_path: Path) -> None:
-    for name, seconds in (("late", [30, 31]), ("early", [10, 11]), ("middle", [20, 21])):
-        ingest(lake, "a", [capture(tmp_path / f"{name}.pcap", seconds)], CONFIG)
-    ingest(lake, "a", [capture(tmp_path / "declared.pcap", [16])], CONFIG, covers=(at(15), at(20)))
-    assert [Path(row.path).stem for row in read_captures(lake, ["a"])["a"]] == ["early", "declared", "middle", "late"]
-
-
-def test_the_rotation_of_the_link_declares_coverage(lake: Lake, tmp_path: Path) -> None:
-    link = Link(captures=str(tmp_path / "a-%Y%m%d%H.pcap"), rotation="1h")  # type: ignore[arg-type]
-    path = capture(tmp_path / "a-2027011508.pcap", [1])
-    (done,) = ingest(lake, "a", [path], Config(links={"a": link}))
-    assert done.capture.declared == (BASE, BASE + HOUR)
 
 
 def test_bad_files_do_not_hold_back_good_ones(lake: Lake, tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -24,7 +21,6 @@ from lowwater.plan.operators import Field
 from lowwater.plan.properties.schemas import published_schema
 from lowwater.plan.temporal import CLOCK, Step
 from tests.lake.support import BASE, put_stream
-from tests.storage.servers import PACKAGES
 
 MINUTES = CLOCK.then(Step("div", 60_000_000_000))
 FIELDS = (Field("tb", Type.INT, MINUTES), Field("n", Type.INT))
@@ -105,29 +101,3 @@ def test_an_old_table_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert told == ([BASE + 70 * HOUR] if first == "publication" else []), "no row changed"
     put(lake, 3, "another digest")
     assert wrong(lake) == 0
-
-
-SCAN = """
-import sys
-from pathlib import Path
-import duckdb, duckdb_extension_delta
-(extension,) = Path(duckdb_extension_delta.__path__[0]).rglob("*.duckdb_extension")
-with duckdb.connect() as connection:
-    connection.execute(f"LOAD '{extension}'")
-    off = "epoch(tb_start)::BIGINT - tb * 60"
-    asked = f"SELECT typeof(tb_start), {off}, count(*) FROM delta_scan(?) GROUP BY ALL ORDER BY 2"
-    print(connection.execute(asked, [sys.argv[1]]).fetchall())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not PACKAGES.is_dir(), reason="`make .venv/.s3` fetches DuckDB's reader of Delta")
-def test_duckdb_reads_timestamps_by_its_own_reader(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    put(lake, 0)
-    command = [sys.executable, "-c", SCAN, str(lake.table("q"))]
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    last = said.stdout.splitlines()[-1]  # behind a bar that DuckDB draws where it takes long
-    assert last == "[('TIMESTAMP WITH TIME ZONE', 0, 2), ('TIMESTAMP WITH TIME ZONE', None, 1)]"

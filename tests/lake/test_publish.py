@@ -13,17 +13,15 @@ import pytest
 
 from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
-from lowwater.instants import HOUR, SECOND
+from lowwater.instants import HOUR
 from lowwater.lake import tables
-from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema, table_schema
+from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published_log import last_note
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
-from lowwater.lake.results.table_state import table_state
 from lowwater.plan.operators import Field
-from lowwater.plan.temporal import CLOCK, Step
 from tests.lake.support import BASE, FIELDS, at, put_stream, stream
 
 ROWS = [
@@ -97,14 +95,6 @@ def test_every_interval_length_gives_the_same_table(lake: Lake, tmp_path: Path, 
     other = open_lake(tmp_path / "other")
     run(other, BASE, BASE + 2 * HOUR)
     assert table(lake) == table(other)
-
-
-def test_a_range_inside_an_hour_replaces_exactly_itself(lake: Lake) -> None:
-    run(lake, BASE, BASE + 2 * HOUR)
-    run(lake, at(1799), at(1800), [("1.1.1.1", 7, 1799.5)])
-    assert [row["n"] for row in table(lake)] == [1, 7, 3, 4, 5]
-    run(lake, at(1799), at(3601), [])
-    assert [row["n"] for row in table(lake)] == [1, 5]
 
 
 def test_equal_inputs_commit_nothing(lake: Lake) -> None:
@@ -188,29 +178,3 @@ def test_hours_published_by_processes_in_parallel(tmp_path: Path) -> None:
     assert len(records.read_replays(lake)) == 6
     note = last_note(lake.table("q"), version(lake))  # made from that of the commit before it, whoever wrote it
     assert note is not None and note.ranges == ((BASE, BASE + 3 * HOUR),)
-
-
-def test_a_table_says_what_it_holds(lake: Lake) -> None:
-    """Comments of its columns, key and query, as other tools show them; a changed query damages nothing."""
-    minute = Field("tb", Type.INT, CLOCK.then(Step("div", 60 * SECOND)))
-    schema = table_schema((minute, *FIELDS))
-    comments = {each.name: (each.metadata or {}).get(b"comment", b"").decode() for each in schema}
-    assert (comments["tb"], comments["tb_start"], comments["addr"]) == (
-        "time in minutes",
-        "begin of tb, UTC",
-        "IP address, as text",
-    )
-    run(lake, BASE, BASE + HOUR)
-    made = tables.open_table(lake.table("q"))
-    assert made is not None
-    told = {each.name: each.metadata.get("comment", "") for each in made.schema().fields}
-    assert told["addr"] == "IP address, as text" and told["_hour"].endswith("the partition") and told["n"] == ""
-    before = table(lake)
-    for text in ("SELECT 1", "SELECT 2", "SELECT 2"):
-        words = {"lowwater.query": text, "lowwater.key": "addr"}
-        print_ = audited(lake)
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, f"other {text}", print_, words=words)
-        newest = tables.open_table(lake.table("q"))
-        assert newest is not None and newest.metadata().configuration["lowwater.query"] == text
-    state = table_state(lake.table("q"))
-    assert state is not None and not state.damage and table(lake) == before

@@ -18,25 +18,21 @@ from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion import folders
 from lowwater.lake.ingestion.arrivals import arrivals
-from lowwater.lake.ingestion.folders import look, set_aside, undo
+from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.files import (
-    ASIDE,
     EMPTY,
     FOLDER,
     GONE,
-    NEW,
     OTHER,
     READ,
-    REFUSED,
     UNCLAIMED,
     key_of,
-    location,
     read_seen,
     unread_lines,
 )
@@ -125,62 +121,6 @@ def test_a_spill_beside_the_pattern_is_named_with_its_time(lake: Lake, tmp_path:
     assert take(lake, wider) == [] and lacking(lake, wider, 1) == [] and unread_lines(lake, wider) == []
 
 
-def test_a_refused_file_stays_known_until_it_is_read(lake: Lake, tmp_path: Path) -> None:
-    """7-filesets, 15: the second file of an hour, of a clock that was put back, and one that is no capture."""
-    folder = tmp_path / "cap"
-    for number, begin in enumerate((0, 3600, 3605)):
-        os.utime(capture(folder / f"p_{number}.pcap", [begin, begin + 3000]), ns=(OLD, OLD))
-    (folder / "p_3.pcap").write_bytes(b"no capture at all, by its first bytes")
-    config = settings(folder, "p_*.pcap")
-    (error,) = take(lake, config)
-    assert "p_2.pcap" in error
-    assert states(lake) == {"p_0.pcap": READ, "p_1.pcap": READ, "p_2.pcap": REFUSED, "p_3.pcap": REFUSED}
-    seen = version(lake)
-    assert len(take(lake, config)) == 1 and version(lake) == seen  # refused again, and nothing new to say
-    (text,) = lacking(lake, config, 1)
-    assert (
-        text.startswith("link 'a': not read: p_2.pcap (refused: link 'a': ")
-        and "begins at" in text
-        and "; " not in text
-    )
-    assert lacking(lake, config, 0) == []
-    assert "at a time that nothing tells" not in unread_lines(lake, config)[0]
-    assert any("p_3.pcap" in line or "2 files were refused" in line for line in unread_lines(lake, config))
-    wide = settings(folder, "p_*.pcap", skew="1h")  # another reading of the same two files
-    assert len(take(lake, wide)) == 1 and states(lake)["p_2.pcap"] == READ and lacking(lake, wide, 1) == []
-
-
-def test_set_aside_leaves_a_file_alone_until_it_is_another_one(lake: Lake, tmp_path: Path) -> None:
-    folder = tmp_path / "cap"
-    hourly(folder, 0)
-    spill, claimed = hourly(folder, 0, (5, 6), ".pcap1"), hourly(folder, 1)
-    config = settings(folder)
-    look(lake, config)
-    assert states(lake)[claimed.name] == NEW and lacking(lake, config, 1)
-    rows = set_aside(lake, config, [f"{folder}/*.pcap1", claimed.name], "the tap was tested", "me")
-    assert sorted(row.name for row in rows) == [spill.name, claimed.name][::-1] or len(rows) == 2
-    assert take(lake, config) == [] and states(lake) == {
-        "a_2027011508.pcap": READ,
-        spill.name: ASIDE,
-        claimed.name: ASIDE,
-    }
-    assert arrivals(lake, config)["a"].aside == 1
-    assert lacking(lake, config, 0) == lacking(lake, config, 1) == []
-    os.utime(spill, ns=(OLD + 1, OLD + 1))
-    look(lake, config)
-    assert states(lake)[spill.name] == ASIDE  # touched, not changed
-    hourly(folder, 0, (5, 6, 7), ".pcap1")
-    look(lake, config)
-    assert states(lake)[spill.name] == UNCLAIMED and lacking(lake, config, 0)
-    undo(lake, config, [claimed.name])
-    assert states(lake)[claimed.name] == NEW and take(lake, config) == [] and states(lake)[claimed.name] == READ
-    for names, why in ((["none.pcap"], "no file of this name"), ([claimed.name], "is in the lake, and read")):
-        with pytest.raises(ConfigError, match=why):
-            set_aside(lake, config, names, "why", "me")
-    with pytest.raises(ConfigError, match="is not set aside"):
-        undo(lake, config, [spill.name])
-
-
 def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "cap"
     hourly(folder, 0)
@@ -224,24 +164,6 @@ def test_a_file_that_went_unread_is_missed_until_it_is_found(lake: Lake, tmp_pat
     ingest(lake, "a", [tmp_path / "away.pcap"], config.model_copy(update={"links": {"a": Link(skew="1h")}}))  # type: ignore[arg-type]
     look(lake, config)
     assert states(lake) == {} and lacking(lake, config, 0) == []
-
-
-def test_a_moved_tree_is_the_same_and_a_moved_folder_keeps_its_reasons(tmp_path: Path) -> None:
-    root = tmp_path / "old"
-    lake = open_lake(root / "lake")
-    hourly(root / "cap", 0), hourly(root / "cap", 0, (5, 6), ".pcap1")
-    take(lake, settings(root / "cap"))
-    set_aside(lake, settings(root / "cap"), ["a_2027011508.pcap1"], "a test", "me")
-    root.rename(tmp_path / "new")
-    moved = open_lake(tmp_path / "new" / "lake")
-    assert {location(moved, key) for key in read_seen(moved)} == {
-        str(tmp_path / "new" / "cap" / name) for name in ("a_2027011508.pcap", "a_2027011508.pcap1")
-    }
-    take(moved, settings(tmp_path / "new" / "cap"))
-    assert states(moved) == {"a_2027011508.pcap": READ, "a_2027011508.pcap1": ASIDE}
-    (tmp_path / "new" / "cap").rename(tmp_path / "cap")
-    take(moved, settings(tmp_path / "cap"))
-    assert states(moved) == {"a_2027011508.pcap": READ, "a_2027011508.pcap1": ASIDE}
 
 
 def test_a_folder_that_cannot_be_read_is_said_and_forgets_nothing(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import (
-    put_captures,
     read_captures,
     shared_lines,
     shared_words,
@@ -51,15 +48,6 @@ def test_a_copy_under_another_link_is_said_by_name(lake: Lake, tmp_path: Path) -
     assert shared_words("b", captures, BASE, BASE + HOUR) == ("copy.pcap.gz is monday.pcap of link 'a'", 3)
     assert shared_words("a", captures, BASE + HOUR, BASE + 2 * HOUR) == ("", 0)
     assert shared_words("a", {"a": captures["a"]}, BASE, BASE + HOUR) == ("", 0), "the set does not read the other link"
-
-
-def test_rows_of_an_older_lake_are_compared_by_their_files(lake: Lake, tmp_path: Path) -> None:
-    one, _ = two_links(lake, tmp_path)
-    ((row,),) = (list(rows) for rows in read_captures(lake, ["a"]).values())
-    put_captures(lake, [replace(row, capture=row.file_digest, sha256=None)], [row])
-    two = Path(shutil.copy(one, tmp_path / "copy.pcap"))
-    (done,) = ingest(lake, "b", [two], CONFIG)
-    assert done.note == f"link 'a' has the same 3 packets, {one}" and len(shared_lines(lake)) == 1
 
 
 def test_a_cut_copy_under_another_link_is_said(lake: Lake, tmp_path: Path) -> None:

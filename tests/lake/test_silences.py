@@ -56,11 +56,6 @@ def test_a_tail_of_forty_minutes_behind_records_each_ten_seconds() -> None:
     )
 
 
-def test_an_interval_within_the_silence_without_any_record_warns_too() -> None:
-    assert found([hour(0, every(0, 1200))], start=1800, end=2400) == [(1190, 3600)]
-    assert found([hour(0, every(0, 1200))], start=0, end=600) == []
-
-
 @pytest.mark.parametrize(
     ("records", "why"),
     [

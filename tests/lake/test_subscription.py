@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowwater
-from lowwater.errors import BehindError, BusyError, LakeError
+from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.subscription import Change, Subscription, consumers_of, subscribe
+from lowwater.lake.results.subscription import Change, Subscription, subscribe
 from lowwater.lake.tables import open_table
 from tests.breadth import examples
 from tests.lake.support import BASE
@@ -161,40 +161,6 @@ def test_a_position_in_a_file_survives_and_is_held_once(lake: Lake, tmp_path: Pa
         assert stream.poll() is None
     with subscribe(lake.root, "q", position=place) as stream:
         assert stream.poll() is None
-
-
-def test_the_lake_knows_named_subscribers(lake: Lake) -> None:
-    put(lake, 0, [1])
-    for rows in (1, 0):
-        with subscribe(lake.root, "q", name="billing") as stream:
-            change = stream.poll()
-            assert (change is not None) == bool(rows)
-            if change is not None:
-                stream.done(change)
-    (consumer,) = consumers_of(lake, "q")
-    assert (consumer.name, consumer.until) == ("billing", BASE + HALF)
-    with pytest.raises(LakeError, match="no name of a subscriber"):
-        subscribe(lake.root, "q", name="../etc")
-
-
-def test_a_log_that_was_cleaned_up_is_told(lake: Lake) -> None:
-    put(lake, 0, [1])
-    view = View()
-    view.drain(lake)
-    for n in range(3):
-        put(lake, 1, [n])
-    table = open_table(lake.table("q"))
-    assert table is not None
-    table.create_checkpoint()
-    log = lake.table("q") / "_delta_log"
-    for version in range(table.version()):
-        Path(log / f"{version:020d}.json").unlink()
-    with pytest.raises(BehindError, match=r"version \d+ is no longer in its log, which is at version \d+") as refused:
-        view.drain(lake)
-    assert "begin again without a position" in refused.value.hint
-    view.position = ""
-    view.drain(lake)
-    assert view.rows == published(lake)
 
 
 def test_a_log_that_names_files_elsewhere_is_refused(lake: Lake) -> None:

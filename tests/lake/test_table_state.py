@@ -28,7 +28,6 @@ from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.table_state import damages
 from tests.breadth import examples
 from tests.lake.support import BASE, FIELDS, put_stream, stream
-from tests.lake.test_subscription import View, published
 
 HOURS = 3
 QUERIES = ("q", "r")
@@ -157,19 +156,6 @@ def test_a_table_that_cannot_be_read_is_damaged_and_stops_no_other(lake: Lake) -
     for hour in range(HOURS):
         put(lake, hour, hour)
     assert damaged(lake) == {} and marks(lake) == {hour: [hour] * 4 for hour in range(HOURS)}
-
-
-def test_a_ledger_that_is_restored_alone_knows_less_than_the_table(lake: Lake, tmp_path: Path) -> None:
-    before = tmp_path / "ledger"
-    shutil.copytree(Path(lake.replays), before)
-    put(lake, 1, 60)
-    put(lake, 3, 3)
-    shutil.rmtree(Path(lake.replays))
-    shutil.copytree(before, Path(lake.replays))
-    found = damaged(lake)
-    assert list(found) == [1] and "the ledger `replays` does not: one of them was restored" in found[1]
-    put(lake, 1, 60)
-    assert damaged(lake) == {}
 
 
 @pytest.mark.slow
@@ -356,16 +342,3 @@ def _busy(*_: object) -> NoReturn:
 def _file(lake: Lake) -> dict[str, dict[str, int]]:
     stored: dict[str, dict[str, int]] = json.loads(Path(pins_file(lake, "set")).read_text())
     return stored
-
-
-def test_a_subscriber_goes_on_once_a_foreign_change_is_mended(lake: Lake) -> None:
-    view = View()
-    view.drain(lake)
-    _delete(lake)
-    with pytest.raises(LakeError, match="does not say of which interval") as refused:
-        view.drain(lake)
-    assert "`lowwater backfill`" in refused.value.hint
-    put(lake, 2, 2)
-    put(lake, 1, 1)
-    changes = view.drain(lake)
-    assert [(change.start - BASE) // HOUR for change in changes] == [1] and view.rows == published(lake)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +19,6 @@ from lowwater.lake.ledgers.intervals import (
     merged,
     set_status,
     timetable,
-    without,
 )
 from lowwater.lake.ledgers.runs import ReplayRow
 from tests.breadth import examples
@@ -113,14 +111,3 @@ def test_every_interval_is_in_one_line(
     assert len(alone) == len(set(alone)), "an interval is in two lines"
     records = {at for lo, hi in busy for at in range(lo, hi)}
     assert not [each for each in listed if each[1] - each[0] > 1 and records & set(range(*each))]
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(RANGES, RANGES)
-def test_ranges_are_joined_and_taken_away(some: list[Range], taken: list[Range]) -> None:
-    def members(ranges: list[Range]) -> set[int]:
-        return {at for begin, end in ranges for at in range(begin, end)}
-
-    joined, others = merged(some), merged(taken)
-    assert members(joined) == members(some) and all(a[1] < b[0] for a, b in pairwise(joined))
-    assert members(without(joined, others)) == members(some) - members(taken)

@@ -32,12 +32,6 @@ def test_a_pause_within_the_tolerance_is_no_gap(captures: list[Capture], toleran
     assert bool(tolerated("a", captures, link)) == (not left)
 
 
-def test_the_bound_of_an_interval_in_a_pause_makes_it_no_shorter() -> None:
-    captures = [row(0, 10), row(13, 20)]
-    assert gaps("a", captures, Link(), at(0), at(11)) == [Gap("a", at(10), at(11))]
-    assert gaps("a", captures, Link(), at(12), at(20)) == [Gap("a", at(12), at(13))]
-
-
 def test_files_of_tcpdump_need_no_edit_and_are_told(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     settings(root, {"captures": "a-%Y%m%d%H%M%S.pcap", "rotation": "15m"})

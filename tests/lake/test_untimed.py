@@ -78,8 +78,3 @@ def test_without_a_declaration_only_what_follows_a_time_has_one(tmp_path: Path) 
     (done,) = ingest(lake, "a", [path], settings)
     assert (done.capture.packets, done.capture.malformed) == (2, 2)
     assert [row["reason"] for row in read_rows(lake.malformed, MALFORMED).to_pylist()] == ["no-time", "no-time"]
-
-
-def test_a_link_of_other_records_has_no_such_packets() -> None:
-    with pytest.raises(ValueError, match="untimed: only for a link"):
-        Link(kind="csv", untimed="file")

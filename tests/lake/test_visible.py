@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results import visible as module
@@ -68,24 +68,6 @@ def test_rows_come_by_time_with_addresses_as_texts(lake: Lake) -> None:
     table = rows(lake).out.splitlines()
     assert table[0].split() == ["addr", "mac", "n"] and [line.split()[-1] for line in table[1:]] == list("123456")
     assert "NULL" in table[3]
-
-
-@pytest.mark.slow
-def test_a_range_and_a_limit_choose(lake: Lake) -> None:
-    bounds = "--from", format_instant(at(1800)), "--to", format_instant(at(7199.9))
-    assert numbers(rows(lake, *bounds, "--format", "csv").out) == [3, 4]
-    said = rows(lake, "--limit", 2, "--format", "csv")
-    assert numbers(said.out) == [1, 2] and "2 of 6 rows; --limit gives more" in said.err
-    assert rows(lake, "--limit", 0).code == 2
-    assert rows(lake, "--from", format_instant(at(5)), "--to", format_instant(at(5))).code == 2
-
-
-@pytest.mark.slow
-def test_a_table_shows_twenty_rows_and_says_how_many_there_are(lake: Lake) -> None:
-    run(lake, 4, [(None, number, 4 * 3600.0 + number) for number in range(100)])
-    said = rows(lake)
-    assert len(said.out.splitlines()) == 21 and "20 of 106 rows; --limit gives more" in said.err
-    assert len(rows(lake, "--format", "csv").out.splitlines()) == 107
 
 
 @pytest.mark.slow

@@ -19,8 +19,6 @@ from lowwater.plan.context import Links
 from lowwater.plan.explain import FORMS, describe, explain
 from lowwater.plan.explain import gsql as spell
 from lowwater.plan.explain.model import laid_out, schema
-from lowwater.plan.prefilter import choose_prefilters
-from lowwater.plan.properties.state import carried_state, needed_granularity
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, grid
 from tests.plan.golden import GOLDEN, SCHEMA, cases, golden_path, golden_text, names, plan
@@ -281,18 +279,6 @@ def test_a_chain_of_150_queries(visibility: str) -> None:
     assert max(len(line) for line in explain(found).splitlines()) <= 120
 
 
-@pytest.mark.slow
-def test_shared_queries_are_visited_once() -> None:
-    first = "DEFINE { query_name 'q0'; } SELECT tb, count(*) AS c FROM TCP GROUP BY time/60 AS tb;\n"
-    step = "DEFINE {{ query_name 'q{0}'; {2} }} SELECT tb, max(c) AS c FROM q{1} UNION q{1} GROUP BY tb;\n"
-    hidden = "visibility 'internal';"
-    found = planned(first + "".join(step.format(n, n - 1, hidden if n < 60 else "") for n in range(1, 61)))
-    assert needed_granularity(*(query.high for query in found.queries))["q0"] == (60 * 10**9, "the aggregation of q0")
-    for form in FORMS:
-        explain(found, form)
-    assert "SELECT tb, max(c) AS c\n    | FROM q58_high UNION q58_high" in explain(found)
-
-
 def test_every_value_of_an_attribute_begins_on_the_grid() -> None:
     second = (Step("div", 10**9),)
     fives, from_two = (*second, Step("div", 5)), (*second, Step("add", 3), Step("div", 5))
@@ -312,33 +298,3 @@ def test_a_value_begins_at_no_other_instant(drawn: list[tuple[str, int]]) -> Non
     values = [time.promise(begin + at * 10**9) for at in range(400)]
     changes = [begin + at * 10**9 for at in range(1, 400) if values[at] != values[at - 1]]
     assert not [at for at in changes if at % clock]
-
-
-def test_lftas_of_every_link_share_the_prefilter_of_each() -> None:
-    text = """
-DEFINE { query_name 'a'; } SELECT time FROM TCP WHERE len > 5;
-DEFINE { query_name 'b'; } SELECT time FROM main1.TCP WHERE len > 5
-"""
-    found = planned(text)
-    shared = {prefilter.links: prefilter for prefilter in choose_prefilters(found.lftas)}
-    assert shared[("main1",)].shared == (2, 2, 2) and shared[("*",)].shared == (1, 1, 1)
-    assert "prefilter on every other link" in explain(found)
-
-
-def test_state_between_intervals(every: Plan) -> None:
-    carried = {query.name for query in every.queries if carried_state(query.high)}
-    assert carried == {"counted", "sampled", "running"}
-    (reason,) = carried_state(next(query.high for query in every.queries if query.name == "counted"))
-    assert "row numbers count" in reason
-
-
-@pytest.mark.parametrize(
-    ("kind", "source", "column", "clock"),
-    [("csv", "FLOW", "start/60000", "start"), ("suricata", "EVE_ALERT", "time/60", "timestamp"),
-     ("pcap", "TCP", "time/60", "packet time")],
-)  # fmt: skip
-def test_the_clock_of_records_is_named(kind: str, source: str, column: str, clock: str) -> None:
-    block = "PROTOCOL FLOW { llong start get_csv_llong (increasing, unit ms); uint bytes get_csv_uint; }"
-    query = f"DEFINE {{ query_name 'q'; }} SELECT minute, count(*) AS c FROM log.{source} GROUP BY {column} AS minute"
-    shown = explain(plan_texts([("q.gsql", f"{block} {query}")], Links(("log",), kinds={"log": kind})))
-    assert f"useful punctuation: one per 60 s of {clock}," in " ".join(shown.split()), shown

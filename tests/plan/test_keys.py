@@ -96,13 +96,6 @@ def test_a_join_is_told_by_the_keys_of_both_less_those_that_are_tied(kind: str) 
     assert join(kind, "A.tb, A.srcIP, A.srcPort", band) is None
 
 
-@pytest.mark.parametrize("condition", ["A.c <= B.c", "A.c = B.c"])
-def test_with_another_condition_a_row_of_each_side_may_stay_alone_under_one_key(condition: str) -> None:
-    items = "A.tb, A.srcIP, A.srcPort, A.c, B.c"
-    found = {kind: join(kind, items, f"{EQUAL} AND {condition}") for kind in KINDS}
-    assert found == {**dict.fromkeys(KINDS, ("tb", "srcIP", "srcPort")), "OUTER_JOIN": None}
-
-
 COLUMNS = ("srcIP", "srcPort", "protocol")
 
 

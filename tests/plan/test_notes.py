@@ -37,37 +37,6 @@ def test_what_can_hardly_be_meant_is_noted(text: str, place: tuple[int, int], sa
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        OUTER + "B.len IS NOT NULL",
-        OUTER + "A.len IS NULL",
-        OUTER.replace("LEFT ", "") + "B.len IS NULL",
-        JOIN + "A.time = 2*B.time",
-        JOIN + "B.time BETWEEN A.time AND A.time",
-        "SELECT time FROM TCP WHERE destPort IS NULL",
-    ],
-)
-def test_what_is_meant_is_not_noted(text: str) -> None:
-    assert plan(text).notes == ()
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "B.time - A.time BETWEEN 0 AND 3",
-        "B.time - A.time <= 3 AND B.time - A.time >= 0",
-        "3 >= B.time - A.time AND B.time >= A.time",
-        "A.time - B.time > -4 AND A.time - B.time < 1",
-    ],
-)
-def test_bounds_on_a_difference_are_a_band(condition: str) -> None:
-    written = plan(JOIN + "A.time <= B.time AND B.time <= A.time + 3").queries[0].logical
-    found = plan(JOIN + condition).queries[0].logical
-    assert [found.window.below, found.window.above] == [written.window.below, written.window.above] == [0, 3]  # type: ignore[attr-defined]
-    assert found.residual is None  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
     ("text", "place", "says"),
     [
         ("PROTOCOL N { uint t get_csv_uint_pos1 (increasing); }\nSELECT t FROM web.N", (2, 15), "protocol N of csv"),

@@ -8,14 +8,11 @@ import sys
 
 import pytest
 
-from lowwater.catalog.expr import Type
 from lowwater.catalog.protocols import Protocol
 from lowwater.gsql.parser import parse
 from lowwater.plan.bind.protocols import declare
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Group, Source
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.temporal import Step
 
 LINKS = Links(("eth", "web", "app"), {}, {}, {"web": "csv", "app": "csv"})
 BASE = (
@@ -31,14 +28,6 @@ def protocols(text: str) -> dict[str, Protocol]:
 
 def plan(text: str) -> Plan:
     return plan_texts([("q.gsql", text)], LINKS)
-
-
-def test_own_fields_come_first_and_inherited_ones_follow() -> None:
-    log = protocols(BASE)["log"]
-    assert list(log.columns) == ["at", "who", "step", "systemTime", "site", "link", "interface"]
-    inside = ["int:at", "ip:who", "int:step", "arrival.1000000000:systemTime", "string:site"]
-    assert list(log.stored) == [*inside, "interface"]
-    assert log.stored["ip:who"] is Type.IP and log.kind == "csv"
 
 
 def test_the_clock_is_what_says_so_else_the_first_that_the_record_brings() -> None:
@@ -61,13 +50,6 @@ def test_a_protocol_without_a_link_reads_the_links_of_its_kind() -> None:
     assert query.links == ["app", "web"]
     (query,) = plan("SELECT srcIP FROM TCP").queries
     assert query.links == ["eth"]
-
-
-def test_windows_of_records_take_durations_where_the_unit_is_known() -> None:
-    (query,) = plan(BASE + "SELECT count(*) FROM web.log [RANGE 2 sec, SLIDE 2 sec, WA at]").queries
-    assert isinstance(query.logical, Group) and isinstance(query.logical.input, Source)
-    (time,) = [field.temporal for field in query.logical.key_fields]
-    assert time is not None and time.components == ((Step("div", 1_000_000), Step("div", 2_000)),)
 
 
 @pytest.mark.slow

@@ -6,32 +6,22 @@ import csv
 import json
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lowwater.capture.generate import GeneratedCapture
-from lowwater.errors import OwnerError
 from lowwater.instants import HOUR, format_instant
 from tests.capturemaker import pcap_bytes, tcp, udp
 from tests.replay.support import (
-    DEMO,
-    END,
     QUERIES,
     START,
     Said,
-    all_tables,
-    copy_lake,
     ingest_all,
     leftovers,
     lowwater,
-    replay_range,
     states,
     write_settings,
 )
-
-if TYPE_CHECKING:
-    from lowwater.high.runner import Runner
 
 SECOND = 1_000_000_000
 BEGIN = 1_000_000 * SECOND
@@ -124,18 +114,6 @@ def test_a_gap_in_coverage(gone: int, captures: list[GeneratedCapture], tmp_path
 
 
 @pytest.mark.slow
-def test_a_link_that_never_reported(captures: list[GeneratedCapture], tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    write_settings(lake)
-    ingest_all(lake, [each for each in captures if each.link != "main2"])
-    said = replay_hour(lake, 0)
-    assert said.code == 1
-    assert "link 'main2': no capture covers 2026-01-01T00:00:00Z" in said.err
-    assert "it has no capture at all" in said.err
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -150,14 +128,3 @@ def test_a_replay_of_nothing(options: tuple[str, str, str], says: str, packets: 
     said = lowwater("replay", name, "--lake", packets, "--from", start, "--to", end)
     assert said.code == 1
     assert says in said.err
-
-
-@pytest.mark.slow
-def test_a_table_of_another_query_set(published: Path, tmp_path: Path, runner: Runner) -> None:
-    lake = copy_lake(published, tmp_path / "lake")
-    write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "rival": QUERIES / "demo.gsql"})
-    with pytest.raises(OwnerError, match="belongs to query set 'demo', and 'rival' claims it too"):
-        replay_range(lake, runner, START + 2 * HOUR, END, query_set="rival")
-    assert all_tables(lake) == all_tables(published)
-    assert {state for (_, query), state in states(lake, "rival").items() if query in DEMO} == {"missing"}
-    assert leftovers(lake) == []

@@ -50,13 +50,6 @@ def test_what_was_never_run_is_missing(lake: Path) -> None:
     assert 0.9 * sum(each.packets for each in captures) < sum(each.packets for each in found)
 
 
-def test_a_gap_blocks_as_the_policy_of_its_link_says(lake: Path) -> None:
-    assert [each.blocked for each in due(job(lake), DueSelection(None, END))] == ["", "", ""]
-    write_settings(lake, policy="fail")
-    blocked = [each.blocked for each in due(job(lake), DueSelection(None, END))]
-    assert blocked[0] == blocked[2] == "" and "link 'control': no capture covers" in blocked[1]
-
-
 def test_a_failure_and_an_estimate_come_from_the_ledger(lake: Path) -> None:
     opened = job(lake)
     first, second = START, START + HOUR
@@ -102,17 +95,6 @@ def test_a_changed_setting_is_named(lake: Path) -> None:
     (lake / "lowwater.toml").write_text(text.replace('since = "2026-01-01T00:00:00Z"', "", 1))
     said = changed(before, lake)
     assert "link main1: since was 2026-01-01T00:00:00Z, is not set" in said
-
-
-def test_a_set_that_cannot_be_planned_is_told_and_does_not_hide_the_others(lake: Path, tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.gsql"
-    wrong.write_text("SELECT nothing FROM main1.TCP")
-    write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "wrong": wrong})
-    said = lowwater("plan", "--lake", lake, "--to", "2026-01-01T03:00Z")
-    assert said.out.count("missing") == HOURS and "query set wrong: " in said.err and "nothing" in said.err
-    assert lowwater("plan", "--lake", lake, "--query-set", "wrong").code == 1
-    said = lowwater("backfill", "--lake", lake, "--only", "stale")
-    assert (said.code, said.out) == (1, "nothing is due\n")
 
 
 def test_a_plan_of_a_lake_without_captures_says_what_to_do_and_that_helps(tmp_path: Path) -> None:

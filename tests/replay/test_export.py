@@ -19,7 +19,7 @@ import pytest
 from lowwater.capture.generate import generate
 from lowwater.catalog.packets import RECORD
 from lowwater.config import Link, load_config
-from lowwater.errors import ConfigError, LakeError
+from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -119,19 +119,6 @@ def test_links_are_merged_by_arrival(made: tuple[Path, dict[str, list[Path]]]) -
     assert [(each.iface_id, (each.ts_high << 32 | each.ts_low, each.pkt_len, each.pkt_data)) for each in packets] == [
         (place, record) for _, place, record in wanted
     ]
-
-
-def test_links_of_several_types_need_a_pcapng(tmp_path: Path) -> None:
-    for number, (link, link_type) in enumerate((("a", maker.ETHERNET), ("b", maker.RAW), ("c", 147))):
-        path = tmp_path / f"{link}.pcap"
-        path.write_bytes(maker.pcap_bytes([(START + number * SECOND, bytes([number]) * 20)], link_type=link_type))
-        add(tmp_path / "lake", link, path)
-    found = selected(tmp_path / "lake")
-    with pytest.raises(ConfigError, match="a has EN10MB, b has RAW, c has USER0"):
-        written(found)
-    types = [struct.unpack_from("<H", block, 8)[0] for kind, block in blocks(written(found, "pcapng")) if kind == 1]
-    assert types == [maker.ETHERNET, maker.RAW, 147]
-    assert struct.unpack_from("<I", written(selected(tmp_path / "lake", "c")), 20) == (147,)
 
 
 def test_cut_frames_are_counted_and_absent_ones_read_from_the_capture(tmp_path: Path) -> None:

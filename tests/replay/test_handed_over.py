@@ -331,16 +331,3 @@ def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCap
     other.mkdir()
     paths.remove_tree(*other_states(other))
     assert [path.name for path in other.parent.iterdir()] == [other.name]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", [START, -HOUR, -2 * HOUR])
-def test_states_of_other_inputs_go_before_1970_too(tmp_path: Path, start: int) -> None:
-    lake = open_lake(tmp_path / "lake")
-    kept, other, behind = (
-        state_folder(lake, "chain", "hosts", at, at + HOUR, digest * 64)
-        for at, digest in ((start, "1"), (start, "2"), (start + HOUR, "2"))
-    )
-    for folder in (kept, other, behind):
-        folder.mkdir(parents=True)
-    assert other_states(kept) == [other]

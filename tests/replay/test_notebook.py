@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import dpkt
@@ -24,7 +23,6 @@ from tests.replay.support import ROOT, lowwater
 from tests.review.resultlake import START, make_results
 
 pytestmark = pytest.mark.slow
-MIDDLE = START + HOUR // 2
 
 
 @pytest.fixture(scope="module")
@@ -62,18 +60,6 @@ def test_every_form_has_the_rows_of_the_files(lake: Lake, root: Path) -> None:
     with duckdb.connect() as connection:
         own = rows.duckdb(connection)
         assert own.project("epoch_ns(_last)").order("1").fetchall() == [(row[5],) for row in wanted]
-
-
-@pytest.mark.parametrize(
-    "start", [MIDDLE, "2026-01-01T00:30:00Z", datetime(2026, 1, 1, 0, 30), datetime(2026, 1, 1, 0, 30, tzinfo=UTC)]
-)
-def test_a_range_of_time_has_the_rows_of_the_range(lake: Lake, start: int | str | datetime) -> None:
-    whole = lake.table("flows").arrow()
-    late = lake.table("flows", start=start).arrow()
-    early = lake.table("flows", end=start).arrow()
-    assert 0 < late.num_rows < whole.num_rows
-    assert pa.concat_tables([early, late]) == whole
-    assert min(late["_last"].cast(pa.int64()).to_pylist()) >= MIDDLE
 
 
 def test_a_version_stays_what_it_was(tmp_path: Path) -> None:

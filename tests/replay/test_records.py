@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.config import Config, Link
-from lowwater.errors import ConfigError, UnsupportedError
+from lowwater.errors import UnsupportedError
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks import require_lowered
@@ -193,27 +193,6 @@ def test_packets_and_records_join(tmp_path: Path) -> None:
     same(got["merged"], sql.execute("SELECT time, port FROM p UNION ALL SELECT time, port FROM l").fetchall())
 
 
-def test_malformed_records_are_listed(tmp_path: Path) -> None:
-    rows = flows(1, 30)
-    data = as_csv(rows[:10]) + b"not a record\n" + as_csv(rows[10:])
-    path = write(tmp_path / "a.csv", data)
-    plan = planned("SELECT time FROM flows.FLOW", ("flows",), {"flows": "csv"}, BY_POSITION)
-    got, summary = ran(plan, {"flows": path}, {"flows": Link(kind="csv")}, tmp_path / "out")
-    assert len(got["test"]) == 30
-    assert summary["links"]["flows"]["malformed"] == 1
-    (row,) = table(tmp_path / "out" / "malformed.csv")
-    line = data[: data.index(b"not")].count(b"\n") + 1
-    assert row == {
-        "link": "flows",
-        "path": str(path),
-        "line": str(line),
-        "offset": str(len(as_csv(rows[:10]))),
-        "length": "13",
-        "reason": "columns",
-        "arrival": str(max(row["time"] for row in rows[:10]) * SECOND),
-    }
-
-
 INTERNAL = """PROTOCOL LOG (schema_id 12) {
     uint schema get_schemaId;
     uint asked_us get_csv_uint_pos2 (latent, increasing);
@@ -318,14 +297,3 @@ def test_what_no_engine_reads_is_refused_with_the_reason(protocol: str, reason: 
     plan = planned("SELECT a FROM log.LOG", ("log",), {"log": "csv"}, protocol)
     with pytest.raises(UnsupportedError, match=f"protocol LOG of csv records is not read: {reason}"):
         require_lowered(plan, "reference")
-
-
-def test_a_link_has_one_protocol(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", as_csv(flows(1, 5)))
-    both = BY_POSITION + BY_POSITION.replace("FLOW", "OTHER")
-    text = "DEFINE { query_name 'a'; } SELECT time FROM log.FLOW; DEFINE { query_name 'b'; } SELECT time FROM log.OTHER"
-    plan = planned(text, ("log",), {"log": "csv"}, both)
-    with pytest.raises(ConfigError, match="queries read link log by FLOW and OTHER"):
-        ran(plan, {"log": path}, {"log": Link(kind="csv")}, tmp_path / "out")
-    with pytest.raises(ConfigError, match="link log has records of LOG, and a query reads it by FLOW"):
-        ran(plan, {"log": path}, {"log": Link(kind="csv", protocol="LOG")}, tmp_path / "out")

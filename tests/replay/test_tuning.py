@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,11 +26,8 @@ from lowwater.replay.tuning import (
     _slots,
     groups_of,
 )
-from tests.replay.support import QUERIES, START, replay_range, table_rows
+from tests.replay.support import QUERIES, START
 from tests.replay.tuning_cases import GOLDEN, make_lake, told
-
-if TYPE_CHECKING:
-    from lowwater.high.runner import Runner
 
 ACCOUNTS = ["lfta", "link", "start", "sane", *OUTCOMES]
 
@@ -103,13 +99,3 @@ def test_a_tuned_run_has_the_same_accounts(lake: Path) -> None:
     assert second.select(ACCOUNTS).filter(pc.greater(second["sane"], 0)) == first.select(ACCOUNTS).filter(
         pc.greater(first["sane"], 0)
     )
-
-
-@pytest.mark.slow
-def test_a_tuned_run_publishes_the_same_rows(published: Path, lake: Path, runner: Runner) -> None:
-    low(lake)
-    tune(lake)
-    replay_range(lake, runner, START, START + HOUR)
-    assert set(read_heartbeats(open_lake(lake), "demo", START, START + HOUR)["slots"].to_pylist()) == {256}
-    for query in ("flows", "full_flow"):
-        assert table_rows(lake, query, START, START + HOUR) == table_rows(published, query, START, START + HOUR)

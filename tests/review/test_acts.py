@@ -14,7 +14,6 @@ from lowwater_review.app import create
 from lowwater_review.verdict import overview_verdict
 
 from lowwater.config import load_config
-from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.replay.schedule.skew_setting import with_skew
 from tests.replay.support import lowwater
@@ -125,9 +124,3 @@ def test_only_the_skew_of_a_section_changes(before: str, after: str) -> None:
     assert with_skew(before, "a", 2 * SECOND, "lowwater.toml") == after
     parsed = tomllib.loads(after)
     assert parsed["links"]["a"]["skew"] == "2s"
-
-
-@pytest.mark.parametrize("text", ["", 'links.a.skew = "1s"\n', '[links]\na = { skew = "1s" }\n', "[links.b]\n"])
-def test_settings_of_another_form_are_left_to_people(text: str) -> None:
-    with pytest.raises(ConfigError, match="not in lines of a section"):
-        with_skew(text, "a", SECOND, "lowwater.toml")

@@ -238,23 +238,6 @@ def test_the_keyboard_reaches_the_content_and_every_cell(page: Any, address: str
     page.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
 
 
-def test_dark_is_dark_and_narrow_is_not_cut(page: Any, address: str) -> None:
-    page.goto(f"{address}/lowwater/index.html")
-    colours = []
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-    assert colours == ["rgb(18, 27, 32)", "rgb(244, 247, 248)"]
-    failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
-    for width in (480, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        for where in ("index.html", "skew/index.html", "skew/main1.html", "set/q.html", "query/q/flows.html", failed):
-            page.goto(f"{address}/lowwater/{where}")
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width + 1, f"{where} is {wide} pixels wide on a screen of {width}"
-    page.set_viewport_size({"width": 1500, "height": 950})
-
-
 def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, address: str, tmp_path: Path) -> None:
     board = make_large(tmp_path, HOURS, links=5, sets=3)
     failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"

@@ -12,22 +12,17 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from lowwater_review import Board, render, write_site
-from lowwater_review.app import HEADERS, create, inside
+from lowwater_review.app import create, inside
 from lowwater_review.drawing import history
 from lowwater_review.pages import HERE, PAGES, addresses
 from lowwater_review.results.curve_drawing import draw_curves
 
-from lowwater.config import Config
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.files import UNCLAIMED, SeenFile, changing, put_seen
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.curves import Curve, Curves
 from lowwater.lake.tables import interval_label
-from tests.lake.support import BASE
-from tests.lake.test_interfaces import pcapng
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE, LINKS, START, make
@@ -279,25 +274,6 @@ def test_the_site_takes_regular_files_of_the_reports_only(tmp_path: Path) -> Non
     assert not any("secret" in path.read_text() for path in (tmp_path / "out").rglob("*.txt"))
 
 
-@pytest.mark.slow
-def test_interfaces_of_any_name_have_pages_which_say_what_a_file_does_not_declare(tmp_path: Path) -> None:
-    lake, queries = open_lake(tmp_path / "lake"), tmp_path / "queries"
-    queries.mkdir()
-    (queries / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT time FROM pc.TCP")
-    names = ["以太网", "无线网", "<b>x</b>", "a/../b"]
-    for hour, declared in enumerate((names, names[1:])):
-        path = pcapng(tmp_path / f"{hour}.pcapng", declared, [(hour * 3600 + 9, at) for at in range(len(declared))])
-        ingest(lake, "pc", [path], Config(), (BASE + hour * HOUR, BASE + hour * HOUR + HOUR))
-    known = Board(lake.root, queries).now()
-    skews = [address for address in addresses(known) if address.startswith("skew/pc@")]
-    assert len(set(skews)) == len(names)
-    leads = [" ".join(Reader(render(known, address) or "").texts) for address in skews]
-    assert [sum(f"Skew of pc/{name} " in lead for lead in leads) for name in names] == [1] * 4
-    page = render(known, f"interval/q/{interval_label(BASE + HOUR, BASE + 2 * HOUR)}.html") or ""
-    text = " ".join(" ".join(Reader(page).texts).split())
-    assert "not declared by 1.pcapng" in text and "No capture covers" not in text
-
-
 # Over HTTP
 
 ESCAPES = (
@@ -382,26 +358,3 @@ def test_only_acts_can_write(app: FastAPI) -> None:
     assert {route.path for route in routes if route.methods - {"GET", "HEAD"}} == {"/act/{kind}/{name}"}
     assert {method for route in routes for method in route.methods} == {"GET", "HEAD", "POST"}
     assert "/openapi.json" not in [route.path for route in routes]
-
-
-def test_a_lake_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / "queries").mkdir()
-    answer = ask(create(Board(tmp_path / "absent", tmp_path / "queries")), "/index.html")
-    assert answer.status == 503 and "there is no lake" in answer.text
-    assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
-
-
-@pytest.mark.slow
-def test_the_overview_lists_the_files_that_nobody_reads(tmp_path: Path) -> None:
-    """Rule T9; an interval that such a file falls into is incomplete, although it was published as done (T6)."""
-    root, queries = make(tmp_path, 2, frozenset())
-    lake, board = open_lake(root), Board(root, queries)
-    assert "Files that are not read" not in (render(board.now(), "index.html") or "")
-    (link, *_) = sorted(link for job in board.now().jobs.values() for link in job.plan.links)
-    row = SeenFile("<b>spill", UNCLAIMED, "", True, (link,), 1, 0, START + HOUR, START + HOUR, 7)
-    with changing(lake):
-        put_seen(lake, [row])
-    page = render(board.now(), "index.html") or ""
-    assert "Files that are not read" in page and "&lt;b&gt;spill" in page and "<b>spill" not in page
-    known = board.now().part(START, START + 2 * HOUR)
-    assert [each.state for each in known.intervals if each.query_set == "q"][1] == "incomplete"

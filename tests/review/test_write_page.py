@@ -52,15 +52,6 @@ def write(app: FastAPI, text: str, headers: dict[str, str] | None = None, **more
     return ask(app, "/write/index.html", query=urlencode({"text": text, **more}), headers=headers)
 
 
-def test_a_text_is_checked_and_explained(app: FastAPI) -> None:
-    found = check(app, TEXT)
-    assert found["problems"] == [] and found["error"] == ""
-    assert "main1" in found["explained"] and "GROUP BY" in found["explained"] and "/dev" not in found["explained"]
-    (query,) = found["queries"]
-    assert [column[:2] for column in query["columns"]] == [["tb", "int"], ["srcIP", "ip"], ["n", "int"]]
-    assert "temporal" in query["columns"][0][2]
-
-
 def test_mistakes_have_places_as_a_browser_counts_them(app: FastAPI) -> None:
     text = "SELECT '\U0001f600' AS face,\n  lenn FROM main1.TCP"
     (problem,) = check(app, text)["problems"]
