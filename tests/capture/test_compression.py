@@ -28,7 +28,7 @@ from lowwater.capture.formats.sources import Stream
 from lowwater.capture.reader import CaptureReader
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
-from tests.breadth import examples
+from tests.breadth import examples, some
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -109,7 +109,7 @@ def check_accounts(reader: CaptureReader, rows: list[dict[str, Any]], stored: by
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", some(WRITERS, 3))
 @pytest.mark.parametrize("chunk", [24, 1000, 1 << 20])
 def test_a_compressed_capture_is_the_capture(tmp_path: Path, name: str, chunk: int) -> None:
     data = capture()
@@ -135,7 +135,7 @@ def test_a_compressed_capture_is_the_capture(tmp_path: Path, name: str, chunk: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", some(WRITERS, 3))
 def test_a_file_cut_anywhere_gives_the_packets_before(tmp_path: Path, name: str) -> None:
     data = capture()
     stored = WRITERS[name](data)
@@ -262,7 +262,7 @@ COMMANDS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", some(COMMANDS, 3))
 def test_what_the_tools_write_is_read(tmp_path: Path, command: str) -> None:
     words = command.split()
     if shutil.which(words[0]) is None:

@@ -23,6 +23,7 @@ from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
 from lowwater.lake.parquet import FileWriter
+from tests.breadth import some
 from tests.lake.support import BASE, at, capture
 
 CONFIG = Config()
@@ -144,7 +145,7 @@ POINTS = {"swap_files": batching, "append_rows": batching, "put_captures": repla
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", some(POINTS, 2))
 @pytest.mark.parametrize("old", [False, True], ids=["new", "again"])
 def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, after: bool, old: bool

@@ -17,6 +17,7 @@ from lowwater.low import LowSettings, Policy
 from lowwater.replay.checks import not_run
 from lowwater.replay.run_command import rows_of_files
 from lowwater.replay.stages.engines import high_stage, low_stage, reference_stage
+from tests.breadth import some
 from tests.replay.keptmaker import SECOND, inputs, make_lake, oracle
 from tests.replay.support import lowwater
 
@@ -134,7 +135,7 @@ def shown(table: pa.Table) -> Rows:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", some(QUERIES, 2))
 def test_rows_of_the_reference_engine_are_those_of_sql(lake: Lake, name: str) -> None:
     asked = inputs(lake, {name: QUERIES[name][0]})
     assert not_run(asked.plan) == ()
