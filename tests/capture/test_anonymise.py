@@ -120,6 +120,7 @@ def test_common_prefixes_keep_their_length(mapped: Any, addresses: Any, bits: in
     check()
 
 
+@pytest.mark.slow
 @given(st.lists(MAC48, min_size=1))
 def test_the_group_bit_of_ethernet_stays(addresses: list[int]) -> None:
     assert [one & GROUP for one in mac(Anonymiser(KEY), *addresses)] == [one & GROUP for one in addresses]

@@ -65,6 +65,7 @@ ANSWERED = {"dns_id": 0x1A2B, "dns_response": 1, "dns_rcode": 3, "dns_answers": 
 ASKED = {"dns_query": "www.example.com", "dns_type": 28}
 
 
+@pytest.mark.slow
 def test_which_packets_are_looked_at() -> None:
     tcp = len(QUESTION).to_bytes(2, "big") + QUESTION
     packets: list[Packet] = [

@@ -284,6 +284,7 @@ def test_arp(tmp_path: Path) -> None:
         assert [row[name] for name in names if row[name] is not None] == known, snaplen
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     known = {Path(str(one)) for one in inlined()}
     root = Path(inlining.__file__).parent

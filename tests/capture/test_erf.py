@@ -75,6 +75,7 @@ def test_a_time_is_exact_to_the_nanosecond(stamp: int) -> None:
     assert (parts * SECOND + (1 << 31) >> 32) == stamp % SECOND
 
 
+@pytest.mark.slow
 def test_ports_are_interfaces_in_the_order_of_their_packets(tmp_path: Path) -> None:
     frame, path = maker.ethernet(PACKET4), tmp_path / "one.erf"
     ports = [3] * 70 + [0] * 70 + [6, 3, 0] * 20

@@ -49,6 +49,7 @@ def test_the_seed_decides_every_byte(made: list[GeneratedCapture], tmp_path: Pat
     assert digests([of(later, "main1", 0)]) == digests([of(made, "main1", 1)])
 
 
+@pytest.mark.slow
 def test_disorder_stays_within_the_skew_but_for_the_announced_violations(made: list[GeneratedCapture]) -> None:
     violations = 0
     for file in made:

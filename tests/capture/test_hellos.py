@@ -206,6 +206,7 @@ def test_a_hello_whose_lengths_disagree_has_no_fingerprint() -> None:
     assert "ja4" not in hello_fields(message[:3] + bytes([message[3] + 1]) + message[4:] + b"x", "t")
 
 
+@pytest.mark.slow
 def test_the_work_for_a_hello_is_bounded() -> None:
     """The longest payload that is looked at: of ciphers, of empty extensions, of protocols of one byte."""
     longest = (1 << 14) - 200

@@ -145,6 +145,7 @@ def test_records_with_returns_are_split_together(tmp_path: Path, monkeypatch: py
     assert len(asked) == 2, "the block, then all records with returns"
 
 
+@pytest.mark.slow
 def test_chunks_of_a_capture_of_many_interfaces_share_their_clocks(tmp_path: Path) -> None:
     """Each damaged place begins a chunk, and each chunk had the clocks of all interfaces: a square of memory."""
     path = write(tmp_path / "file", FAMILIES["pcapng: damage behind many interfaces"].make(1 << 15))

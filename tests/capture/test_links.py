@@ -111,6 +111,7 @@ def test_what_each_kind_fills(link: int, frame: bytes, row: tuple[Any, ...]) -> 
     assert present(decoded(frame, link), *LINK) == row
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_a_transfer_of_usb_has_the_values_of_its_ethernet_frame(dice: random.Random, long: bool) -> None:
     """tshark reads no Ethernet in a transfer; Ethernet is compared with tshark above."""

@@ -52,6 +52,7 @@ def test_what_it_writes_and_says(kept: Path, tmp_path: Path, capsys: pytest.Capt
     assert list(tmp_path.iterdir()) == [out]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.pcap"
     out.write_text("mine")

@@ -71,6 +71,7 @@ def test_rotated_files_of_several_links_in_one_folder(tmp_path: Path, dated: boo
     assert text.count("follow one another in time") + text.count("one of the links of") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dated", [True, False])
 def test_settings_of_a_recorder_that_was_started_again_run(tmp_path: Path, dated: bool) -> None:
     """Three hours, a stop at 03:10, and files of an hour from 03:20 on: the gap is named, and nothing else is one."""

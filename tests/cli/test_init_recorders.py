@@ -130,6 +130,7 @@ def test_the_missing_hour_and_the_cut_file_among_48(tmp_path: Path) -> None:
         assert line in said.out and f"# {line}" in text, (line, said.out)
 
 
+@pytest.mark.slow
 def test_a_copy_beside_its_original_counts_once(tmp_path: Path) -> None:
     for number in range(3):
         capture(tmp_path / "in" / f"a-{number}.pcap", 0 if number else 3600, 3600)

@@ -134,6 +134,7 @@ def test_bad_usage_is_exit_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_run_leaves_its_files(capture: Path) -> None:
     out = capture.parent / "out"
     said = lowwater("run", FLOWS, "--capture", f"main1={capture}", "--engine", "reference", "--out", out)
@@ -149,6 +150,7 @@ def test_run_leaves_its_files(capture: Path) -> None:
     assert set(summary["seconds"]) == {"ingest", "reference", "write"}
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_slow() -> None:
     code = "import sys; from lowwater.cli.main import cli; [*cli.commands.values()]; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -96,6 +96,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return made
 
 
+@pytest.mark.slow
 def test_streams_say_what_is_published(desk: Desk) -> None:
     said = clean("streams", "--lake", desk.root, "--queries", desk.queries, "--json")
     (stream,) = json.loads(said.out)["streams"]

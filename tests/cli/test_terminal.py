@@ -161,6 +161,7 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("status", *at, code=1)
 
 
+@pytest.mark.slow
 def test_every_command_is_driven() -> None:
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py")]
     driven = {name for text in texts for name in re.findall(r"""\bclean\(\s*["']([a-z]+(?:-[a-z]+)*)["']""", text)}

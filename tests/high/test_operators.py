@@ -95,6 +95,7 @@ def test_equality_joins_with_null_keys_and_a_lagging_side(runner: Runner, tmp_pa
     assert result.operators[0].counts["rows_out"] == len(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(JoinKind))
 def test_band_joins(runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
     left, right = flows(60, 300, seed=7), flows(60, 380, seed=8)
@@ -111,6 +112,7 @@ def test_band_joins(runner: Runner, tmp_path: Path, kind: JoinKind) -> None:
     assert rows == sorted(joined(left, right, node, NAMES, meets), key=order)
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_slices(runner: Runner, tmp_path: Path) -> None:
     sides = {"l": flows(50, 300, seed=19), "r": flows(50, 300, seed=20)}
     inputs = {(n, "main1"): stored(tmp_path, n, rows, delay=60 * SECOND, seed=5) for n, rows in sides.items()}

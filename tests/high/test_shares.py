@@ -157,6 +157,7 @@ def test_rows_and_counts_do_not_depend_on_the_shares(
     assert found[0][0] and found[0] == found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["process", "spark"])
 def test_one_memory_bounds_the_parts_of_both_runners(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -202,6 +203,7 @@ def divided(file: str, by: str, folder: Path) -> list[str]:
     return [str(made), str(rest)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "by"), [("joined", "k"), ("two keys", "k"), ("two keys", "ip"), ("joined", "x k")])
 def test_rows_do_not_depend_on_how_files_are_divided(name: str, by: str, tmp_path: Path) -> None:
     node = plans()[name]

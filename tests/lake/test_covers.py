@@ -91,6 +91,7 @@ def test_what_covers_declared_by_hand_or_before_the_ledger_knew_stands(tmp_path:
         assert (rows(root)[0].declared, rows(root)[0].by_hand) == ((at(0), at(7200)), by_hand)
 
 
+@pytest.mark.slow
 def test_lines_that_fit_no_file_are_told_once_by_ingest(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     files = [capture(tmp_path / name, [n * HOUR, n * HOUR + 9]) for n, name in enumerate(("one[1].pcap", "two.pcap"))]

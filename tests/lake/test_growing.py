@@ -64,6 +64,7 @@ def test_a_dump_is_read_again_as_it_grows(lake: Lake, tmp_path: Path) -> None:
     assert read_rows(lake.malformed, MALFORMED).num_rows == 0
 
 
+@pytest.mark.slow
 def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater.lake.ingestion import survey
 
@@ -107,6 +108,7 @@ def test_the_whole_compressed_version_replaces_a_cut_one(lake: Lake, tmp_path: P
     assert (len(stamps(lake)), coverage(lake)) == (199, [COVERS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("together", [True, False])
 def test_an_empty_file_beside_another_of_the_hour_is_no_earlier_version_of_it(

@@ -100,6 +100,7 @@ def test_a_rewritten_capture_is_the_same_one_and_makes_nothing_stale(
     assert (inputs(lake), [row.path for row in captures(lake)]) == (before, [str(path)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [False, True])
 def test_a_copy_beside_its_original_is_one_capture_and_is_said(lake: Lake, tmp_path: Path, together: bool) -> None:
     config = Config(links={"a": Link(captures=(str(tmp_path / "*.pcap*"),))})

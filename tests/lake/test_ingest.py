@@ -77,6 +77,7 @@ def test_the_same_file_again_adds_nothing_and_says_so(lake: Lake, tmp_path: Path
     assert (versions(lake), contents(lake)) == (before, seen)
 
 
+@pytest.mark.slow
 def test_a_cut_capture_covers_to_its_clock_until_the_whole_one_comes(lake: Lake, tmp_path: Path) -> None:
     cut = capture(tmp_path / "cut.pcap", [1, 5, 4, 9], cut=3)
     (done,) = ingest(lake, "a", [cut], CONFIG, covers=(BASE, BASE + HOUR))
@@ -94,6 +95,7 @@ def test_a_cut_capture_covers_to_its_clock_until_the_whole_one_comes(lake: Lake,
     assert stored_files(lake) == committed_files(lake)
 
 
+@pytest.mark.slow
 def test_overlap_proposes_two_links_and_leaves_nothing(lake: Lake, tmp_path: Path) -> None:
     ingest(lake, "a", [capture(tmp_path / "1.pcap", [0, 10])], CONFIG)
     ingest(lake, "a", [capture(tmp_path / "2.pcap", [9.5, 20])], CONFIG)
@@ -121,6 +123,7 @@ def test_bad_files_do_not_hold_back_good_ones(lake: Lake, tmp_path: Path) -> Non
     assert len(contents(lake)) == 1
 
 
+@pytest.mark.slow
 def test_a_max_jump_that_matters_replaces_and_one_that_does_not_is_known(lake: Lake, tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcap", [*range(20), 100, *range(20, 40)])
     (first,) = ingest(lake, "a", [path], CONFIG)
@@ -179,6 +182,7 @@ def test_a_crash_at_any_commit_then_a_retry_gives_one_copy(
     assert tables.read_rows(lake.malformed, MALFORMED).num_rows == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["delete", "restore", "file"])
 def test_packets_that_another_program_took_away_come_back_with_their_file(
     lake: Lake, tmp_path: Path, damage: str

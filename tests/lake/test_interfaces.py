@@ -140,6 +140,7 @@ def test_several_as_one_in_the_order_of_the_file(lake: Lake, tmp_path: Path, for
     assert read_rows(lake.malformed, MALFORMED).column("link").to_pylist() == ["a"]
 
 
+@pytest.mark.slow
 def test_a_growing_file_with_several_interfaces_and_one_that_comes_later(lake: Lake, tmp_path: Path) -> None:
     pcapng(tmp_path / "a.pcapng", EACH, PACKETS[:3])
     ingest(lake, "a", [tmp_path / "a.pcapng"], CONFIG, COVERS, growing=True)
@@ -208,6 +209,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(min_size=1, max_size=12) | st.text(min_size=1, max_size=9).map(str.encode), max_size=20))
 @settings(max_examples=examples(60), deadline=None)
 def test_two_names_of_interfaces_have_two_links_and_two_folders(drawn: list[bytes]) -> None:

@@ -80,6 +80,7 @@ def holder(lake: Lake, query_set: str, start: int, end: int) -> Iterator[subproc
             process.kill()
 
 
+@pytest.mark.slow
 def test_a_killed_holder_lets_go_and_leaves_no_file(lake: Lake) -> None:
     with holder(lake, "demo", START, START + HOUR) as process:
         process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def drawn_names(draw: st.DrawFn) -> str:
     return text.strip("/. ").replace("//", "/") + draw(st.sampled_from(ENDS))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(st.lists(drawn_names(), min_size=1, max_size=8, unique=True))
 def test_a_name_matches_its_own_pattern(names: list[str]) -> None:

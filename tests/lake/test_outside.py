@@ -125,6 +125,7 @@ def test_an_interval_is_not_done_without_records_that_since_or_until_leave_out(
     assert all(state == "done" for state, _ in (state_of(root, hour) for hour in range(3)))
 
 
+@pytest.mark.slow
 def test_a_capture_that_comes_later_and_lies_outside_takes_done_away(tmp_path: Path) -> None:
     """Of an interval that is published, too: 3,000 of 6,770 packets were in no row, and all was done."""
     root = tmp_path / "lake"

@@ -138,6 +138,7 @@ def _text(value: Any, case: Drawn) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
+@pytest.mark.slow
 @given(drawn(), st.booleans())
 def test_a_proposal_reads_the_records_back(tmp_path_factory: pytest.TempPathFactory, case: Drawn, gz: bool) -> None:
     path = write(tmp_path_factory.mktemp("t") / "log", case, gz)

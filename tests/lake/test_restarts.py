@@ -108,6 +108,7 @@ def test_the_order_and_the_portions_of_ingest_change_no_coverage(portion: int, t
     assert seen[0] == seen[1] and seen[0][0] == [(0, 180 + 590 / 60), (200, 380)]
 
 
+@pytest.mark.slow
 def test_what_a_person_declares_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)
@@ -122,6 +123,7 @@ def test_what_a_person_declares_stands(tmp_path: Path) -> None:
         ingest(lake, "a", [third], config, covers=(at(1100), at(1300)))
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_put_back_is_told_with_both_readings(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root, rotation=False)
@@ -160,6 +162,7 @@ def test_a_restart_makes_the_hour_before_stale_though_no_record_of_it_lies_there
     assert [(gap.since, gap.until) for gap in after.gaps()] == [(at(590), at(3000))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [5, 1200])
 def test_the_skew_of_the_hint_admits_every_record(length: int, tmp_path: Path) -> None:
     """Of a file in the middle of another one, the records are late by more than the two overlap."""

@@ -148,6 +148,7 @@ def test_what_another_program_does_is_named_and_mended(lake: Lake, act: object, 
     assert marks(lake) == {hour: [mark] * 4 for hour, mark in newest.items()}
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_read_is_damaged_and_stops_no_other(lake: Lake) -> None:
     folder(lake).joinpath("_delta_log", f"{1:020d}.json").unlink()
     found = damaged(lake)
@@ -317,6 +318,7 @@ def _check(lake: Lake, query: str) -> None:
         assert hour in bad or found.get(hour, []) == [mark] * rows, (hour, bad, found)
 
 
+@pytest.mark.slow
 def test_maintenance_keeps_what_readers_at_pinned_versions_need(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run has died before it wrote the pins, and another one publishes now: they cannot be written either."""
     old = Path(pins_file(lake, "set")).read_bytes()

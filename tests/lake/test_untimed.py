@@ -48,6 +48,7 @@ def stamps(lake: Lake, settings: Config) -> list[int]:
     return [stamp for batch in batches for stamp in batch.column("timestamp").to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True], ids=["chunks", "compressed"])
 def test_packets_without_a_time_take_that_of_the_file(tmp_path: Path, packed: bool) -> None:
     lake, path = open_lake(tmp_path / "lake"), simple_capture(tmp_path)

@@ -51,6 +51,7 @@ def test_a_chain_that_doubles_does_not_double_the_plan(shape: str) -> None:
     assert nodes(plan_texts([("q.gsql", chain(shape))], Links())) <= LARGEST
 
 
+@pytest.mark.slow
 def test_rows_of_a_chain_are_those_of_its_definition(tmp_path: Path) -> None:
     """The length of a frame, doubled 18 times, and summed: where operators stay apart, no value is another."""
     frames = [(second * 1_000_000_000, tcp("10.0.0.1", "10.0.0.2", 1000, 80) + bytes(second)) for second in range(9)]

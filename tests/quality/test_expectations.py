@@ -89,6 +89,7 @@ def test_every_query_audit_is_critical_and_each_limit_has_its_own_severity() -> 
 # The package
 
 
+@pytest.mark.slow
 def test_importing_the_package_is_light() -> None:
     code = "import sys, lowwater_expectations as e; e.assets(), e.index([]), e.render_suites()\n"
     code += "print('great_expectations' in sys.modules)"

@@ -194,6 +194,7 @@ def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
     assert read_lateness(lake, "b") == []
 
 
+@pytest.mark.slow
 def test_limits_fit_what_was_seen(lake: Lake) -> None:
     for hour in range(12):
         record(lake, hour, 1000 + 100 * (hour % 2), rows=5 if hour == 11 else 100)
@@ -239,6 +240,7 @@ def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]
     return link_row({}, items, known.before(LINK, "a", begin), SETTINGS, SECOND)
 
 
+@pytest.mark.slow
 def test_hours_that_nothing_covers_teach_nothing(lake: Lake) -> None:
     """What is not covered is not zero: twelve hours without a capture, then good ones, of which none is unusual."""
     for hour in range(12):

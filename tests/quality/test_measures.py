@@ -347,6 +347,7 @@ def late_rows(lake: Lake) -> pa.Table:
 INSTANCES = [("q.x", "a"), ("q.x", "b"), ("q.y", "a")]
 
 
+@pytest.mark.slow
 def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
     record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
     account(lake, ("q.x", "a", (4, 1, 1, 1, 0, 0, 1)), ("q.y", "a", (4, 0, 0, 0, 2, 1, 1)))
@@ -455,6 +456,7 @@ def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> No
     )
 
 
+@pytest.mark.slow
 def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
     account(lake, ("q.x", "a", (4, 0, 0, 0, 0, 0, 4)), ("q.y", "a", (3, 0, 0, 0, 0, 0, 5)))
     x, _, y = measured(lake, INSTANCES, [])["lftas"]
@@ -464,6 +466,7 @@ def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
     assert (x["disagreement"], y["sane"], y["disagreement"]) == (4, 0, -4)
 
 
+@pytest.mark.slow
 def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake: Lake) -> None:
     """The second capture is cut: its damage belongs to the second hour."""
     config, captures = load_config(lake.root), read_captures(lake, ["a"])
@@ -480,6 +483,7 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
     assert a["captures"] == "first.pcap, second.pcap"
 
 
+@pytest.mark.slow
 def test_queries(lake: Lake) -> None:
     strays = BrokenRows(2, [{"tb": 7, "srcIP": None, "_last": 70}])
     check = StreamCheck(10, "", 5, strays, BrokenRows())
@@ -517,6 +521,7 @@ def test_queries(lake: Lake) -> None:
     assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")
 
 
+@pytest.mark.slow
 def test_late_records_are_told_by_hour(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three hours of 900, 20 and no records; in the second, the share of the interval decides."""
     scope = AuditScope(lake, load_config(lake.root), "s", BASE, BASE + 3 * HOUR, {}, [], [])
@@ -542,6 +547,7 @@ def test_late_records_are_told_by_hour(lake: Lake, monkeypatch: pytest.MonkeyPat
     assert (none["judged_share"], none["week_before_share"], none["recommended_ns"]) == (0.0, None, None)
 
 
+@pytest.mark.slow
 def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake: Lake) -> None:
     from deltalake import DeltaTable
 
@@ -565,6 +571,7 @@ def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake
     ]
 
 
+@pytest.mark.slow
 def test_the_scan_counts_by_the_definition(lake: Lake) -> None:
     captures, link = read_captures(lake, ["a"])["a"], load_config(lake.root).link("a")
     read = packet_files(PacketFiles.of(lake), "a", captures, link, at(8), at(8), at(11))

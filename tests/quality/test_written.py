@@ -281,6 +281,7 @@ def test_a_suite_that_takes_too_long_is_ended_and_said(tmp_path: Path) -> None:
     assert again.kept and again.observed == "1"
 
 
+@pytest.mark.slow
 def test_sql_reads_nothing_but_the_rows(tmp_path: Path) -> None:
     files, secret = published(tmp_path), tmp_path / "secret.csv"
     secret.write_text("a\n1\n")

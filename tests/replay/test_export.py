@@ -95,6 +95,7 @@ def test_whole_captures_come_back(made: tuple[Path, dict[str, list[Path]]]) -> N
     assert written(selected(root, "main1"))[24:].startswith(path.read_bytes()[24:])
 
 
+@pytest.mark.slow
 def test_links_are_merged_by_arrival(made: tuple[Path, dict[str, list[Path]]]) -> None:
     root, captures = made
     wanted = []
@@ -121,6 +122,7 @@ def test_links_are_merged_by_arrival(made: tuple[Path, dict[str, list[Path]]]) -
     ]
 
 
+@pytest.mark.slow
 def test_cut_frames_are_counted_and_absent_ones_read_from_the_capture(tmp_path: Path) -> None:
     frames = [maker.arp(), maker.udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(100)), b""]
     given = [(START + index * SECOND, frame) for index, frame in enumerate(frames)]

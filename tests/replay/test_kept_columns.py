@@ -90,6 +90,7 @@ def test_init_writes_what_its_queries_need(tmp_path: Path) -> None:
     assert (link.payload, link.applications) == ("all", ("dns", "tls"))
 
 
+@pytest.mark.slow
 def test_captures_that_were_read_before_the_line_was_written_are_named_and_read_again(tmp_path: Path) -> None:
     lake, settings = tmp_path / "lake", tmp_path / "lake" / "lowwater.toml"
     lake.mkdir()

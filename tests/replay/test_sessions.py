@@ -138,6 +138,7 @@ def scanned(inputs: IntervalInputs, tasks: TaskMap) -> list[tuple[Any, ...]]:
     return [(*count, *profile) for count, profile in zip(counts, profiles, strict=True)]
 
 
+@pytest.mark.slow
 def test_scans_and_their_counts_are_sent(packets: Path) -> None:
     """To workers and back, the packets of each link once."""
     job = Job.open(packets, "demo", QUERIES)

@@ -27,6 +27,7 @@ def waited(answer: Answer) -> Answer:
     return answer
 
 
+@pytest.mark.slow
 def test_an_answer_is_computed_once_and_an_error_again() -> None:
     asked: list[str] = []
 
@@ -50,6 +51,7 @@ def test_an_answer_is_computed_once_and_an_error_again() -> None:
     assert asked == ["a", "b", "b", "again"]
 
 
+@pytest.mark.slow
 def test_work_ends_once_nobody_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "FORGOTTEN", 0.05)
     begun, kept = threading.Event(), Answers()
