@@ -161,7 +161,14 @@ def test_a_lake(lake: tuple[Path, Path], tmp_path: Path) -> None:
     clean("status", *at, code=1)
 
 
-@pytest.mark.slow
+def test_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / NAME))
+    clean("doctor", code=None)
+    clean("cookbook", HOSTILE, code=None)
+    clean(HOSTILE, code=2)
+    clean("--" + HOSTILE, code=2)
+
+
 def test_every_command_is_driven() -> None:
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py")]
     driven = {name for text in texts for name in re.findall(r"""\bclean\(\s*["']([a-z]+(?:-[a-z]+)*)["']""", text)}
