@@ -25,7 +25,6 @@ from lowwater_expectations import (
     verdict,
 )
 from lowwater_expectations.audits import Entry, read_suite
-from lowwater_expectations.judging import answers, built
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, RUN, Case, audited, frames
@@ -126,6 +125,8 @@ def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
 @pytest.mark.slow
 def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
     """A row that keeps all rules, and one for each case: it breaks the rule of the case, and no other."""
+    from lowwater_expectations.judging import answers
+
     tables = {suite: [GOOD[suite], *(GOOD[suite] | case.broken for case in CASES[suite])] for suite in SUITES}
     made = validate({suite: pa.Table.from_pylist(rows) for suite, rows in tables.items()}, RUN, answers)
     of_suite = {each.suite: each for each in made}
@@ -203,6 +204,8 @@ def test_severity_decides(broken: dict[str, Any], expected: str) -> None:
 
 @pytest.mark.slow
 def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_error() -> None:
+    from lowwater_expectations.judging import built
+
     made = {each.suite: each for each in audited()}
     assert tuple(made) == SUITES
     for name in SUITES:
@@ -214,6 +217,8 @@ def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_
 
 @pytest.mark.slow
 def test_rows_are_positions_however_many() -> None:
+    from lowwater_expectations.judging import answers
+
     rows = [LINK | {"link": f"l{n}", "gap_ns": n % 2, "gaps": "x"} for n in range(600)]
     made = validate(frames() | {"links": pa.Table.from_pylist(rows)}, RUN, answers)
     covered = finding(made, id_of("links", "link_to_be_covered"))
@@ -231,6 +236,8 @@ def test_what_nothing_covers_has_no_value_and_keeps_the_rules() -> None:
 
 @pytest.mark.slow
 def test_what_was_not_measured_is_an_error() -> None:
+    from lowwater_expectations.judging import answers
+
     whole = frames()
 
     in_words = whole["links"].drop_columns(["gap_ns"]).append_column("gap_ns", pa.array(["1s", "2s"]))
