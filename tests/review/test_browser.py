@@ -71,18 +71,6 @@ def test_from_the_calendar_to_the_rows_that_failed(page: Any, address: str) -> N
     inside.get_by_role("heading", name="1 Jan 2025, 06:00 to 07:00 UTC").wait_for()
 
 
-def test_a_red_hour_leads_to_its_cause_in_two_clicks(page: Any, address: str) -> None:
-    """By the verdict and by the calendar; the second click opens the rows that broke the rule."""
-    for first in ("Show the interval", "1 Jan 05:00, failed"):
-        page.goto(f"{address}/lowwater/index.html")
-        page.get_by_role("link", name=first, exact=True).click()
-        page.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
-        finding = page.locator(".finding.critical").first
-        assert finding.get_by_role("heading").is_visible() and HOSTILE in finding.inner_text()
-        finding.locator("summary").click()
-        assert not finding.locator(".pairs").is_visible()  # it was open already: one click was enough
-
-
 def show_rows(browser: Any, address: str) -> None:
     """Opens a page of rows, and looks again as long as it says that they are being read."""
     browser.goto(address)
@@ -170,7 +158,7 @@ def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp
 
 
 class Doing(CommandHost):
-    """Does acts in this process, where Airflow would; `tests/airflow/test_reprocess.py` has the same with Airflow."""
+    """Does acts in this process, where Airflow would; `tests/airflow/test_views.py` has acts of Airflow."""
 
     def __init__(self, root: Path, runner: Any) -> None:
         self.root, self.spark = root, runner
@@ -220,22 +208,6 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
         browser.get_by_text("The intervals have run.").wait_for()
         assert labels()[:2] == green
     browser.close()
-
-
-def test_the_keyboard_reaches_the_content_and_every_cell(page: Any, address: str) -> None:
-    page.goto(f"{address}/lowwater/index.html")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Show the interval"  # of the verdict
-    for _ in range(FAILED + 12):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.getAttribute('aria-label')") == "1 Jan 05:00, failed":
-            break
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "1 Jan 05:00, failed"
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
 
 
 def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, address: str, tmp_path: Path) -> None:
