@@ -17,10 +17,9 @@ from lowwater.config import Config
 from tests.browser import chromium
 from tests.docs.book import ROOT
 from website import settings
-from website.check import faults
 from website.markdown import converted
 from website.navigation import navigation
-from website.stage import code_page, stage
+from website.stage import stage
 from website.versions import join
 
 MKDOCS = ROOT / ".venv-docs" / "bin" / "mkdocs"
@@ -67,14 +66,6 @@ End
     )
 
 
-def test_a_notebook_is_a_page_with_its_plots_and_links_that_lead_somewhere() -> None:
-    page = code_page("docs/notebook.ipynb")
-    assert page.startswith("# A lake in a notebook") and page.count("](data:image/png;base64,") == 2
-    assert "```python\nimport polars as pl" in page and "```text\n['dns_latency']" in page
-    targets = [target for target in re.findall(r"\]\(([^)]+)\)", page) if not target.startswith("data:")]
-    assert targets and all((ROOT / "docs" / target).is_file() for target in targets)
-
-
 def test_the_navigation_has_every_kind_and_every_page_of_the_index() -> None:
     index = "## Tutorial\n\n* [A](a.md): x.\n  * [B](l/b.md#c): y.\n\n## Reference\n\n* [C](../C.md), [D](d.md): z.\n"
     index += "## Explanation\n\n* [Decisions](adr/README.md): w.\n* [Glossary](glossary.md): v.\n"
@@ -85,19 +76,6 @@ def test_the_navigation_has_every_kind_and_every_page_of_the_index() -> None:
         {"Explanation": []},
         {"Decisions": ["docs/adr/README.md", {"1. One": "docs/adr/0001-one.md"}]},
         {"Glossary": ["docs/glossary.md"]},
-    ]
-
-
-def test_the_check_sees_faults(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(
-        '<h1 id="x">A</h1><a href="#x">1</a><a href="b.html#y">2</a><a href="c.html">3</a>'
-    )
-    (tmp_path / "b.html").write_text('<script src="https://cdn.example/x.js"></script><img src="no.png">')
-    assert [fault.partition(" ")[2] for fault in faults(tmp_path)] == [
-        "leads to b.html#y: no such anchor",
-        "leads to c.html, which is not there",
-        "loads https://cdn.example/x.js from elsewhere",
-        "loads no.png, which is not there",
     ]
 
 
