@@ -26,6 +26,7 @@ from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.interval import Outcome, replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from tests.breadth import some
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import (
     END,
@@ -159,7 +160,7 @@ def of_first_hour(lake: Path) -> IntervalAudit:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("alter", "says", "kept", "shown"), ALTERATIONS, ids=[each[0].__name__ for each in ALTERATIONS]
+    ("alter", "says", "kept", "shown"), some(ALTERATIONS, 2), ids=[each[0].__name__ for each in some(ALTERATIONS, 2)]
 )
 def test_an_altered_stream_is_not_published(
     alter: Callable[[Path], None],
