@@ -122,6 +122,7 @@ def test_fields_of_http_are_bounded_and_keep_their_bytes() -> None:
     assert row["http_user_agent"] is None  # it ends beyond the bytes that are looked at
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=80) | st.binary(max_size=80).map(lambda tail: QUESTION[:13] + tail), st.booleans())
 def test_any_bytes_are_read_as_dpkt_reads_them_or_not_at_all(payload: bytes, tcp: bool) -> None:
     fields = dns_fields(payload, tcp)

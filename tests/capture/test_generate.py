@@ -66,6 +66,7 @@ def test_disorder_stays_within_the_skew_but_for_the_announced_violations(made: l
     assert violations >= 5
 
 
+@pytest.mark.slow
 def test_control_is_quiet_cut_and_ends_empty(made: list[GeneratedCapture]) -> None:
     first, second, closing = (of(made, "control", index) for index in range(3))
     assert (first.cut, second.cut, closing.packets, closing.bytes) == (False, True, 0, 24)

@@ -85,6 +85,7 @@ def test_every_other_kind_of_block_is_counted(tmp_path: Path, section: Section) 
         assert reader.malformed == [] and reader.summary.ended_cleanly
 
 
+@pytest.mark.slow
 def test_an_interface_is_its_name_and_link_type_over_all_sections(tmp_path: Path) -> None:
     _, rows = whole(
         tmp_path / "one",

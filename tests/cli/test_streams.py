@@ -124,6 +124,7 @@ def tailed(desk: Desk, *more: object, form: str = "json") -> list[dict[str, Any]
     return list(csv.DictReader(io.StringIO(said.out)))
 
 
+@pytest.mark.slow
 def test_tail_prints_rows_and_then_promises(desk: Desk) -> None:
     lines = tailed(desk, "--from", format_instant(START + HOUR))
     assert [line["_kind"] for line in lines] == ["row", "row", "punctuation", "row", "punctuation"]

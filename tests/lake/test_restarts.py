@@ -75,6 +75,7 @@ def restarted(root: Path) -> list[Path]:
     return [*files, *(named(root, begin, every(begin, begin + HOUR)) for begin in begins)]
 
 
+@pytest.mark.slow
 def test_a_file_that_begins_inside_the_rotation_of_another_ends_it_at_its_last_record(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)

@@ -50,6 +50,7 @@ def test_a_copy_under_another_link_is_said_by_name(lake: Lake, tmp_path: Path) -
     assert shared_words("a", {"a": captures["a"]}, BASE, BASE + HOUR) == ("", 0), "the set does not read the other link"
 
 
+@pytest.mark.slow
 def test_a_cut_copy_under_another_link_is_said(lake: Lake, tmp_path: Path) -> None:
     seconds = [n / 7 for n in range(300)]
     one = capture(tmp_path / "monday.pcap", seconds)

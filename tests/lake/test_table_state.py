@@ -190,6 +190,7 @@ def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch:
     assert list(damaged(lake)) == [0]
 
 
+@pytest.mark.slow
 def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -> None:
     lake, half = open_lake(tmp_path / "lake"), HOUR // 2
 

@@ -116,6 +116,7 @@ def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:
         assert (HERE / "templates" / kind.template).is_file()
 
 
+@pytest.mark.slow
 def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
     for address, page in read.items():
         ids = {attrs["id"] for _, attrs in page.tags if attrs.get("id")}
