@@ -45,7 +45,7 @@ help:
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
-	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read; 200 seeds of faults, STORE=HOST:PORT on another server; 20 of commands that are stopped and killed side by side: hours'
+	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read; 200 seeds of faults, STORE=HOST:PORT on another server: hours'
 	@echo 'cluster    the demo on an S3 server, a Spark master and three workers that share nothing else; one is killed; compared with one process'
 	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, 200 drawn cases of the law, and a driver that is killed: hours; goes on where it was stopped'
 	@echo 'wheel      wheel and source distribution into dist/'
@@ -221,7 +221,6 @@ endurance: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance.py airflow
 	$(BIN)/python -m tests.storage.polling 50
 	$(BIN)/python -m tests.storage.faults 200 $(if $(STORE),--server $(STORE))
-	$(BIN)/python -m tests.storage.rivals 1 20
 
 cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/cluster_demo.py
