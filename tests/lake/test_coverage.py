@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from lowwater.config import Link
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
 from lowwater.lake.ledgers.coverage import Gap, gaps
 from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.lake.run_inputs import inputs_digest, link_inputs
+from lowwater.lake.run_inputs import inputs_digest, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at
 
@@ -117,6 +117,19 @@ def test_the_digest_sees_what_rows_depend_on(name: str) -> None:
     assert digest(OTHER[name]) != digest(NEAR)
 
 
+def test_the_digest_and_settings() -> None:
+    def changed(**settings: Any) -> Link:
+        return LINK.model_copy(update=settings)
+
+    passing = changed(policy="publish")
+    same = [changed(captures="x", delay=3), changed(max_jump=99 * SECOND), passing, changed(gap_tolerance=9 * SECOND)]
+    other = [changed(skew=2), changed(since=1), changed(until=at(900))]
+    assert {digest(NEAR, link) for link in same} == {digest(NEAR)}
+    assert len({digest(NEAR), *(digest(NEAR, link) for link in other)}) == 4
+    assert digest([NEAR[0]], passing) != digest([NEAR[0]]), "a gap lets the policy decide"
+    assert len({digest(NEAR), digest(NEAR, text="p"), digest(NEAR, names={"set": "a"})}) == 3
+
+
 @pytest.mark.slow
 def test_the_digest_is_the_same_in_another_process() -> None:
     code = (
@@ -124,6 +137,13 @@ def test_the_digest_is_the_same_in_another_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == inputs_digest("q", {"a": "ü", "b": "1"}, [{"link": "x"}])
+
+
+def test_outdated_names_the_files() -> None:
+    captures = [row(0, 150, decoder_version=1), row(150, 300, decoder_version=2, smallest_jump=5), row(300, 400)]
+    first, second = outdated(captures, LINK, 2, at(100), at(200))
+    assert "0.pcap" in first and "version 1, now 2" in first
+    assert "150.pcap" in second and "max_jump" in second
 
 
 def test_status(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from lowwater.catalog.expr import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR
 from lowwater.lake import tables
+from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
@@ -97,6 +98,14 @@ def test_every_interval_length_gives_the_same_table(lake: Lake, tmp_path: Path, 
     assert table(lake) == table(other)
 
 
+def test_a_range_inside_an_hour_replaces_exactly_itself(lake: Lake) -> None:
+    run(lake, BASE, BASE + 2 * HOUR)
+    run(lake, at(1799), at(1800), [("1.1.1.1", 7, 1799.5)])
+    assert [row["n"] for row in table(lake)] == [1, 7, 3, 4, 5]
+    run(lake, at(1799), at(3601), [])
+    assert [row["n"] for row in table(lake)] == [1, 5]
+
+
 def test_equal_inputs_commit_nothing(lake: Lake) -> None:
     run(lake, BASE, BASE + HOUR)
     before = version(lake)
@@ -120,6 +129,18 @@ def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> N
     with pytest.raises(LakeError, match=f"{file.name}: the stream cannot be read"):
         publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "other", good)
     assert table(lake) == before
+
+
+def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
+    half = HOUR // 2
+    for start in (BASE, BASE + half):
+        run(lake, start, start + half)
+    before = table(lake)
+    assert join_files(lake.table("q"), "_hour", [str(BASE // HOUR)])
+    assert len(tables.live_files(tables.existing(lake.table("q")))) == 1
+    assert table(lake) == before
+    run(lake, BASE, BASE + half, [("1.1.1.1", 9, 1.0)], "anew")
+    assert [row["n"] for row in table(lake)] == [9, 3]
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -178,3 +199,21 @@ def test_hours_published_by_processes_in_parallel(tmp_path: Path) -> None:
     assert len(records.read_replays(lake)) == 6
     note = last_note(lake.table("q"), version(lake))  # made from that of the commit before it, whoever wrote it
     assert note is not None and note.ranges == ((BASE, BASE + 3 * HOUR),)
+
+
+def test_streams_take_files_and_replace_their_interval(lake: Lake, tmp_path: Path) -> None:
+    path = lake.lfta("set", "q.a")
+    for round_ in range(2):
+        made = []
+        for index, rows in enumerate((ROWS[:2], ROWS[2:3])):
+            made.append(tmp_path / f"{round_}-{index}.parquet")
+            pq.write_table(stream(rows), made[-1])
+        assert write_stream(path, result_schema(FIELDS), BASE, BASE + HOUR, made, "set") == 5
+    pq.write_table(stream(ROWS[3:]), made[0])
+    write_stream(path, result_schema(FIELDS), BASE + HOUR, BASE + 2 * HOUR, made[:1], "set")
+    files = stream_files(path, BASE, BASE + HOUR)
+    assert [pq.read_metadata(file).num_rows for file in files] == [3, 2]
+    assert len(list(path.rglob("interval=*/*.parquet"))) == 3
+    found = tables.open_table(path)
+    assert found is not None and found.to_pyarrow_table().num_rows == 8
+    assert stream_files(path, BASE, BASE + 1) == []
