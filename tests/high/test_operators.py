@@ -17,7 +17,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregate, JoinKind, LftaInput, Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.tree import walk
-from tests.high.plans import group, join, joined, select, sum_of
+from tests.high.plans import COUNT, group, join, joined, select, sum_of
 from tests.high.streams import (
     FLOWS,
     SECOND,
@@ -151,6 +151,16 @@ def test_an_aggregate_in_python_is_evaluated_by_each_runner(each_runner: Runner,
     inputs = {(below.lfta.name, "main1"): write_stream(tmp_path / "in.parquet", below.lfta.stored, rows, END)}
     found, _ = run(each_runner, node, inputs, tmp_path)
     assert len(found) > 1 and sum(row[-2] for row in found) > 0
+
+
+def test_only_rows_of_the_interval_are_kept(runner: Runner, tmp_path: Path) -> None:
+    members = flows(200, 500, seed=21)
+    inputs = {("s", "main1"): stored(tmp_path, "s", members)}
+    start = 120 * SECOND
+    node = group(leaf("s", FLOWS), [(FLOWS[0], column("tb"))], [COUNT])
+    rows, _ = run(runner, node, inputs, tmp_path, start=start)
+    assert {row[0] for row in rows} == {tb for (tb, *_), last in members if start <= last < END}
+    assert all(start <= row[-1] < END for row in rows)
 
 
 def test_sums_are_exact_or_an_error(runner: Runner, tmp_path: Path) -> None:

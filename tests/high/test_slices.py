@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
 from lowwater.catalog.streams import LAST
 from lowwater.columns import blocks
+from lowwater.columns.blocks import codes
 from lowwater.columns.values import Frame, evaluate, last, window_end
 from lowwater.high.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.part import Part, StoredLeaf, evaluate_part
@@ -141,6 +142,19 @@ def test_ends_are_those_of_the_plan(
         assert window_end(window, columns, left).tolist() == [max(low, end(value)) for value in values]
 
 
+@given(st.lists(st.tuples(st.sampled_from([None, 0, 1, -7]), st.sampled_from(FLOATS), st.sampled_from(TEXTS))))
+def test_codes_are_equal_where_the_keys_are(rows: list[tuple[Any, ...]]) -> None:
+    kinds = (pa.int64(), pa.float64(), pa.string())
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+    numbers, _ = codes(columns, len(rows))
+
+    def key(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return row[0], "nan" if row[1] != row[1] else row[1], row[2]
+
+    for row, code in zip(rows, numbers.tolist(), strict=True):
+        assert [key(other) == key(row) for other in rows] == [each == code for each in numbers.tolist()]
+
+
 def frames(fields: Sequence[Field], rows: Sequence[Row]) -> Callable[[], Any]:
     schema = value_schema(fields)
     columns = {f.name: pa.array([row[0][at] for row in rows], f.type) for at, f in enumerate(schema)}
@@ -257,6 +271,23 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits
         patch.setattr(blocks, "ROWS_IN_MEMORY", most)
         found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
     assert found == sorted(wanted, key=order)
+
+
+def test_floats_that_are_no_numbers_in_groups() -> None:
+    fields = (Field("tb", Type.INT, epoch(10)), Field("f", Type.FLOAT))
+    arguments = [Aggregate(name, name, column("f", Type.FLOAT), Type.FLOAT) for name in ("min", "max", "sum", "avg")]
+    node = group(leaf("s", fields), [(fields[0], column("tb"))], arguments)
+    rows = [
+        ((tb, value), epoch(10).last(tb))
+        for tb, values in enumerate([[math.nan, 1.0, -2.0], [math.nan, math.nan], [None, None], [3.0, None]])
+        for value in values
+    ]
+    found = evaluated(node, {"s": rows})
+    shown = [tuple("nan" if value != value else value for value in row[1:-1]) for row in found]
+    assert shown == [(-2.0, "nan", None, None), ("nan", "nan", None, None), (None,) * 4, (3.0, 3.0, 3.0, 3.0)]
+    keyed = group(leaf("s", fields), [(fields[0], column("tb")), (fields[1], column("f", Type.FLOAT))], [COUNT])
+    zeros = [((0, value), 9) for value in (0.0, -0.0, math.nan, -math.nan, None)]
+    assert sorted(row[2] for row in evaluated(keyed, {"s": zeros})) == [1, 2, 2]
 
 
 def plans() -> dict[str, Node]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from lowwater.config import Link
+from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
-from lowwater.lake.ledgers.coverage import Gap, gaps
+from lowwater.lake.ledgers.coverage import Gap, check, gaps, unsettled
 from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.run_inputs import inputs_digest, link_inputs, outdated
@@ -82,6 +82,14 @@ def test_outside_its_life_a_link_owes_nothing() -> None:
     assert gaps("a", [row(0, 10)], link, at(-100), END_OF_TIME) == []
     assert gaps("a", [], link, at(50), at(100)) == gaps("a", [], link, at(-50), at(-10)) == []
     assert gaps("a", [], link, at(-5), at(5)) == [Gap("a", at(0), at(5))]
+
+
+def test_check_and_unsettled_name_the_links() -> None:
+    config = Config(links={"a": LINK, "b": Link(skew="10s"), "c": LINK})  # type: ignore[arg-type]
+    captures = {"a": (row(0, 101),), "b": (row(0, 101),), "c": (row(0, 90),)}
+    read_from = {"c": at(0), "b": at(5), "a": at(0)}
+    assert check(captures, config, read_from, at(100)) == [Gap("c", at(90), at(100))]
+    assert unsettled(captures, config, {"a": 0, "b": 0}, at(100)) == [Gap("b", at(101), at(110))]
 
 
 def digest(captures: list[Capture], link: Link = LINK, text: str = "q", names: dict[str, str] | None = None) -> str:

@@ -108,6 +108,20 @@ def test_the_whole_compressed_version_replaces_a_cut_one(lake: Lake, tmp_path: P
     assert (len(stamps(lake)), coverage(lake)) == (199, [COVERS])
 
 
+def test_the_same_bytes_twice_in_one_ingest_and_empty_files_of_several_hours(lake: Lake, tmp_path: Path) -> None:
+    link = Link(captures=str(tmp_path / "a-%Y%m%d%H.pcap"), rotation="1h")  # type: ignore[arg-type]
+    config = Config(links={"a": link})
+    empty = [capture(tmp_path / f"a-20270115{hour:02}.pcap", []) for hour in (8, 9, 10)]
+    one, two = (capture(tmp_path / f"{name}.pcap", [20_001, 20_002]) for name in ("one", "two"))
+    states = [(done.state, done.capture.covers_from) for done in ingest(lake, "a", [*empty, one, two], config)]
+    assert states == [
+        *(("added", BASE + hour * HOUR) for hour in range(3)),
+        ("added", at(20_001)),
+        ("known", at(20_001)),
+    ]
+    assert len(read_captures(lake, ["a"])["a"]) == 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("together", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from lowwater.config import Retention
 from lowwater.errors import BusyError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import read_replays, record_replays
 from lowwater.lake.locks import hold, hold_range, run_attempt
 from lowwater.lake.maintain import UpkeepStep, maintain
 from lowwater.lake.tables import live_files, open_table
@@ -83,6 +85,15 @@ def test_joined_hours_hold_the_same_rows(halves: Path) -> None:
         # Opened before: the files that it names are still there.
         assert reader.to_pyarrow_table().num_rows == table.to_pyarrow_table().num_rows
     assert maintain(opened, FOREVER) == []
+
+
+def test_an_open_hour_is_left_alone(halves: Path) -> None:
+    opened = open_lake(halves)
+    last = read_replays(opened, "demo")[-1]
+    record_replays(opened, [replace(last, state="provisional", finished_at=time.time_ns())])
+    assert {each.where for each in maintain(opened, FOREVER)} == {"tables/flows", "tables/full_flow"} - {
+        f"tables/{last.query}"
+    }
 
 
 def test_files_stay_for_readers_and_go_when_their_time_is_over(halves: Path) -> None:

@@ -106,3 +106,16 @@ def check_chunks(read: LinkRead, chunks: list[LinkRead], batches: list[pa.Record
 
 def captures_order(captures: tuple[Any, ...], row: dict[str, Any]) -> tuple[int, int]:
     return [each.capture for each in captures].index(row["capture"]), row["position"]
+
+
+def test_a_late_packet_is_read_by_the_interval_of_its_arrival(tmp_path: Path) -> None:
+    """Its capture alone does not know that it is late: the clock of the link does."""
+    lake = open_lake(tmp_path / "lake")
+    link = Link(skew="1s")  # type: ignore[arg-type]
+    config = Config(links={"a": link})
+    ingest(lake, "a", [capture(tmp_path / "0.pcap", [10, 7200])], config, covers=(at(0), at(7200)))
+    ingest(lake, "a", [capture(tmp_path / "1.pcap", [20, 7300])], config, covers=(at(7200), at(9000)))
+    captures = read_captures(lake, ["a"])["a"]
+    read = packet_files(PacketFiles.of(lake), "a", captures, link, at(7200), at(7200), at(7250))
+    found = pa.Table.from_batches(read.batches()).select(["timestamp", "arrival"]).to_pylist()
+    assert found == [{"timestamp": at(7200), "arrival": at(7200)}, {"timestamp": at(20), "arrival": at(7200)}]

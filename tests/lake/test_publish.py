@@ -131,6 +131,13 @@ def test_a_stream_that_changed_since_its_audit_is_not_published(lake: Lake) -> N
     assert table(lake) == before
 
 
+def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
+    put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([("1.1.1.1", 1, 3600.0)]), "set")
+    with pytest.raises(LawError, match="has rows outside of the interval"):
+        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, "d", audited(lake))
+    assert table(lake) == []
+
+
 def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
     half = HOUR // 2
     for start in (BASE, BASE + half):
@@ -217,3 +224,21 @@ def test_streams_take_files_and_replace_their_interval(lake: Lake, tmp_path: Pat
     found = tables.open_table(path)
     assert found is not None and found.to_pyarrow_table().num_rows == 8
     assert stream_files(path, BASE, BASE + 1) == []
+
+
+def test_violations_are_replaced_by_range_of_arrival(lake: Lake) -> None:
+    def late(*seconds: float) -> pa.Table:
+        rows = [{"capture": "c", "position": int(s), "timestamp": 1, "arrival": at(s), "lateness": 5} for s in seconds]
+        columns = ["capture", "position", "timestamp", "arrival", "lateness"]
+        return pa.table({name: [row[name] for row in rows] for name in columns} if rows else {n: [] for n in columns})
+
+    def seen(skew: int = 9) -> list[int]:
+        found: list[int] = records.read_violations(lake, "a", skew, 0, 1 << 62)["position"].to_pylist()
+        return found
+
+    for start, end, seconds in ((0, 20, (1, 11, 12)), (0, 10, (1,)), (10, 20, (11, 12))):
+        records.record_violations(lake, "a", 9, at(start), at(end), late(*seconds))
+        assert seen() == [1, 11, 12]
+    records.record_violations(lake, "a", 8, at(0), at(20), late(2))
+    records.record_violations(lake, "a", 9, at(10), at(20), late())
+    assert (seen(), seen(8)) == ([1], [2])

@@ -216,6 +216,23 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
     assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
 
 
+def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
+    """Two joins that both commit: the log says that no row changes."""
+    from dataclasses import replace
+
+    from lowwater.lake.results.streams import describe
+    from lowwater.lake.tables import swap_files
+
+    (file,) = folder(lake).glob(f"_hour={BASE // HOUR}/*.parquet")
+    copy = file.with_name("again.parquet")
+    shutil.copyfile(file, copy)
+    described = replace(describe(folder(lake), copy, {}), partition={"_hour": str(BASE // HOUR)})
+    swap_files(lake.table("q"), [described], lambda _: [], rows_change=False)
+    assert damaged(lake) == {0: "the table has 8 rows of it, 4 were published"}
+    put(lake, 0, 0)
+    assert damaged(lake) == {} and marks(lake)[0] == [0] * 4
+
+
 @pytest.mark.slow
 def test_rows_that_changed_on_top_of_doubled_ones_are_made_again(tmp_path: Path) -> None:
     """The hint of `maintain --mend` where the log does not say which rows are right: the table is removed."""

@@ -303,6 +303,7 @@ def app(board: Board) -> FastAPI:
     return create(board)
 
 
+@pytest.mark.slow
 def test_pages_and_files_are_served_with_a_strict_policy(app: FastAPI, read: dict[str, Reader]) -> None:
     for address in ("index.html", interval(FAILED), "skew/main1.html", "assets/review.css", "docs/q/page.html"):
         answer = ask(app, f"/{address}")

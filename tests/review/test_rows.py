@@ -60,6 +60,7 @@ def test_an_interval_shows_its_first_rows(board: Board) -> None:
     assert "0 rows, by time" in page(board, 0)
 
 
+@pytest.mark.slow
 def test_a_query_shows_the_first_rows_of_its_newest_interval(board: Board) -> None:
     text = render(board.now(), "query/q/flows.html") or ""
     assert "1 Jan 2025, 02:00 to 03:00 UTC" in text and "0 rows, by time" in text
