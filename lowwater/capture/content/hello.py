@@ -20,8 +20,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-import pytest
-
 from lowwater.capture.formats.capture_file import ETHERNET
 from lowwater.capture.headers.fields import big16, big32, big64, byte
 from lowwater.capture.inlining import kernel, part
