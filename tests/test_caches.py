@@ -44,16 +44,6 @@ def test_a_cache_is_made_for_its_user_only(tmp_path: Path, monkeypatch: pytest.M
     assert cache_folder().stat().st_mode & 0o777 == 0o700
 
 
-def test_python_files_of_a_group_are_as_good_as_their_bytecode(tmp_path: Path) -> None:
-    folder = tmp_path / "__pycache__"
-    assert is_trusted(folder)
-    folder.mkdir()
-    folder.chmod(0o775)
-    assert is_trusted(folder)
-    folder.chmod(0o777)
-    assert not is_trusted(folder)
-
-
 @pytest.mark.parametrize("mode", [0o600, 0o666])
 def test_a_folder_that_was_open_is_refused_for_what_is_left_in_it(
     mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -77,12 +77,6 @@ def upward(order: list[str]) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)} imports {target}"
 
 
-def test_machine_code_is_kept_in_one_way() -> None:
-    """numba's own cache costs each process a third of a processor second, see `machine_code`."""
-    others = [path for path in MODULES if path.name != "machine_code.py"]
-    assert [path for path in others if re.search(r"cache=True[,)]|numba\.core\.caching", path.read_text("utf-8"))] == []
-
-
 def test_every_folder_stands_in_the_order() -> None:
     assert {area(module_name(path)) for path in MODULES} <= set(folder_order())
 
@@ -100,15 +94,6 @@ def test_only_the_folder_of_spark_imports_it() -> None:
 def test_no_module_imports_airflow_or_great_expectations() -> None:
     banned = {"airflow", "great_expectations"}
     assert [path for path in MODULES if banned & {name.split(".")[0] for name in imports(path)}] == []
-
-
-CODE_BEARING = {"pickle", "marshal", "shelve", "cloudpickle", "dill", "joblib"}
-"""Modules whose reading runs code, or may."""
-
-
-def test_nothing_is_pickled() -> None:
-    named = {path: {name.split(".")[0] for name in imports(path)} for path in MODULES}
-    assert [path for path in MODULES if CODE_BEARING & named[path]] == []
 
 
 def printed_around_the_door(path: Path) -> Iterator[str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from lowwater.instants import format_instant
 from tests.browser import chromium
 
 
@@ -50,27 +49,3 @@ def follow(page: Any, link: Any, heading: str, address: str) -> Any:
             inside.get_by_role("heading", name=heading).wait_for(timeout=30_000)
             return inside
     raise AssertionError(f"no page {heading!r} behind {link} but {page.url}")
-
-
-def fill_form(page: Any, address: str, dag: str, first: int, last: int) -> None:
-    """Fills Airflow's form of Trigger for a range of dates, from the interval at `first` to that at `last`, ns."""
-    page.goto(f"{address}/dags/{dag}")
-    page.get_by_role("button", name="Trigger").first.click()
-    page.get_by_text("Run this Dag for a range of dates").click()
-    for place, at in enumerate((first, last)):
-        day, clock = format_instant(at)[:10].replace("-", "/"), format_instant(at)[11:16]
-        page.get_by_test_id("datetime-input").nth(place).click()
-        page.get_by_placeholder("YYYY/MM/DD").fill(day)
-        page.get_by_placeholder("HH:mm").fill(clock)
-        page.get_by_placeholder("HH:mm").press("Enter")
-        if page.get_by_placeholder("HH:mm").is_visible():
-            page.keyboard.press("Escape")
-        page.get_by_placeholder("YYYY/MM/DD").first.wait_for(state="hidden")  # else the second field finds two of them
-
-
-def run_backfill(page: Any) -> None:
-    """Sends the form, once it says that there are runs, and leaves the page: it would redraw itself while they run."""
-    page.get_by_text("will be triggered.").wait_for()
-    page.get_by_role("button", name="Run Backfill").click()
-    page.get_by_text("Backfill generated").first.wait_for()
-    page.goto("about:blank")

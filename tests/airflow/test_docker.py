@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from tests.airflow.conftest import wait
 from tests.replay.support import DEMO, QUERIES, ROOT, START, table_rows
 
 SERVICES = load(example()).data["services"]
-OURS = [name for name, each in SERVICES.items() if each["image"] == "lowwater"]
 
 
 def test_the_example_names_every_secret() -> None:
@@ -134,23 +131,12 @@ def test_a_service_has_the_secrets_that_it_needs_and_no_others(service: str) -> 
     assert not any(value in said for value in example().values()), "every process can read commands"
 
 
-def test_only_airflow_has_its_home() -> None:
-    with_home = {name for name, each in SERVICES.items() if any(v.startswith("airflow:") for v in each["volumes"])}
-    assert with_home == {"api", "scheduler", "triggerer", "dag-processor", "prepare"}
-
-
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_has_no_rights_that_it_does_not_need(service: str) -> None:
     each = SERVICES[service]
     assert each["cap_drop"] == ["ALL"] and each["security_opt"] == ["no-new-privileges:true"]
     assert "privileged" not in each and each.get("user") != "root"
     assert not each.get("cap_add") or service == "postgres"
-
-
-def test_spark_asks_for_its_secret() -> None:
-    for service in ("spark-master", "spark-worker"):
-        for name in ("SPARK_MASTER_OPTS", "SPARK_WORKER_OPTS"):
-            assert SERVICES[service]["environment"][name] == "-Dspark.authenticate=true"
 
 
 def test_the_lake_is_in_the_store_and_nothing_copies_tables() -> None:
@@ -223,38 +209,6 @@ def test_images_are_pinned_by_digests(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("env.")]
 
 
-def test_docker_reads_the_compose_file(tmp_path: Path) -> None:
-    if (
-        shutil.which("docker") is None
-        or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode
-    ):
-        pytest.skip("no docker compose here")
-    environment = tmp_path / "env"
-    environment.write_text("".join(f"{name}={value}\n" for name, value in example().items()))
-    command = ["docker", "compose", "--file", str(FILE), "--env-file", str(environment), "config", "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_image_is_made_of_what_is_there() -> None:
-    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    for path in copied():
-        assert path.exists(), path
-        assert f"!{path.relative_to(ROOT)}" in ignored, f"{path} does not reach the builder"
-    lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    pins = re.findall(r"^([\w-]+)==", (ROOT / "docker" / "requirements.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    assert "asyncpg" in pins and not [name for name in pins if f"\n{name}==" in lock]
-
-
-def test_the_image_has_every_package() -> None:
-    """The build of the package in the image ends with an error where a folder of it is absent."""
-    built = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
-    places = built["package-dir"]
-    tops = {package.partition(".")[0] for package in built["packages"]}
-    folders = {ROOT / places.get(top, top) for top in tops}
-    assert all(any(folder.is_relative_to(source) for source in copied()) for folder in folders), folders
-
-
 def test_every_instruction_of_the_image_can_be_done_without_an_engine() -> None:
     """`make test-image` runs them; here only that it knows all of them, and starts from the same Debian and Python."""
     found = list(instructions((ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8")))
@@ -262,32 +216,6 @@ def test_every_instruction_of_the_image_can_be_done_without_an_engine() -> None:
     assert ("ARG", "PYTHON_IMAGE=python:3.11-slim-bookworm") in found
     named = {name for word, rest in found if word == "COPY" for name in rest.split()[:-1]}
     assert {ROOT / name for name in named} == set(copied())
-
-
-HELP = """
-import contextlib, io, json, sys
-from airflow.__main__ import main
-said = {}
-for service, command in json.loads(sys.argv[1]).items():
-    sys.argv = [*command, "--help"]
-    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
-        main()
-    said[service] = text.getvalue()
-print(json.dumps(said))
-"""
-
-
-@pytest.mark.slow
-def test_airflow_knows_the_commands(tmp_path: Path) -> None:
-    environment = {"PATH": str(Path(sys.executable).parent), "AIRFLOW_HOME": str(tmp_path)}
-    services = [name for name in OURS if SERVICES[name]["command"][0] == "airflow"]
-    commands = {service: load(example()).command(service) for service in services}
-    program = [sys.executable, "-c", HELP, json.dumps(commands)]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout.splitlines()[-1])
-    for service, command in commands.items():
-        assert f"usage: airflow {command[1]}" in said[service].lower(), said[service]
 
 
 @pytest.fixture

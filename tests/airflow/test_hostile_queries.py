@@ -111,6 +111,7 @@ def test_many_query_sets_are_parsed_in_bounded_memory(tmp_path: Path) -> None:
     assert max(map(len, found["dags"].values())) < 40_000
 
 
+@pytest.mark.slow
 def test_a_note_is_no_markup(plugins: None) -> None:
     """Airflow shows notes as Markdown: no name of a file in a reason makes a browser load an image, or is a link."""
     from lowwater_airflow.notes import one_line

@@ -23,14 +23,10 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.storage import paths
 from scripts.machines import Cluster, cluster, environment
-from tests.airflow.conftest import Platform, prepare, script
 from tests.replay.support import DEMO, QUERIES, ROOT, START, lowwater, table_rows, write_settings
 from tests.storage.servers import DISK
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-Home = script("home").Home
-DAGS = ("capture_ingest", "replay_demo")
 
 
 @pytest.fixture(scope="module")
@@ -77,40 +73,22 @@ def killed_while_it_computes(machines: Cluster, file: Path, seen: list[bool]) ->
     return thread
 
 
-def test_airflow_over_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
+def test_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
     machines: Cluster, captures: list[GeneratedCapture], published: Path, tmp_path: Path
 ) -> None:
-    """The DAGs to their end, an ingest on the workers, and one of three workers that dies while it computes."""
+    """An ingest on the workers, then an hour while one of three workers dies as it computes."""
     lake = machines.lake("stages")
     write_settings(tmp_path)
     pattern = f'captures = "{captures[0].path.parents[1]}/\\2/\\2_%Y%m%dT%H%M%SZ.pcap"\nrotation = "1h"'
     text = re.sub(r"(\[links\.(\w+)\])", rf"\1\n{pattern}", (tmp_path / "lowwater.toml").read_text())
-    ends = f'until = "{format_instant(START + 2 * HOUR)}"'  # else Airflow runs the hour that is now, too
-    text = text.replace("\npolicy", f"\n{ends}\npolicy")
-    paths.write(lake / "lowwater.toml", f'{text}\n[schedule]\nmaintain = "never"\n'.encode())
-    run(machines, *ingest_of(lake, captures[0]))
-    for capture in captures:
-        if capture.start == START + HOUR:  # it says that the hour before is whole; in this process, not on the workers
-            said = lowwater(*ingest_of(lake, capture))
-            assert said.code == 0, said.err
+    paths.write(lake / "lowwater.toml", text.encode())
+    run(machines, "ingest", "--lake", lake)
     (tmp_path / "queries").mkdir()
     shutil.copy(QUERIES / "demo.gsql", tmp_path / "queries")
-    home = Home(tmp_path / "airflow", lake, tmp_path / "queries")
-    platform, seen = Platform(home, tmp_path, captures[0].path.parents[1], []), list[bool]()
-    try:
-        with environment(machines.environment()):
-            prepare(home)
-            home.start()
-        home.ready(*DAGS)
-        platform.backfill("capture_ingest", START, START)
-        platform.backfill("replay_demo", START, START)
-        killer = killed_while_it_computes(machines, tmp_path / "lowwater.toml", seen)
-        assert set(platform.finish("capture_ingest", 1).values()) == {"success"}
-        ended = platform.finish("replay_demo", 1)
-        why = [home.why(task) for task in home.tasks("replay_demo") if task["state"] == "failed"]
-        assert set(ended.values()) == {"success"}, why
-    finally:
-        home.stop()
+    seen = list[bool]()
+    killer = killed_while_it_computes(machines, tmp_path / "lowwater.toml", seen)
+    span = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
+    run(machines, "backfill", "--lake", lake, "--queries", tmp_path / "queries", *span)
     killer.join(60.0)
     assert not killer.is_alive(), "no worker ran a task"
     assert seen and not any(seen), "executors see no file of the driver"
@@ -131,8 +109,3 @@ def assert_told(lake: PurePath) -> None:
     said = lowwater("metrics", "--lake", lake)
     assert said.code == 0, said.err
     assert "lowwater_tasks_again" in said.out
-
-
-def ingest_of(lake: PurePath, capture: GeneratedCapture) -> list[object]:
-    span = f"{format_instant(capture.start)}/{format_instant(capture.end)}"
-    return ["ingest", "--lake", lake, "--link", capture.link, "--covers", span, capture.path]

@@ -17,12 +17,12 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater.instants import HOUR, format_instant, parse_instant, spoken_instant, spoken_span
+from lowwater.instants import HOUR, format_instant, parse_instant, spoken_span
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from tests.airflow.chromium import browser, follow, frame
+from tests.airflow.chromium import browser, frame
 from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
@@ -88,19 +88,6 @@ def page(chromium: Any) -> Iterator[Any]:
     chromium.goto("about:blank")
 
 
-def cell(page: Any, platform: Platform, state: str) -> Any:
-    """The first hour of the query set `late` in the calendar, once it is in a state."""
-    link = frame(page).locator('a[href*="interval/late/"][aria-label^="1 Jan 00:00"]')
-
-    def there() -> bool:
-        page.goto(f"{platform.home.address}/plugin/lowwater")
-        frame(page).get_by_role("heading", name="January 2026", level=1).wait_for()
-        return link.get_attribute("aria-label") == f"1 Jan 00:00, {state}"
-
-    assert wait(there, 300), link.get_attribute("aria-label")
-    return link
-
-
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     """Rows altered in `streams/` fail the audit when it is run again; the tables stay, and the run fails."""
     platform.backfill("replay_late", START, START)
@@ -132,18 +119,6 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     assert states(platform, "late")[START, "late_flows"] == "failed"
     report = lowwater("report", "--lake", platform.lake, "--interval", "2026-01-01T00:00:00Z")
     assert report.code == 0 and "late_flows" in report.out and "failed" in report.out
-
-
-def test_a_failed_audit_and_the_skew_review_in_the_browser(platform: Platform, page: Any) -> None:
-    """In Chromium: the hour that failed, its finding with the measures that were kept, and what a skew would cost."""
-    inside = follow(
-        page, cell(page, platform, "failed"), spoken_instant(START).removesuffix(" UTC"), "/lowwater/interval/late/"
-    )
-    assert inside.locator(".finding.critical", has_text="late_flows").locator(".pairs").count() >= 1
-    follow(page, inside.get_by_role("link", name="Skew review"), "Skew review", "/lowwater/skew/index.html")
-    late = inside.get_by_role("table").get_by_role("link", name="late", exact=True)
-    follow(page, late, "Skew of late", "/lowwater/skew/late.html")
-    assert inside.locator("svg .bar").count() > 3 and inside.locator("tr.chosen").count() == 1
 
 
 def test_the_pages_of_a_dag_and_of_a_run(platform: Platform, page: Any) -> None:
@@ -263,12 +238,6 @@ def test_the_webhook_is_told_a_digest(platform: Platform) -> None:
     assert wait(lambda: [each for each in platform.told if each["kind"] == "digest"], 120, 1.0), platform.told
     (digest,) = [each["text"] for each in platform.told if each["kind"] == "digest"]
     assert "careful: 1 done, 1 incomplete" in digest.splitlines()
-
-
-def test_parameters_of_a_backfill_are_checked(platform: Platform) -> None:
-    """`test_reprocess` has those that are allowed, by the form."""
-    with pytest.raises(RuntimeError, match="422"):
-        platform.backfill("replay_careful", START, START, params={"only": ["anything"]})
 
 
 def test_maintenance(platform: Platform) -> None:

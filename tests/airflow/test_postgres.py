@@ -27,7 +27,7 @@ from tests.replay.support import ROOT, START, table_rows
 
 pytestmark = pytest.mark.spark
 PARTS = ("api", "scheduler", "scheduler", "dag-processor", "triggerer")
-INTERVALS = 3
+INTERVALS = 2
 PART = HOUR // INTERVALS
 """Length of an interval of the query set that hands state over, ns."""
 HANDS_OVER = """DEFINE { query_name 'hosts'; }
@@ -60,7 +60,7 @@ def airflow(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         until=format_instant(START + HOUR),
         policy="fail",
     )
-    (folder / "lake" / "lowwater.toml").write_text(f'{text}[query_sets.chain]\ninterval = "20min"\n')
+    (folder / "lake" / "lowwater.toml").write_text(f'{text}[query_sets.chain]\ninterval = "30min"\n')
     (folder / "queries" / "chain.gsql").write_text(HANDS_OVER)
     open_lake(folder / "lake")
     home = script("home").Home(folder / "airflow", folder / "lake", folder / "queries")

@@ -1,4 +1,4 @@
-"""A backfill after a change, as the documents say it: by the command and by the form; and the notes of the runs."""
+"""A backfill after a change, by the command of the documents; and the notes of the runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from tests.airflow.chromium import browser, fill_form, frame, run_backfill
+from tests.airflow.chromium import browser
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
@@ -217,7 +217,7 @@ def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
 
 
 def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> None:
-    """The interval that has changed is published again; the form below says what there is without the behaviour."""
+    """The interval that has changed is published again."""
     write_settings(platform.lake, "5s")
     assert states(platform) == ["stale", "stale"]
     run = platform.task("replay_changed", START, "interval")["dag_run_id"]
@@ -226,28 +226,6 @@ def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> 
     assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
     assert states(platform) == ["done", "stale"]
     assert notes(platform)[0].splitlines() == [f"{NAMES[0]}: done", "seen by the desk"], "what people write stays"
-
-
-def test_the_form_says_what_to_choose_and_runs_what_is_stale(platform: Platform, page: Any) -> None:
-    """In Chromium: no runs match, the form says what to choose, and then only what is stale is published again."""
-    await_end(platform)
-    fill_form(page, platform.home.address, "replay_changed", START, START + HOUR)
-    form = page.get_by_role("dialog")
-    form.get_by_text("No runs matching selected criteria.").wait_for()
-    hint = form.get_by_text("They had a run before: choose All Runs and Override parameters on existing runs.")
-    assert hint.is_visible() and form.get_by_text("*", exact=True).count() == 0, "nothing is required"
-    form.get_by_text("All Runs", exact=True).click()
-    form.get_by_text("Override parameters on existing runs", exact=True).click()
-    form.get_by_text("Select one or multiple values").click(force=True)  # what takes the click lies above it
-    page.get_by_role("option", name="stale").click()
-    form.get_by_text("Date Range").click()
-    run_backfill(page)
-    assert set(platform.finish("replay_changed", HOURS).values()) == {"success"}
-    assert states(platform) == ["done", "incomplete"]
-    first, second = (note.splitlines()[0] for note in notes(platform))
-    assert first == f"{NAMES[0]}: done", "a skip leaves what was known"
-    assert platform.task("replay_changed", START, "interval")["state"] == "skipped"
-    assert second.startswith(f"{NAMES[1]}: incomplete: ")
 
 
 def test_a_page_would_run_a_set_that_hands_state_over_one_at_a_time(platform: Platform) -> None:
@@ -300,55 +278,6 @@ def tell(platform: Platform, query_set: str, key: str) -> None:
         if each["name"] == f"whole intervals of {query_set}"
     ]
     platform.home.ask("POST", "assets/events", {"asset_id": asset["id"], "partition_key": key})
-
-
-def test_airflow_rolls_up_24_hours_once(platform: Platform) -> None:
-    """Its own `RollupMapper` waits for all keys of a day, and then for all of them again: the documents say so."""
-
-    def publish(day: int, hours: range) -> None:
-        for hour in hours:
-            tell(platform, "changed", f"2025-06-{day:02}T{hour:02}:00:00")
-
-    def days() -> list[str]:
-        return [run["partition_key"] for run in platform.home.runs("day_of_hours")]
-
-    publish(1, range(23))
-    publish(2, range(24))
-    assert wait(lambda: days(), 400, 1.0) and days() == ["2025-06-02"], "23 hours are no day"
-    publish(2, range(5, 6))
-    publish(3, range(24))
-    assert wait(lambda: "2025-06-03" in days(), 400, 1.0)
-    assert sorted(days()) == ["2025-06-02", "2025-06-03"], "one hour again starts no second run"
-
-
-def test_a_skew_is_recommended_accepted_and_what_became_stale_is_run_again(platform: Platform, page: Any) -> None:
-    """In Chromium, from the skew review to green cells; Airflow's audit log names who did it."""
-    await_end(platform)
-    page.goto(f"{platform.home.address}/plugin/lowwater")
-    inside = frame(page)
-    inside.get_by_role("link", name="Skew review").click()
-    inside.get_by_role("table").get_by_role("link", name="main1", exact=True).click()
-    inside.get_by_role("link", name="Accept the recommended skew").click()
-    inside.get_by_text("published intervals become stale").wait_for()
-    before = load_config(platform.lake).link("main1").skew
-    inside.get_by_role("button", name="Set the skew of main1 to").click()
-    inside.get_by_text("The skew of main1 is").wait_for()
-    assert load_config(platform.lake).link("main1").skew != before
-    assert states(platform) == ["stale", "stale"]
-    inside.get_by_role("link", name="Backfill the 2 stale intervals of changed").click()
-    inside.get_by_text("Airflow makes a backfill of 2 runs of replay_changed, 2 at a time.").wait_for()
-    inside.get_by_role("button", name="Backfill changed").click()
-    inside.get_by_text("Airflow made backfill").wait_for()
-    page.goto("about:blank")
-    assert wait(lambda: states(platform) == ["done", "incomplete"], 400, 2.0)
-    page.goto(f"{platform.home.address}/plugin/lowwater")
-    cells = frame(page).locator('a[href*="interval/changed/"][aria-label]')
-    cells.first.wait_for()
-    labels = [cells.nth(at).get_attribute("aria-label") for at in range(HOURS)]
-    assert labels == ["1 Jan 00:00, done", "1 Jan 01:00, incomplete"]
-    log = platform.home.ask("GET", "eventLogs?limit=100&order_by=-event_log_id")["event_logs"]
-    told = {(entry["event"], entry["owner"]) for entry in log}
-    assert {("lowwater_set_skew", "admin"), ("create_backfill", "admin")} <= told
 
 
 def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:

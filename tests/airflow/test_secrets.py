@@ -39,12 +39,6 @@ SECRETS = {
     "PGPASSWORD": "secret-10",
 }
 WANTED = {"LOWWATER_REPLAY__MEMORY": "1g", "SPARK_LOCAL_DIRS": "/tmp", "LC_ALL": "C.UTF-8", "JAVA_HOME": "/jdk"}
-REPLAY = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from lowwater_airflow.child import Child
-Child("replay", sys.argv[2:]).run()
-"""
 
 
 @pytest.mark.slow

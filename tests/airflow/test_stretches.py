@@ -7,8 +7,6 @@ import pytest
 from lowwater.instants import HOUR
 from lowwater.replay.schedule.due import Due
 
-pytest.importorskip("airflow")
-
 WORK = ((0, 1), (1, 2), (2, 500_000), (500_000, 500_001), (500_001, 500_002))
 
 

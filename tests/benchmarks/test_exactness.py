@@ -7,14 +7,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.exactness import lake
-from benchmarks.exactness.__main__ import RESULTS, compare, figure
+from benchmarks.exactness.__main__ import compare
 from benchmarks.exactness.inputs import VARIANTS, Captures, generate, variants
-from benchmarks.exactness.page import PAGE, equal, page
+from benchmarks.exactness.page import equal
 from benchmarks.exactness.programs import PROGRAMS, missing
 
 ALL = set(VARIANTS)
@@ -75,18 +74,3 @@ def test_lowwaters_rows_of_shuffled_minutes_are_those_of_the_hour(
     subprocess.run([str(word) for word in words], check=True, stdout=subprocess.DEVNULL)
     lines = (tmp_path / "run" / "flows.json").read_text(encoding="utf-8").splitlines()
     assert sorted(rows, key=str) == sorted((tuple(json.loads(line).values()) for line in lines), key=str) != []
-
-
-def test_the_page_is_that_of_the_results() -> None:
-    told: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
-    assert PAGE.read_text(encoding="utf-8") == page(told)
-    ours = told["programs"]["Lowwater"]["variants"]
-    assert set(ours) == ALL and all(equal(ours, title) == ALL for title in ours["one"]["figures"])
-    for (name, title), same in EQUAL.items():
-        variants_run = told["programs"].get(name, {}).get("variants", {})
-        assert not variants_run or equal(variants_run, title) == same & set(variants_run), (name, title)
-
-
-def test_figures_tell_rows_apart_and_ignore_their_order() -> None:
-    assert figure(["a", "b"]) == figure(["b", "a"]) != figure(["a", "b", "b"])
-    assert figure(["a"]) != figure(["b"])

@@ -6,9 +6,7 @@ with a named error. `python -m tests.capture.fuzz_logs --files 100000 --seed 1`.
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import tempfile
 from pathlib import Path
 from random import Random
 
@@ -79,22 +77,3 @@ def check(random: Random, path: Path) -> None:
     rows = [row for row in reader.malformed.to_pylist() if row["reason"] != "compression"]
     lengths = sum(row["length"] for row in rows)
     assert reader.summary.record_bytes + lengths + reader.summary.overhead == reader.summary.unpacked
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(options.files):
-            try:
-                check(Random(f"{options.seed} {number}"), Path(folder) / "log")
-            except BaseException:
-                print(f"seed {options.seed}, file {number}")
-                raise
-    print(f"{options.files} files: no difference")
-
-
-if __name__ == "__main__":
-    main()

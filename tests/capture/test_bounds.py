@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lowwater.capture import read
@@ -16,10 +15,8 @@ from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
 from lowwater.capture.records import malformed
 from lowwater.capture.records import malformed as gaps
-from lowwater.capture.records.facts import Malformed
-from lowwater.capture.records.malformed import ROW, MalformedRows
 from lowwater.errors import CaptureError
-from lowwater.lake.ingestion.survey import SurveyTask, damage_table, survey
+from lowwater.lake.ingestion.survey import SurveyTask, survey
 from tests import capturemaker as maker
 from tests.pcapngmaker import Section
 
@@ -108,27 +105,6 @@ def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_malformed_rows_are_a_sequence_of_columns(tmp_path: Path) -> None:
-    path = tmp_path / "one"
-    path.write_bytes(capture("pcapng", "gg" + "niwrjd" * 30 + "g" * 40))
-    reader = read(path, JUMP)
-    list(reader)
-    rows = reader.malformed
-    assert (
-        len(rows) > 100 and rows == list(rows) and rows != list(rows)[1:] and pickle.loads(pickle.dumps(rows)) == rows
-    )
-    assert rows[-1] == rows[len(rows) - 1] == list(rows)[-1] and rows[2:5] == list(rows)[2:5]
-    assert isinstance(rows[0], Malformed) and rows[0].position == 2 and rows[0].arrival == START + SECOND
-    told = [[getattr(row, name) for row in rows] for name in ROW.names]
-    assert [damage_table(rows).column(name).to_pylist() for name in ROW.names] == told
-    assert len(pickle.dumps(rows)) < 100 * len(rows)
-    with pytest.raises(IndexError):
-        rows[len(rows)]
-    empty = MalformedRows(path)
-    assert empty == [] and not empty and damage_table(empty).num_rows == 0 and empty != rows
-
-
-@pytest.mark.slow
 def test_too_many_malformed_records_are_an_error_that_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,16 +126,3 @@ def test_too_many_malformed_records_are_an_error_that_says_which(
     assert [each.malformed for each in only.interfaces] == [each.malformed for each in everything.interfaces]
     counts = {name: sum(each.malformed[name] for each in only.interfaces) for name in ("no-time", "time-range")}
     assert counts == {"no-time": 900, "time-range": 200} and only.summary.malformed == 1100
-
-
-@pytest.mark.slow
-def test_rows_that_are_not_kept_take_no_memory(tmp_path: Path) -> None:
-    path = tmp_path / "one"
-    path.write_bytes(capture("pcapng", "g" * 16 + "n" * 5000 + "g" * 20))
-    reader = read(path, JUMP)
-    reader.malformed.count_only()
-    list(reader)
-    assert len(reader.malformed) == 0 and reader.malformed.added == 5000
-    assert reader.malformed.reasons == {(0, "no-time"): 5000}
-    assert reader.summary is not None and reader.summary.malformed == 5000
-    assert isinstance(reader.malformed.columns, np.ndarray) and not len(reader.malformed.columns)

@@ -186,14 +186,6 @@ def test_every_field_equals_dpkt(
         assert {name: row[name] for name in FIELDS} == oracle(text, link)
 
 
-def test_a_chain_of_extension_headers_that_is_cut_before_a_length_ends(tmp_path: Path) -> None:
-    chain = maker.extension(0) + maker.extension(0)
-    frame = maker.ethernet(maker.ipv6("2001:db8::1", "2001:db8::2", 0, chain), 0x86DD)
-    cut = len(frame) - 7  # the last header keeps only its next-header byte
-    (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, frame)], snaplen=cut))
-    assert (row["caplen"], row["protocol"]) == (cut, 0)
-
-
 @given(frames(), st.integers(0, 140))
 def test_a_short_snaplen_only_takes_fields_away(tmp_path_factory: Any, frame: tuple[int, bytes], snaplen: int) -> None:
     link, text = frame
@@ -232,22 +224,10 @@ def one(tmp_path: Path, text: bytes, link: int = maker.ETHERNET) -> dict[str, An
     return row
 
 
-def test_padding_beyond_the_ip_length_is_no_header(tmp_path: Path) -> None:
-    row = one(tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(26), total_length=20)))
-    assert (row["protocol"], row["srcPort"], row["flags"]) == (6, None, None)
-    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 17, bytes(30), payload_length=2), 0x86DD))
-    assert (row["protocol"], row["srcPort"], row["destPort"]) == (17, 0, None)
-
-
 def test_a_length_of_zero_is_segmentation_offload(tmp_path: Path) -> None:
     segment = maker.tcp_header(5, 6)
     row = one(tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 6, segment, total_length=0)))
     assert (row["srcPort"], row["destPort"], row["total_length"]) == (5, 6, 0)
-
-
-def test_a_length_in_place_of_the_type_is_no_type(tmp_path: Path) -> None:
-    row = one(tmp_path, maker.ethernet(b"\x42\x42\x03" + bytes(35), ether_type=38))
-    assert (row["ether_type"], row["srcMAC"], row["ipversion"]) == (None, 0x020000000001, None)
 
 
 def test_a_header_that_contradicts_its_type_stays_undecoded(tmp_path: Path) -> None:
@@ -255,27 +235,6 @@ def test_a_header_that_contradicts_its_type_stays_undecoded(tmp_path: Path) -> N
         row = one(tmp_path, maker.ethernet(broken))
         assert row["ether_type"] == 0x0800
         assert row["ipversion"] is None and row["protocol"] is None
-
-
-def test_extension_headers_that_dpkt_does_not_walk(tmp_path: Path) -> None:
-    mobility = maker.extension(6) + maker.tcp_header(5, 6)
-    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 135, mobility), 0x86DD))
-    assert (row["protocol"], row["srcPort"]) == (6, 5)
-    authentication = bytes([17, 4]) + bytes(22) + maker.udp_header(7, 8)
-    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 51, authentication), 0x86DD))
-    assert (row["protocol"], row["srcPort"]) == (17, 7)
-    later = maker.fragment(60, 1480, True) + bytes(16)  # what follows is the middle of something
-    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 44, later), 0x86DD))
-    assert (row["protocol"], row["offset"], row["id"]) == (60, 1480, 7)
-    encrypted = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 50, bytes(20)), 0x86DD))
-    assert (encrypted["protocol"], encrypted["srcPort"]) == (50, None)
-
-
-def test_cooked_addresses_of_another_length_are_no_mac(tmp_path: Path) -> None:
-    row = one(
-        tmp_path, maker.linux_sll(maker.ipv4("1.1.1.1", "2.2.2.2", 17, maker.udp_header(1, 2)), src=b"\x07" * 4), 113
-    )
-    assert (row["srcMAC"], row["destMAC"], row["srcPort"]) == (None, None, 1)
 
 
 def place(row: dict[str, Any]) -> tuple[int | None, int | None]:
@@ -310,46 +269,6 @@ def test_where_the_payload_is(
         assert (*place(row), row["srcPort"]) == (18 + 40 + 16 + header, 3, sport)
 
 
-def test_the_payload_without_a_length_ends_with_the_frame(tmp_path: Path) -> None:
-    row = one(
-        tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 17, maker.udp_header(1, 2, b"xy"), total_length=0))
-    )
-    assert place(row) == (42, 2)
-    row = one(
-        tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 17, maker.udp_header(1, 2, b"xy"), payload_length=0), 0x86DD)
-    )
-    assert place(row) == (62, 2)
-    too_long = maker.ipv4("1.1.1.1", "2.2.2.2", 17, maker.udp_header(1, 2, b"xy"), total_length=4000)
-    assert place(one(tmp_path, maker.ethernet(too_long))) == (42, 2)
-
-
-def test_a_later_fragment_is_payload_behind_the_ip_header(tmp_path: Path) -> None:
-    row = one(tmp_path, maker.ethernet(maker.ipv4("1.1.1.1", "2.2.2.2", 17, bytes(24), offset=1480)))
-    assert (*place(row), row["protocol"], row["srcPort"]) == (34, 24, 17, None)
-    later = maker.fragment(17, 1480, True) + bytes(24)
-    row = one(tmp_path, maker.ethernet(maker.ipv6("::1", "::2", 44, later), 0x86DD))
-    assert (*place(row), row["protocol"], row["srcPort"]) == (62, 24, 17, None)
-
-
-def test_a_payload_whose_place_is_not_known(tmp_path: Path) -> None:
-    for packet in (
-        maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(12) + b"\x40" + bytes(20)),  # a TCP header of 16 bytes
-        maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(12) + b"\xf0" + bytes(7)),  # one that is longer than the packet
-        maker.ipv4("1.1.1.1", "2.2.2.2", 17, bytes(7)),
-        maker.ipv4("1.1.1.1", "2.2.2.2", 33, bytes(40)),  # a DCCP header of 0 bytes
-        maker.ipv4("1.1.1.1", "2.2.2.2", 50, b"", total_length=19),
-    ):
-        row = one(tmp_path, maker.ethernet(packet + bytes(60)))
-        assert (row["ipversion"], *place(row)) == (4, None, None)
-    assert place(one(tmp_path, maker.arp())) == (None, None)
-
-
-def test_the_payload_may_begin_where_nothing_is_captured(tmp_path: Path) -> None:
-    frame = maker.udp("1.1.1.1", "2.2.2.2", 5, 6, b"abc")
-    (row,) = rows(tmp_path / "one.pcap", maker.pcap_bytes([(START, frame)], snaplen=34))
-    assert (*place(row), row["caplen"], row["srcPort"]) == (42, 3, 34, None)
-
-
 def test_arp(tmp_path: Path) -> None:
     names = ("arp_op", "arp_ipversion", "arp_srcIP_hi", "arp_srcIP_lo", "arp_destIP_hi", "arp_destIP_lo", "ipversion")
     frame = maker.arp("10.0.0.1", "10.0.0.2", 2)
@@ -365,21 +284,7 @@ def test_arp(tmp_path: Path) -> None:
         assert [row[name] for name in names if row[name] is not None] == known, snaplen
 
 
-def test_other_link_types_keep_timestamp_and_lengths(tmp_path: Path) -> None:
-    path = tmp_path / "user.pcap"
-    path.write_bytes(maker.pcap_bytes([(START, maker.ipv4("1.1.1.1", "2.2.2.2", 6, bytes(20)), 900)], link_type=147))
-    reader = read(path, FORGIVING)
-    (row,) = [row for batch in reader for row in batch.to_pylist()]
-    assert (row["timestamp"], row["len"], row["caplen"]) == (START, 900, 40)
-    assert all(row[name] is None for name in FIELDS)
-    assert reader.summary is not None
-    assert (reader.summary.interfaces[0].interface.link_type, reader.summary.packets, reader.summary.undecoded) == (
-        "USER0",
-        1,
-        1,
-    )
-
-
+@pytest.mark.slow
 def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     known = {Path(str(one)) for one in inlined()}
     root = Path(inlining.__file__).parent

@@ -125,33 +125,3 @@ def test_the_protocol_of_packets_cut_at_every_byte_is_what_the_last_whole_header
             if len(named) > 1 and named[-2:] == [MOBILITY, NO_NEXT]:
                 named.pop()
             assert next(rows)["protocol"] == named[-1], (frame.hex(), cut)
-
-
-def one(tmp_path: Path, kind: int, payload: bytes, cut: int | None = None) -> dict[str, Any]:
-    frame = maker.ethernet(maker.ipv6("::1", "::2", kind, payload), 0x86DD)
-    (row,) = decoded(tmp_path / "one.pcap", [(START, frame[:cut], len(frame))])
-    return row
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cut_header_has_its_number_and_no_payload(tmp_path: Path, kind: int) -> None:
-    whole = header(kind, 17, random.Random(1))
-    for cut in range(len(whole)):
-        row = one(tmp_path, kind, whole + maker.udp_header(5, 6), LINK + FIXED + cut)
-        assert (row["protocol"], row["srcPort"], row["payload_offset"]) == (kind, None, None)
-    row = one(tmp_path, kind, whole + maker.udp_header(5, 6))
-    assert (row["protocol"], row["srcPort"], row["payload_offset"]) == (17, 5, LINK + FIXED + len(whole) + 8)
-
-
-def test_a_mobility_header_with_nothing_behind_it_is_the_payload(tmp_path: Path) -> None:
-    row = one(tmp_path, MOBILITY, header(MOBILITY, NO_NEXT, random.Random(1)))
-    assert (row["protocol"], row["payload_offset"], row["payload_length"]) == (MOBILITY, LINK + FIXED, 16)
-
-
-def test_a_later_fragment_keeps_the_number_that_its_fragment_header_names(tmp_path: Path) -> None:
-    later = maker.fragment(DESTINATION, 1480, True) + bytes(16)  # what follows is the middle of something
-    row = one(tmp_path, FRAGMENT, later)
-    assert (row["protocol"], row["offset"], row["payload_offset"]) == (DESTINATION, 1480, LINK + FIXED + 8)
-    row = one(tmp_path, FRAGMENT, later, LINK + FIXED + 4)  # the offset is there, the identification is not
-    assert (row["protocol"], row["offset"], row["id"]) == (FRAGMENT, 1480, None)
-    assert row["payload_offset"] == LINK + FIXED + 8

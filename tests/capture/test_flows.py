@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,16 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture import read
 from lowwater.capture.content.community_id import community_ids
-from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.builtin.numbers import PORTED, community_id, community_id_without_ports
 from lowwater.catalog.schemas import COLUMNS
 from lowwater.catalog.values import pack_ip, words_from_ip
-from lowwater.errors import QueryError
-from lowwater.plan.context import Links
-from lowwater.plan.queryset import plan_texts
-from tests import capturemaker as maker
 
 ND, LL = "fe80::200:86ff:fe05:80da", "fe80::260:97ff:fe07:69ea"
 HOST6, MAIL4, MAIL6 = (
@@ -75,22 +68,6 @@ def test_the_baseline_of_the_specification() -> None:
     assert community_ids(batch, seed=1).to_pylist() == [f"1:{row[6]}" for row in BASELINE]
 
 
-def test_queries_have_it_by_name_and_not_at_the_low_level() -> None:
-    known = {len(one.parameters): one for one in CATALOG.functions if one.name == "community_id"}
-    assert sorted(known) == [3, 5, 6]
-    assert not any(one.lfta for one in known.values())
-    gre = known[3].value
-    assert gre is not None
-    assert gre(pack_ip("10.1.12.1"), pack_ip("10.1.12.2"), 46) == "1:KHlLkgoJW7ifUTyTSgyVfkFHzKw="
-
-
-def test_a_query_may_give_the_seed() -> None:
-    plan = "SELECT community_id(srcIP, destIP, protocol, srcPort, destPort, {}) AS flow FROM TCP"
-    assert plan_texts([("q.gsql", plan.format(65_535))], Links()).queries
-    with pytest.raises(QueryError, match="argument 6 of community_id is 65536, and must be from 0 to 65535"):
-        plan_texts([("q.gsql", plan.format(65_536))], Links())
-
-
 ADDRESS = st.sampled_from(("10.0.0.1", "10.0.0.2", "255.255.255.255")) | st.sampled_from(
     ("::", "2001:db8::1", "ff02::1")
 )
@@ -125,16 +102,3 @@ def test_what_has_no_id() -> None:
     for seed in (-1, 65_536):
         with pytest.raises(ValueError, match="16 bits"):
             community_ids(batch_of([whole]), seed)
-
-
-def test_a_capture_from_file_to_id(tmp_path: Path) -> None:
-    frames = [
-        maker.tcp("128.232.110.120", "66.35.250.204", 34855, 80),
-        maker.icmp("192.168.0.1", "192.168.0.89", kind=0),
-        maker.arp(),
-    ]
-    path = tmp_path / "one.pcap"
-    path.write_bytes(maker.pcap_bytes([(1_600_000_000_000_000_000, frame) for frame in frames]))
-    (batch,) = read(path, 1 << 61)
-    names = ["1:LQU9qZlK+B5F3KDmev6m5PMibrg=", "1:X0snYXpgwiv9TZtqg64sgzUn6Dk=", None]
-    assert community_ids(batch).to_pylist() == names

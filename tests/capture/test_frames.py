@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -84,23 +83,3 @@ def test_many_bytes_are_split_and_a_table_follows(rows: list[Row], keep: int, la
     table = pa.Table.from_batches([batch]).append_column("frame", frames)
     pieces = [value for piece in table.to_batches() for value in piece.column("frame").to_pylist()]
     assert pieces == [prefix(row, keep) for row in rows]
-
-
-def test_a_missing_frame_has_no_payload() -> None:
-    batch = pa.record_batch(
-        {
-            "frame": pa.array([None, b"abc"], pa.binary()),
-            "payload_offset": pa.array([1, 1], pa.int32()),
-            "payload_length": pa.array([1, 1], pa.int32()),
-        }
-    )
-    assert payload_of(batch).to_pylist() == [None, b"b"]
-
-
-@pytest.mark.parametrize("keep", [EVERYTHING, 0, 65_535])
-def test_no_rows_and_empty_frames(keep: int) -> None:
-    for rows in ([], [(b"", None, None), (b"", 14, 0)]):
-        buffer, begins, batch = laid_out(rows, gap=0)
-        frames = frame_prefixes(buffer, begins, batch, keep)
-        assert frames.to_pylist() == [b""] * len(rows)
-        assert payload_of(batch.append_column("frame", frames.chunk(0))).to_pylist() == [None, b""][: len(rows)]

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from lowwater.capture.content import hello
 from lowwater.capture.content import hello as fingerprints
 from lowwater.capture.content.applications import ssh_fields
-from lowwater.capture.content.hello import LONGEST_TEXT, SHORTEST, hello_columns, made_once
+from lowwater.capture.content.hello import SHORTEST, hello_columns, made_once
 from lowwater.capture.interpretation import Kernel
 from tests import capturemaker
 from tests import hellomaker as maker
-from tests.capture.test_applications import TCP, UDP, Packet, fields_of, said
+from tests.capture.test_applications import TCP, fields_of
 from tests.capture.tsharkhellos import grease, ja4
 from tests.capture.tsharkoracle import compare
 
@@ -198,84 +198,6 @@ def test_a_cut_hello_says_no_more_than_the_whole(made: tuple[bytes, dict[str, An
     assert {"hello", "hello_version"} <= found.keys() and not {"ja3", "ja4"} & found.keys()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "payload",
-    [
-        maker.browser("www.example.org"),
-        CHANGED + maker.browser("www.example.org"),
-        maker.record(maker.server(0x1301, [maker.versions(maker.TLS_13), maker.alpn(b"h2")]), 0x0303),
-        maker.record(maker.server(0x002F, None), 0x0303) + maker.record(b"\x0b" + bytes(900)),
-        b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\nmore",
-    ],
-)
-def test_a_cut_segment_shows_what_is_whole(payload: bytes) -> None:
-    (whole,) = fields_of([(TCP, 40_000, 443, payload)])
-    before: set[str] = set()
-    for cut in range(len(payload) + 1):
-        (row,) = fields_of([(TCP, 40_000, 443, payload)], cut=cut)
-        assert said(row).items() <= said(whole).items(), cut
-        assert before <= said(row).keys()
-        before = set(said(row))
-    assert before == set(said(whole)) and before
-
-
-def test_which_segments_are_looked_at() -> None:
-    hello = maker.script("a.example")
-    chosen = maker.record(maker.server(0xC02F, [maker.alpn(b"http/1.1")]), 0x0303)
-    first = {"tls_hello": 1, "tls_record_version": 0x0301, "tls_hello_version": 0x0303, "tls_version": 0x0303}
-    packets: list[Packet] = [
-        (TCP, 40_000, 443, hello),
-        (TCP, 40_000, 9_999, CHANGED + hello),
-        (TCP, 443, 40_000, chosen),
-        (UDP, 40_000, 443, hello),
-        (TCP, 40_000, 443, b"\x17" + hello[1:]),
-        (TCP, 40_000, 443, hello[:5] + b"\x0b" + hello[6:]),
-        (TCP, 40_000, 443, maker.record(b"\x01\xd5" + bytes(range(38)))),  # encrypted
-        (TCP, 40_000, 22, b"SSH-1.99-x\n"),
-        (UDP, 40_000, 22, b"SSH-1.99-x\n"),
-        (TCP, 40_000, 22, b"SSH-2.0-" + b"x" * 246 + b"\r\n"),
-        (TCP, 40_000, 22, b"SSH-2.0-" + b"x" * 245 + b"\r\n"),
-    ]
-    rows = [said(row) for row in fields_of(packets)]
-    assert rows[0] == rows[1]
-    assert rows[0].items() >= first.items() and rows[0]["tls_server_name"] == "a.example"
-    answer = {"tls_hello": 2, "tls_record_version": 0x0303, "tls_version": 0x0303, "tls_cipher": 0xC02F}
-    assert rows[2].items() >= answer.items() and rows[2]["tls_alpn"] == "http/1.1"
-    assert rows[3:7] == [{}] * 4
-    assert rows[7:10] == [{"ssh_banner": "SSH-1.99-x"}, {}, {}]
-    assert rows[10] == {"ssh_banner": "SSH-2.0-" + "x" * 245}
-
-
-@pytest.mark.parametrize("length", range(12))
-def test_a_record_that_ends_within_the_version_has_no_hello(length: int) -> None:
-    hello = maker.script("a.example")
-    (row,) = fields_of([(TCP, 40_000, 443, hello[:3] + length.to_bytes(2, "big") + hello[5:])])
-    assert said(row).keys() == ({"tls_hello", "tls_record_version", "tls_hello_version"} if length > 5 else set())
-
-
-def test_many_hellos_of_one_buffer_are_apart() -> None:
-    names = [f"h{number}.example" for number in range(40)]
-    packets: list[Packet] = [
-        (
-            TCP,
-            40_000,
-            443,
-            maker.browser(name)[: None if number % 3 else 60 + number] if number % 2 else maker.script(name),
-        )
-        for number, name in enumerate(names)
-    ]
-    alone = [said(*fields_of([packet])) for packet in packets]
-    assert [said(row) for row in fields_of(packets)] == alone
-    assert [row.get("tls_server_name", name) for row, name in zip(alone, names, strict=True)] == names
-
-
-def test_a_server_chooses_its_version() -> None:
-    chosen = hello_fields(maker.server(0x1301, [(maker.VERSIONS, maker.numbers([maker.TLS_13]))]), "t")
-    assert (chosen["version"], chosen["hello_version"], chosen["cipher"]) == (maker.TLS_13, maker.TLS_12, 0x1301)
-    assert "version" not in hello_fields(maker.server(0x1301, [(maker.VERSIONS, b"")]), "t")
-
-
 def test_a_hello_whose_lengths_disagree_has_no_fingerprint() -> None:
     message = maker.client([0x1301], [maker.server_name(b"a.example")])
     for wrong in (message[:-1] + b"aa", message[:3] + bytes([message[3] + 1]) + message[4:] + b"x"):
@@ -284,12 +206,7 @@ def test_a_hello_whose_lengths_disagree_has_no_fingerprint() -> None:
     assert "ja4" not in hello_fields(message[:3] + bytes([message[3] + 1]) + message[4:] + b"x", "t")
 
 
-def test_texts_are_bounded() -> None:
-    extensions = [maker.server_name(b"\xe9" * 9_000), maker.alpn(*[b"y" * 99] * 60)]
-    (fields,) = fields_of([(TCP, 40_000, 443, maker.record(maker.client([1], extensions)))])
-    assert fields["tls_server_name"] == "\xe9" * LONGEST_TEXT and len(fields["tls_alpn"]) == LONGEST_TEXT
-
-
+@pytest.mark.slow
 def test_the_work_for_a_hello_is_bounded() -> None:
     """The longest payload that is looked at: of ciphers, of empty extensions, of protocols of one byte."""
     longest = (1 << 14) - 200
@@ -313,24 +230,6 @@ def test_any_bytes_are_a_hello_or_not(body: bytes, kind: int) -> None:
         assert hello_fields(message, "t")["hello"] == kind
     for payload in (maker.record(message), b"\x16\x03\x01" + message, CHANGED + b"\x16\x03\x01\x00\xff" + message):
         fields_of([(TCP, 40_000, 443, payload)])
-
-
-ALIKE = [b"", b"a", b"b", b"\0", b"\0\0", b"longer than a word", b"longer than a words"]
-
-
-@pytest.mark.slow
-@given(st.lists(st.sampled_from(ALIKE) | st.binary()))
-def test_digests_of_equal_texts_are_made_once(texts: list[bytes]) -> None:
-    ends = np.cumsum([0, *map(len, texts)]).astype(np.int32)
-    words, seen = np.frombuffer(bytearray(b"".join(texts)), np.uint8), list[bytes]()
-
-    def make(text: bytes) -> str:
-        seen.append(text)
-        return text.hex()
-
-    made, numbers = made_once(words, ends[:-1], ends[1:], make)
-    assert made.take(pa.array(numbers)).to_pylist() == [text.hex() for text in texts]
-    assert len(seen) == len(set(texts)) or len(set(texts)) > fingerprints._MOST_PROBES
 
 
 def test_texts_that_were_chosen_to_collide_are_bounded_work() -> None:

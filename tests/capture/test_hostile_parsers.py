@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from cProfile import Profile
 from pathlib import Path
 from pstats import Stats
@@ -12,19 +13,23 @@ import numpy as np
 import pytest
 
 from lowwater.capture.content import hello as fingerprints
-from lowwater.capture.content.applications import dns_fields
-from lowwater.capture.formats.division import index
+from lowwater.capture.content.applications import NAMES, dns_fields
+from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.formats.sources import Stream
+from lowwater.capture.inspect import inspect
+from lowwater.capture.reader import read as read_capture
 from lowwater.capture.records import copies
 from lowwater.capture.tables import blocks, delimited
+from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.sniffing import sniff, sniff_log
 from lowwater.catalog.builtin.strings import read_prefixes, read_strings
+from lowwater.catalog.protocols import READY
 from lowwater.catalog.values import Type
 from lowwater.catalog.watchlists import read_watchlist
-from lowwater.errors import ConfigError
-from lowwater.limits import RECORD_BLOCK_BYTES
-from tests.capture.hostile_inputs import FAMILIES
-from tests.capture.measure_parsers import JUMP, attempt, passes
-from tests.capture.tablemaker import BEGIN
+from lowwater.errors import CaptureError, ConfigError
+from tests.capture.hostile_inputs import FAMILIES, SECOND
+from tests.capture.tablemaker import BEGIN, layout
 from tests.capture.test_tables import BY_NAME, BY_POSITION, read, reasons, write
 from tests.capture.test_tables import options as of_kind
 
@@ -39,8 +44,38 @@ BROKE = ("JSON: a line with all names", "pcapng: interfaces of one name")
 HUGE = {name for name in FAMILIES if "16 MiB" in name or "megabyte" in name}
 """Of one frame or line that is larger than the test."""
 
-SOME = sorted({*BROKE, *sorted(FAMILIES.keys() - HUGE)[::3]})
-"""Those that were squares, and some others; `measure_parsers` has all."""
+SOME = sorted({*BROKE, *sorted(FAMILIES.keys() - HUGE)[::6]})
+"""Those that were squares, and some others."""
+
+CONTENT = ContentOptions(64, NAMES, True, "content")
+JUMP = 61 * SECOND
+
+
+def options(kind: str) -> TableOptions:
+    """How the records of a kind of family are read."""
+    if kind in READY:
+        protocol = READY[kind]
+        assert protocol.layout is not None
+        return TableOptions(protocol.kind, protocol.layout)
+    return TableOptions(kind, layout(BY_NAME))
+
+
+def passes(kind: str, path: Path) -> list[Callable[[], object]]:
+    """What reads a file of a kind, each as a function without arguments."""
+    if kind == "capture":
+        return [
+            lambda: list(read_capture(path, JUMP, content=CONTENT)),
+            lambda: [list(read_chunk(chunk)) for chunk in index(path, JUMP).chunks],
+            lambda: inspect(path, JUMP, 5 * SECOND, window=SECOND),
+        ]
+    return [lambda: list(RecordReader(path, options(kind), JUMP, "")), lambda: sniff(path), lambda: sniff_log(path)]
+
+
+def attempt(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except CaptureError as error:
+        assert error.hint, error
 
 
 def calls(work: Any) -> int:
@@ -65,7 +100,7 @@ def test_work_grows_with_the_input_and_not_with_its_square(name: str, tmp_path: 
 @pytest.mark.parametrize("line", [b'"x","\n', b'"""a","\n'])
 def test_each_byte_is_read_once_where_every_line_opens_a_quote(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of each line is too long, so each line is damage, and where its record ended was looked for again."""
-    data, looked = line * (3 * RECORD_BLOCK_BYTES // (2 * len(line))), []
+    data, looked = line * (3 * blocks.RECORD_BLOCK_BYTES // (2 * len(line))), []
 
     def counted(array: Any, at: int, *rest: Any) -> Any:
         looked.append(len(array) - at)
@@ -109,16 +144,7 @@ def test_records_with_returns_are_split_together(tmp_path: Path, monkeypatch: py
     assert len(asked) == 2, "the block, then all records with returns"
 
 
-def test_a_value_that_begins_with_a_mark_is_read_alike_wherever_it_stands(tmp_path: Path) -> None:
-    """Arrow drops the mark of the first record of what it is given, which depends on the block."""
-    line = f"{BEGIN},10.0.0.1,1,a,0.5,true\n"
-    for text in ("\ufeff" + line + line, line + "\ufeff" + line):
-        data = ("time,src,bytes,host,rtt,up\n" + text).encode()
-        rows, reader = read(write(tmp_path / "file", data), of_kind("csv", BY_NAME))
-        assert len(rows) == 1
-        assert [reason for *_, reason in reasons(reader)] == ["value of time"]
-
-
+@pytest.mark.slow
 def test_chunks_of_a_capture_of_many_interfaces_share_their_clocks(tmp_path: Path) -> None:
     """Each damaged place begins a chunk, and each chunk had the clocks of all interfaces: a square of memory."""
     path = write(tmp_path / "file", FAMILIES["pcapng: damage behind many interfaces"].make(1 << 15))
@@ -146,13 +172,6 @@ def test_a_name_longer_than_any_is_not_read_to_its_end() -> None:
     counted = Profile()
     assert counted.runcall(dns_fields, message, tcp=False) == {"dns_id": 7, "dns_response": 0, "dns_answers": 0}
     assert sum(row[0] for row in vars(Stats(counted))["stats"].values()) < 2000
-
-
-@pytest.mark.parametrize("last", [b"\x00", b"\xc0\x04"])
-def test_the_longest_name_is_read(last: bytes) -> None:
-    name = (b"\x3f" + b"a" * 63) * 3 + b"\x3d" + b"b" * 61
-    message = bytes([0, 7, 1, 0, 0, 1]) + bytes(6) + name + last + b"\x00\x01"
-    assert len(dns_fields(message, tcp=False)["dns_query"]) == 253
 
 
 def test_texts_of_hostile_hellos_are_not_remembered() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import random
 import shutil
 import subprocess
 from dataclasses import replace
@@ -86,31 +85,6 @@ def test_times_alone_are_those_of_decoded_packets(tmp_path: Path, steps: list[tu
     assert times.accounted
 
 
-def test_malformed_rows_are_counted_by_reason(tmp_path: Path) -> None:
-    stamps = [BASE + index * SECOND for index in range(40)]
-    stamps[20] += 10**6 * SECOND
-    data = pcap_bytes([(stamp, bytes(60)) for stamp in stamps])
-    found = facts(tmp_path / "a.pcap", data[:-30])
-    (only,) = found.interfaces
-    assert dict(only.malformed) == {"time-jump": 1, "cut": 1}
-    assert only.packets == 38 and only.lateness.largest == 0
-    assert found.accounted and found.malformed_bytes == 76 + 46
-    found = facts(tmp_path / "a.pcap", data, jump=1 << 61)
-    assert found.interfaces[0].packets == 40
-    assert found.interfaces[0].lateness.largest == 10**6 * SECOND - SECOND
-
-
-def test_an_empty_capture_has_no_times(tmp_path: Path) -> None:
-    (only,) = facts(tmp_path / "a.pcap", pcap_bytes([])).interfaces
-    assert (only.packets, only.duration, only.rate(0), only.lateness.quantile(0.5)) == (0, None, None, None)
-    assert only.gaps.longest() == ()
-
-
-def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match=r"not a capture"):
-        facts(tmp_path / "a.pcap", b"no capture at all, but long enough")
-
-
 @given(
     st.lists(st.integers(0, 1 << 62) | st.integers(0, 2000), min_size=1, max_size=300),
     st.integers(1, 40),
@@ -140,17 +114,6 @@ def test_gaps_are_the_longest(steps: list[int], piece: int, most: int) -> None:
     pairs = zip(arrivals.tolist(), np.diff(arrivals).tolist(), strict=False)
     silences = sorted((pair for pair in pairs if pair[1]), key=lambda pair: (-pair[1], pair[0]))
     assert list(found.longest()) == silences[:most]
-
-
-def test_lateness_is_measured_against_the_clock(tmp_path: Path) -> None:
-    chance = random.Random(5)
-    stamps = [BASE + index * 10_000_000 - chance.choice([0, 0, 0, 25_000_000, 1_500_000_000]) for index in range(3000)]
-    clock = np.maximum.accumulate(np.array(stamps))
-    late = clock - np.array(stamps)
-    (only,) = facts(tmp_path / "a.pcap", pcap_bytes([(stamp, b"") for stamp in stamps], nanoseconds=True)).interfaces
-    assert only.lateness.late == int((late > 0).sum())
-    assert only.lateness.refused == int((late > SECOND).sum()) > 0
-    assert only.lateness.largest == int(late.max())
 
 
 def capinfos(paths: list[Path]) -> dict[str, dict[str, str]]:

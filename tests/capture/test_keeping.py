@@ -15,7 +15,6 @@ from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import BATCH
 from lowwater.catalog.schemas import FRAME
 from tests import capturemaker as maker
-from tests import hellomaker
 
 SECOND = 1_000_000_000
 START = 1_600_000_000 * SECOND
@@ -55,38 +54,6 @@ def test_frames_are_the_captured_bytes(path: Path, payload: int) -> None:
     lengths = [None if payload == EVERYTHING else headers + payload for headers in HEADERS]
     kept = [frame[:length] for frame, length in zip(FRAMES, lengths, strict=True)]
     assert found[FRAME].to_pylist() == kept * 200
-
-
-def test_fields_of_applications(path: Path) -> None:
-    both = rows(path, ContentOptions(None, ("dns", "http"))).slice(0, 5).to_pylist()
-    assert [row["dns_query"] for row in both] == [None, "www.example.org", None, None, None]
-    assert (both[0]["http_method"], both[0]["http_host"], both[1]["dns_type"]) == ("GET", "example.net", 28)
-    assert FRAME not in both[0]
-    assert not [name for name in rows(path, ContentOptions(None, ("dns",))).schema.names if name.startswith("http")]
-
-
-@pytest.mark.slow
-def test_fields_of_tls_ssh_and_quic(tmp_path: Path) -> None:
-    hello = hellomaker.browser("a.example")
-    initial = hellomaker.initial(hellomaker.crypto(hellomaker.script("b.example")[5:]), bytes(8))
-    frames = (
-        maker.tcp("10.0.0.1", "10.0.0.2", 1, 443, data=hello),
-        maker.tcp("10.0.0.1", "10.0.0.2", 1, 22, data=b"SSH-2.0-x\r\n"),
-        maker.udp("10.0.0.1", "10.0.0.3", 9, 443, initial),
-        maker.udp("10.0.0.1", "10.0.0.3", 9, 53, QUESTION),
-    )
-    records = [(START + number * SECOND // 100, frames[number % 4]) for number in range(1000)]
-    path = tmp_path / "b.pcap"
-    path.write_bytes(maker.pcap_bytes(records))
-    found = rows(path, ContentOptions(None, ("quic", "ssh", "tls")))
-    kept = ("tls_server_name", "ssh_banner", "quic_server_name")
-    texts = [tuple(row[name] for name in kept) for row in found.slice(0, 4).to_pylist()]
-    assert texts == [("a.example", None, None), (None, "SSH-2.0-x", None), (None, None, "b.example"), (None,) * 3]
-    assert "dns_query" not in found.schema.names
-    assert [found[name].null_count for name in kept] == [750] * 3
-    alone = rows(path, ContentOptions(None, ("tls",)))
-    assert [name for name in alone.schema.names if name in (*kept, "dns_query")] == ["tls_server_name"]
-    assert alone["tls_ja4"] == found["tls_ja4"]
 
 
 def test_addresses_are_replaced_and_nothing_else(path: Path) -> None:

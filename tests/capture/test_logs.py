@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,13 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.tables import blocks, delimited
-from lowwater.capture.tables.delimited import type_name
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
 from lowwater.catalog.values import Type, format_ip, ip_from_words
-from lowwater.errors import CaptureError
 from tests.breadth import examples
 from tests.capture.fuzz_logs import check
 from tests.capture.logmaker import BEGIN, SECOND, as_lines, capture, conn, eve, talks, zeek_header, zeek_json, zeek_tsv
@@ -181,60 +177,11 @@ def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
         assert accounted(reader, path.stat().st_size)
 
 
-def test_forms_of_events(tmp_path: Path) -> None:
-    head = {"timestamp": "2026-01-01T00:00:00.5Z", "event_type": "dns", "src_ip": "10.0.0.1", "proto": "UDP"}
-    forms = [
-        {"type": "answer", "rrname": "a.b", "grouped": {"A": ["1.2.3.4", "5.6.7.8"]}, "aa": True},
-        {"type": "request", "queries": [{"rrname": "c.d", "rrtype": "MX"}, {"rrname": "e.f"}], "z": False},
-        {"query": [{"rrname": "g.h"}], "answers": [{"rrname": "g,h", "ttl": 1.5}]},
-    ]
-    path = write(tmp_path / "eve", as_lines([{**head, "vlan": [10, 20], "dns": form} for form in forms]))
-    got, reader = read(path, "EVE_DNS")
-    assert not reader.malformed.num_rows
-    assert [row["dns_rrname"] for row in got] == ["a.b", "c.d", "g.h"]
-    assert [row["dns_rrtype"] for row in got] == [None, "MX", None]
-    assert [row["dns_grouped_A"] for row in got] == ["1.2.3.4,5.6.7.8", None, None]
-    assert json.loads(got[2]["dns_answers"]) == [{"rrname": "g,h", "ttl": 1.5}]
-    assert [(row["vlan"], row["protocol"], row["timestamp"]) for row in got] == [
-        ("10,20", 17, BEGIN * SECOND + SECOND // 2)
-    ] * 3
-
-
 NAMES = ["ts", "uid", "id.orig_h", "orig_bytes"]
-OTHERS = ["orig_bytes", "ts", "query"]
 
 
 def line(second: int, uid: str = "C1", source: str = "10.0.0.1", count: str = "1") -> bytes:
     return f"{BEGIN + second}.0\t{uid}\t{source}\t{count}\n".encode()
-
-
-def test_headers_may_change_in_a_file(tmp_path: Path) -> None:
-    parts = [
-        zeek_header("conn", NAMES) + line(0) + line(1) + b"#close\t2026\n",
-        zeek_header("conn", OTHERS) + f"7\t{BEGIN + 2}.5\tx\n".encode(),
-        zeek_header("dns", ["ts", "query"]) + f"{BEGIN}.0\ta\n{BEGIN}.0\tb\tc\n".encode(),
-        zeek_header("conn", NAMES, "|", unset="NONE").replace(b"\t", b"|") + f"{BEGIN + 3}.0|C9|NONE|4\n".encode(),
-    ]
-    data = b"".join(parts)
-    got, reader = read(write(tmp_path / "log", data), "ZEEK_CONN")
-    assert [(row["orig_bytes"], row["uid"], row["srcIP"]) for row in got] == [
-        (1, "C1", "10.0.0.1"),
-        (1, "C1", "10.0.0.1"),
-        (7, None, None),
-        (4, "C9", None),
-    ]
-    assert got[2]["timestamp"] == (BEGIN + 2) * SECOND + SECOND // 2
-    assert reader.summary is not None
-    assert reader.summary.blocks == (("dns", 2),)
-    assert not reader.malformed.num_rows
-    assert accounted(reader, len(data))
-    # The same file is a log of dns with other records; one of them has too many values.
-    got, reader = read(tmp_path / "log", "ZEEK_DNS")
-    assert [row["query"] for row in got] == ["a"]
-    assert [reason for _, reason in reasons(reader)] == ["columns"]
-    assert reader.summary is not None
-    assert reader.summary.blocks == (("conn", 4),)
-    assert accounted(reader, len(data))
 
 
 def test_bad_lines_of_zeek_are_named(tmp_path: Path) -> None:
@@ -255,63 +202,6 @@ def test_bad_lines_of_zeek_are_named(tmp_path: Path) -> None:
     first = header.count(b"\n") + 3
     assert reasons(reader) == [(1, "header"), *((first + at, reason) for at, (_, reason) in enumerate(bad))]
     assert accounted(reader, len(data))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "data", "words"),
-    [
-        ("ZEEK_CONN", b"1.0\tC1\n", "has no line #fields"),
-        ("ZEEK_CONN", zeek_header("dns", ["ts"]) + b"1.0\n", "is the log 'dns' of Zeek, and ZEEK_CONN reads 'conn'"),
-        ("ZEEK_CONN", zeek_header("conn", ["uid"]) + b"C\n", "has no column 'ts', the clock of ZEEK_CONN"),
-        ("ZEEK_CONN", b"#separator \\x09\\x09\n", "a separator is one character"),
-        ("ZEEK_CONN", b"#fields\tts\t\xff\n", "its line #fields is not UTF-8"),
-        ("ZEEK_CONN", b"#fields\tts" + b"\ta" * 5000 + b"\n", "has 5,001 columns"),
-        ("ZEEK_CONN", b"#fields\tts\t" + b"a" * 140_000 + b"\n", "has a header of more than 131,072 characters"),
-        ("NFDUMP", b"2026-01-01 00:00:00,1\n", "begins with .* the names of its columns"),
-        ("NFDUMP", b"ts,te,td,pr,val,fl\n2026-01-01 00:00:00,,,,,\n", "has statistics of nfdump"),
-    ],
-)
-def test_a_file_of_another_form_is_refused(protocol: str, data: bytes, words: str, tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match=words):
-        read(write(tmp_path / "log", data), protocol)
-
-
-def test_many_headers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "LOG_HEADERS", 5)
-    data = b"".join(b"#fields\tts\tc%d\n" % at for at in range(6))
-    with pytest.raises(CaptureError, match="more than 5 different headers"):
-        read(write(tmp_path / "log", data), "ZEEK_CONN")
-
-
-@pytest.mark.parametrize("protocol", [*ZEEK, "NFDUMP", "EVE_FLOW"])
-def test_a_log_without_records_is_no_error(protocol: str, tmp_path: Path) -> None:
-    empty = {"NFDUMP": b"ts,te,sa,da\nNo matched flows\n", "EVE_FLOW": b""}.get(protocol, zeek_header("x", ["ts"]))
-    for data in (b"", empty):
-        got, reader = read(write(tmp_path / "log", data), protocol)
-        assert not got
-        assert accounted(reader, len(data))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [64, 777, 4096])
-def test_blocks_change_nothing(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = conn(talks(7, 120))
-    names = list(rows[0])
-    one, two = names, names[:9]
-    data = bytearray(zeek_header("conn", one) + zeek_tsv(rows[:60], one) + zeek_header("conn", two))
-    begin = len(zeek_header("conn", one))
-    data += zeek_tsv(rows[60:], two) + zeek_header("dns", ["ts"]) + b"1.0\n2.0\n"
-    random = Random(size)
-    for _ in range(12):
-        data[random.randrange(begin, begin + 3000)] = random.choice(b"\t\n\r -\xff")
-    path = write(tmp_path / "log", bytes(data))
-    whole, first = read(path, "ZEEK_CONN")
-    monkeypatch.setattr(blocks, "RECORD_BLOCK_BYTES", size)
-    parts, second = read(path, "ZEEK_CONN")
-    assert len(whole) > 90
-    assert parts == whole
-    assert second.malformed.equals(first.malformed)
-    assert second.summary == first.summary
 
 
 LONG = "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes,flows"
@@ -378,23 +268,6 @@ def test_flows_of_nfdump_are_those_of_the_capture(tmp_path: Path) -> None:
                 key = *ends, talk.protocol
                 expected[key] = expected.get(key, 0) + packets
     assert counted == expected
-
-
-@pytest.mark.slow
-def test_a_deep_value_is_malformed_or_read(tmp_path: Path) -> None:
-    head = b'{"timestamp": "2026-01-01T00:00:00Z", "event_type": "dns", "dns": {"answers": '
-    lines = [head + b"[" * depth + b"]" * depth + b"}}\n" for depth in (1, 50, 300, 900, 990, 5000)]
-    got, reader = read(write(tmp_path / "eve", b"".join(lines)), "EVE_DNS")
-    assert len(got) + reader.malformed.num_rows == len(lines)
-    assert {reason for _, reason in reasons(reader)} <= {"syntax", "value of dns_answers"}
-
-
-@pytest.mark.parametrize("name", ["", "\x1b[31m", "\ud800", "x" * 100])
-def test_names_of_types_are_safe_to_show(name: str) -> None:
-    shown = type_name(name)
-    assert shown.isprintable()
-    assert 0 < len(shown) <= 40
-    assert shown.encode()
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -12,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture import open_capture, read
-from lowwater.capture.content.retention import EVERYTHING, ContentOptions
+from lowwater.capture import read
+from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.reader import CaptureReader
 from lowwater.capture.records.facts import Interface, Malformed
-from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import examples
 from tests.pcapngmaker import OTHERS, Section
@@ -87,18 +85,7 @@ def test_every_other_kind_of_block_is_counted(tmp_path: Path, section: Section) 
         assert reader.malformed == [] and reader.summary.ended_cleanly
 
 
-@SECTIONS
-def test_old_packets_and_packets_that_are_shorter_on_disk(tmp_path: Path, section: Section) -> None:
-    blocks = [section.header(), section.interface(), section.interface("two"), section.old_packet(7, FRAME, 1, 3)]
-    _, rows = whole(tmp_path / "one", *blocks, section.packet(8, FRAME[:31], 0, 2000), section.packet(9, b""))
-    assert [(i.name, row["timestamp"], row["len"], row["caplen"]) for i, row in rows] == [
-        ("two", 7000, len(FRAME), len(FRAME)),
-        ("", 8000, 2000, 31),
-        ("", 9000, 0, 0),
-    ]
-    assert rows[0][1]["srcPort"] == 1
-
-
+@pytest.mark.slow
 def test_an_interface_is_its_name_and_link_type_over_all_sections(tmp_path: Path) -> None:
     _, rows = whole(
         tmp_path / "one",
@@ -135,16 +122,6 @@ def test_what_is_malformed_and_why(tmp_path: Path, section: Section) -> None:
     assert [row["position"] for _, row in rows] == [0, 2, 4, 6, 8, 10]
 
 
-@SECTIONS
-def test_a_block_whose_length_is_no_multiple_of_four_is_read_as_wireshark_does(
-    tmp_path: Path, section: Section
-) -> None:
-    head = section.pack("IIIII", 0, 0, 7, 5, 5)
-    odd = section.pack("II", 6, 37) + head + b"abcde" + bytes(3) + section.pack("I", 37)
-    reader, rows = whole(tmp_path / "one", section.header(), section.interface(), odd, section.packet(8, FRAME))
-    assert [row["caplen"] for _, row in rows] == [5, len(FRAME)] and reader.malformed == []
-
-
 @pytest.mark.slow
 def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
     blocks = [
@@ -164,42 +141,6 @@ def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
     ]
     medians = [each.median for each in reader.summary.interfaces if each.packets] if reader.summary else []
     assert medians == [0, None]
-
-
-@SECTIONS
-def test_header_facts(tmp_path: Path, section: Section) -> None:
-    path = tmp_path / "one"
-    path.write_bytes(section.header() + section.block(4, b"") + section.interface("a", 113, 96, 0x8A))
-    header = open_capture(path)
-    order = section.byte_order
-    assert (header.format, header.byte_order, header.resolution, header.version) == ("pcapng", order, "2^-10", (1, 0))
-    assert (header.link_number, header.link_type, header.snaplen, header.decoded) == (113, "LINUX_SLL", 96, True)
-    path.write_bytes(section.header() + section.simple(FRAME) + section.interface())
-    header = open_capture(path)
-    assert (header.link_number, header.link_type, header.resolution, header.decoded) == (-1, "", "", False)
-
-
-def test_a_section_without_interfaces_has_one_that_is_not_named(tmp_path: Path) -> None:
-    reader, rows = whole(tmp_path / "one", LITTLE.header(), LITTLE.simple(FRAME), LITTLE.packet(1, FRAME))
-    assert rows == [] and [bad.reason for bad in reader.malformed] == ["no-time", "interface"]
-    assert reader.summary is not None
-    (only,) = reader.summary.interfaces
-    assert (only.interface, only.malformed) == (Interface(0, "", -1, "", 0), 2)
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"\n\r\r\n" + bytes(30), "no byte order: 00 00 00 00"),
-        (LITTLE.block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 2, 7, -1)), "pcapng version 2.7"),
-        (LITTLE.header()[:20], "20 of 24 bytes"),
-    ],
-)
-def test_what_is_no_section_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
-    path = tmp_path / "one"
-    path.write_bytes(data)
-    with pytest.raises(CaptureError, match=words):
-        read(path, SECOND)
 
 
 @pytest.mark.slow
@@ -268,22 +209,3 @@ def test_a_simple_packet_takes_the_time_of_the_packet_before_it_where_the_link_s
     assert parts.malformed == reader.malformed
     chunked = [row for chunk in parts.chunks for _, batch in read_chunk(chunk, content) for row in batch.to_pylist()]
     assert sorted(chunked, key=lambda row: row["position"]) == [row for _, row in rows]
-
-
-@SECTIONS
-def test_a_simple_packet_has_the_bytes_that_the_snaplen_leaves(tmp_path: Path, section: Section) -> None:
-    cut = section.block(3, section.pack("I", len(FRAME)) + FRAME[:37])
-    blocks = [section.header(), section.interface(snaplen=37), cut, section.packet(7, FRAME[:37], wire=len(FRAME))]
-    _, rows = whole(tmp_path / "one", *blocks, content=ContentOptions(untimed=START, payload=EVERYTHING))
-    first, second = ({**row, "timestamp": 0, "arrival": 0, "position": 0} for _, row in rows)
-    assert first == second and (first["caplen"], first["len"], first["frame"]) == (37, len(FRAME), FRAME[:37])
-
-
-@pytest.mark.slow
-def test_a_file_of_simple_packets_alone_has_the_time_that_it_is_given(tmp_path: Path) -> None:
-    blocks = [LITTLE.header(), LITTLE.interface(), LITTLE.packet(7, FRAME), *[LITTLE.simple(b"x" * 20)] * 100_000]
-    reader, rows = whole(tmp_path / "one", *blocks, content=ContentOptions(untimed=START))
-    assert reader.malformed == [] and {row["timestamp"] for _, row in rows} == {7000} and len(rows) == 100_001
-    del blocks[2]
-    reader, rows = whole(tmp_path / "one", *blocks, content=ContentOptions(untimed=START))
-    assert reader.malformed == [] and {row["arrival"] for _, row in rows} == {START} and len(rows) == 100_000

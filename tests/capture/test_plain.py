@@ -14,7 +14,6 @@ from numba import njit
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, OFFSET, ROWS, STAMP, WIRE
-from lowwater.capture.headers import fields
 from lowwater.capture.headers import packet as decode
 from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.headers.packet import plain
@@ -76,37 +75,3 @@ def test_packets_cut_and_changed(
 @njit
 def _plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> int:
     return plain(buffer, begin, end, wire, out, row)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("frame", "quick"),
-    [
-        (maker.tcp("10.0.0.1", "10.0.0.2", 5, 80), True),
-        (maker.udp("10.0.0.1", "10.0.0.2", 5, 53, bytes(20)), True),
-        (maker.udp("10.0.0.1", "10.0.0.2", 5, 4789, bytes(20)), False),
-        (maker.tcp("2001:db8::1", "2001:db8::2", 5, 80), True),
-        (maker.udp("2001:db8::1", "2001:db8::2", 5, 53, bytes(20)), True),
-        (maker.udp("2001:db8::1", "2001:db8::2", 5, 2152, bytes(20)), False),
-        (maker.tcp("2001:db8::1", "2001:db8::2", 5, 80)[:73], False),
-        (maker.tcp("10.0.0.1", "10.0.0.2", 5, 80)[:53], False),
-        (maker.arp() + bytes(20), False),
-    ],
-)
-def test_which_packets_go_the_quick_way(frame: bytes, quick: bool) -> None:
-    wide, narrow = np.zeros((len(fields.WIDE), 1), np.int64), np.zeros((len(fields.NARROW), 1), np.int32)
-    out = fields.Columns(wide, narrow, fields.EVERY)
-    found = _plain(np.frombuffer(bytearray(frame + bytes(8)), np.uint8), 0, len(frame), len(frame), out, 0)
-    assert (found != 0) == quick
-
-
-@pytest.mark.parametrize("layer", decode.LINK_TYPES.values(), ids=lambda layer: layer.name)
-def test_a_kernel_is_compiled_once_for_records_of_any_layout(layer: Any) -> None:
-    """Records that are part of a larger array, as in a file of several batches, wait for no other compilation."""
-    whole, part = np.zeros((ROWS, 2), np.int64), np.zeros((ROWS, 3), np.int64)[:, :2]
-    kernel: Any = GENERAL(layer, True).machine
-    for records in (whole, part):
-        out = fields.Columns(np.empty((len(fields.WIDE), 2), np.int64), np.empty((len(fields.NARROW), 2), np.int32), -1)
-        present, carriers = np.zeros(8, np.int64), np.empty((2, 4), np.int64)
-        kernel(np.zeros(64, np.uint8), records, 0, np.arange(2), -1, out, present, carriers)
-    assert len(kernel.signatures) == 1

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from lowwater.capture.content.applications import LONGEST_PACKET, quic_columns
 from tests import capturemaker
 from tests import hellomaker as maker
-from tests.capture.test_applications import TCP, UDP, fields_of, said
 from tests.capture.tsharkoracle import compare
 
 V1, V2 = 1, 0x6B3343CF
@@ -29,7 +28,6 @@ EXAMPLE = bytes.fromhex(
 """The CRYPTO frame of both examples."""
 
 HELLO = maker.browser("www.example.org")[5:]
-FOUND = {"quic_server_name": "www.example.org", "quic_alpn": "h2,http/1.1"}
 
 
 def quic_fields(payload: bytes) -> dict[str, Any]:
@@ -63,25 +61,6 @@ def test_published_packets(version: int, begin: str, end: str) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [V1, V2])
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_numbers_tokens_and_ids_of_any_length(version: int, size: int) -> None:
-    for identity, source, token in ((8, 0, 0), (20, 20, 70), (9, 5, 20_00)):
-        packet = maker.initial(
-            maker.crypto(HELLO),
-            bytes(range(identity)),
-            bytes(source),
-            version=version,
-            size=size,
-            token=bytes(token),
-            length=1170,
-        )
-        (row,) = fields_of([(UDP, 40_000, 443, packet)])
-        fields = said(row)
-        assert fields.items() >= FOUND.items() and fields["quic_version"] == version
-        assert (fields["quic_dcid_length"], fields["quic_scid_length"]) == (identity, source)
-
-
 def test_frames_in_any_order_with_others_between_them() -> None:
     parts = [(at, HELLO[at : at + 25]) for at in range(0, len(HELLO), 25)]
     ack = b"\x02\x05\x00\x01\x00\x01\x00" + b"\x03\x05\x00\x00\x00\x01\x02\x03"
@@ -91,52 +70,6 @@ def test_frames_in_any_order_with_others_between_them() -> None:
     assert whole["quic_ja4"].startswith("q13d0506h2_")
     for made in (ack + frames, frames + ack, overlapping):
         assert quic_fields(maker.initial(made, IDENTITY)) == whole
-
-
-def test_a_hello_of_several_packets_is_cut_at_its_first_gap() -> None:
-    end = HELLO.index(b"www.example.org") + len(b"www.example.org")
-    cut = quic_fields(maker.initial(maker.crypto(HELLO[:end]) + maker.crypto(HELLO[end + 9 :], end + 9), IDENTITY))
-    assert cut["quic_server_name"] == "www.example.org" and not {"quic_ja4", "quic_alpn"} & cut.keys()
-    late = quic_fields(maker.initial(maker.crypto(HELLO[end:], end), IDENTITY))
-    assert late == {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
-
-
-def test_packets_that_nobody_else_can_read_have_no_name() -> None:
-    clear = {"quic_version": V1, "quic_dcid_length": 8, "quic_scid_length": 0}
-    packet = maker.initial(maker.crypto(HELLO), IDENTITY)
-    damaged = packet[:-1] + bytes([packet[-1] ^ 1])
-    for other in (
-        damaged,
-        maker.initial(maker.crypto(HELLO), IDENTITY, side="server in"),
-        maker.initial(maker.crypto(HELLO), IDENTITY, length=1161),  # a datagram of 1199 bytes
-        maker.initial(b"\x1c" + maker.crypto(HELLO), IDENTITY),  # a frame that ends the connection
-        packet[:-1] + b"",
-    ):
-        assert quic_fields(other) == clear
-    assert "quic_server_name" not in quic_fields(maker.initial(maker.crypto(HELLO), IDENTITY[:7]))
-
-
-def test_which_datagrams_are_looked_at() -> None:
-    packet = maker.initial(maker.crypto(HELLO), IDENTITY)
-    other = bytes([packet[0] & 0xDF | 0x10])
-    payloads = [
-        (UDP, 443, 9, packet), (TCP, 443, 9, packet), (UDP, 443, 9, other + packet[1:]),
-        (UDP, 443, 9, packet[:1] + b"\x00\x00\x00\x02" + packet[5:]), (UDP, 443, 9, b"\x40" + packet[1:]),
-        (UDP, 443, 9, packet[:5] + b"\x15" + packet[6:]), (UDP, 443, 9, packet[:5]),
-    ]  # fmt: skip
-    rows = [said(row) for row in fields_of(list(payloads))]
-    assert rows[0].items() >= FOUND.items()
-    assert rows[1:6] == [{}] * 5 and rows[6] == {"quic_version": V1}
-
-
-def test_a_cut_packet_shows_what_is_in_the_clear() -> None:
-    packet = maker.initial(maker.crypto(HELLO), IDENTITY, b"abc")
-    whole, before = quic_fields(packet), set[str]()
-    for cut in range(5, len(packet) + 1):
-        fields = quic_fields(packet[:cut])
-        assert fields.items() <= whole.items() and before <= fields.keys()
-        assert cut == len(packet) or "quic_server_name" not in fields
-        before = set(fields)
 
 
 def test_the_work_for_a_datagram_is_bounded() -> None:

@@ -98,15 +98,6 @@ def test_bytes_lost_or_put_between_lose_no_other_record(file: Path, name: str, d
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_damage_at_the_end_is_not_clean(file: Path, name: str) -> None:
-    head, made = records(name)
-    for size in (24, 1 << 20):
-        reader, rows = whole(file, head + b"".join(made) + b"\xff" * 50, size)
-        assert len(rows) == COUNT and [bad.length for bad in reader.malformed] == [50]
-        assert reader.summary is not None and not reader.summary.ended_cleanly
-
-
-@pytest.mark.parametrize("name", FORMATS)
 def test_a_capture_in_a_payload_is_not_looked_into(file: Path, name: str) -> None:
     head, made = records(name)
     inner = b"".join(made)
@@ -120,24 +111,6 @@ def test_a_capture_in_a_payload_is_not_looked_into(file: Path, name: str) -> Non
     assert kept(rows) == [0, 999, *range(2, COUNT)] and len(reader.malformed) == 1
 
 
-def test_after_damage_a_section_of_the_other_byte_order_is_found(file: Path) -> None:
-    (head, made), (other, more) = records("pcapng little"), records("pcapng big")
-    reader, rows = whole(file, head + made[0] + b"\xff" * 41 + b"".join(more[:9]) + other + more[1] + more[2])
-    assert kept(rows) == [0, 1, 2]
-    assert [(bad.reason, bad.length) for bad in reader.malformed] == [("block", 41 + sum(map(len, more[:9])))]
-
-
-def test_a_record_that_the_end_cuts_is_cut_and_no_damage(file: Path) -> None:
-    for name in FORMATS:
-        head, made = records(name)
-        data = head + b"".join(made[:9])
-        for size in (len(data) - 1, len(data) - len(made[8]) + 7):
-            reader, rows = whole(file, data[:size])
-            length = size - len(data) + len(made[8])
-            assert [(bad.reason, bad.position, bad.length) for bad in reader.malformed] == [("cut", 8, length)]
-            assert kept(rows) == list(range(8))
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_damage_is_between_chunks(file: Path, name: str) -> None:
     head, made = records(name)
@@ -149,15 +122,6 @@ def test_damage_is_between_chunks(file: Path, name: str) -> None:
     for number, bad in enumerate(found.malformed):
         assert (found.chunks[number].end, found.chunks[number + 1].begin) == (bad.offset, bad.offset + bad.length)
     assert [row for chunk in found.chunks for _, batch in read_chunk(chunk) for row in batch.to_pylist()] == rows
-
-
-def test_a_search_holds_no_more_than_a_window(file: Path) -> None:
-    head, made = records("little")
-    _ = file.write_bytes(head + made[0] + b"\xff" * 3_000_000 + b"".join(made[1:]))
-    reader = read(file, 61 * SECOND, chunk_bytes=4096)
-    assert sum(batch.num_rows for batch in reader) == COUNT
-    assert [bad.length for bad in reader.malformed] == [3_000_000]
-    assert len(reader._window.buffer) <= 8192
 
 
 SEEDS = files()

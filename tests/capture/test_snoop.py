@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 import random
 import shutil
 import struct
@@ -14,7 +12,6 @@ from typing import Any
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.formats.header import open_capture
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
@@ -59,32 +56,6 @@ def test_a_snoop_capture_has_the_rows_of_the_same_records_in_a_pcap(tmp_path: Pa
     assert summary.record_bytes + summary.overhead == summary.bytes == path.stat().st_size
 
 
-def test_padding_of_any_length_belongs_to_the_record(tmp_path: Path) -> None:
-    path, other = tmp_path / "one.snoop", tmp_path / "one.pcap"
-    path.write_bytes(maker.snoop_bytes(records(20), padding=24))
-    other.write_bytes(maker.pcap_bytes(records(20)))
-    assert rows(path) == rows(other)
-
-
-def test_a_compressed_one_and_its_chunks_have_the_same_rows(tmp_path: Path) -> None:
-    path, packed = tmp_path / "one.snoop", tmp_path / "one.gz"
-    path.write_bytes(maker.snoop_bytes(records(80)))
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    whole = rows(path)
-    assert rows(packed) == whole
-    found = index(path, FORGIVING, 600)
-    assert len(found.chunks) > 3
-    assert [row for chunk in found.chunks for _, batch in read_chunk(chunk) for row in batch.to_pylist()] == whole
-
-
-def test_a_capture_without_records_is_one(tmp_path: Path) -> None:
-    path = tmp_path / "none.snoop"
-    path.write_bytes(maker.snoop_bytes([]))
-    reader = read(path, FORGIVING)
-    assert list(reader) == [] and reader.summary is not None
-    assert (reader.summary.packets, reader.summary.overhead, reader.summary.ended_cleanly) == (0, HEADER, True)
-
-
 @pytest.mark.slow
 def test_what_editcap_writes_equals_tshark(tmp_path: Path) -> None:
     if shutil.which("editcap") is None:
@@ -111,16 +82,6 @@ def test_a_record_whose_lengths_do_not_fit_is_one_malformed_row(tmp_path: Path, 
     assert sum(batch.num_rows for batch in reader) == 39
     (bad,) = reader.malformed
     assert (bad.position, bad.offset, bad.length, bad.reason) == (10, at, begin_of(11, made) - at, "length")
-
-
-def test_a_cut_record_and_a_wire_length_of_4_gib_are_malformed(tmp_path: Path) -> None:
-    made, path = records(12), tmp_path / "odd.snoop"
-    data, at = bytearray(maker.snoop_bytes(made)), begin_of(5, made)
-    struct.pack_into(">I", data, at, 0xFFFF_FFFF)
-    path.write_bytes(data[:-3])
-    reader = read(path, FORGIVING)
-    assert sum(batch.num_rows for batch in reader) == 10
-    assert [(bad.offset, bad.reason) for bad in reader.malformed] == [(at, "wire-length"), (begin_of(11, made), "cut")]
 
 
 @pytest.mark.slow
@@ -160,23 +121,3 @@ def test_a_format_that_is_not_read_is_named_with_its_converter(tmp_path: Path, d
     with pytest.raises(CaptureError, match=says) as raised:
         open_capture(path)
     assert "editcap -F pcap" in raised.value.hint
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["netmon1", "netmon2"])
-def test_the_converter_that_a_hint_names_keeps_the_packets(tmp_path: Path, form: str) -> None:
-    if shutil.which("editcap") is None:
-        pytest.skip("no editcap on this machine")
-    source, other, back = tmp_path / "one.pcap", tmp_path / f"one.{form}", tmp_path / "back.pcap"
-    made = [(START + number * SECOND, LINKS[maker.ETHERNET].drawn(random.Random(number))) for number in range(20)]
-    source.write_bytes(maker.pcap_bytes(made))
-    elsewhere = dict(os.environ, TZ="Asia/Tokyo")
-    subprocess.run(["editcap", "-F", form, source, other], check=True, capture_output=True, env=elsewhere)
-    with pytest.raises(CaptureError, match="which is not supported") as raised:
-        open_capture(other)
-    command = raised.value.hint.split("`")[1].replace("ZONE", "Asia/Tokyo").replace("IN OUT", f"{other} {back}")
-    subprocess.run(command, shell=True, check=True, capture_output=True)
-    names = ("timestamp", "srcMAC", "srcIP_lo", "srcPort")
-    assert [[row[name] for name in names] for row in rows(back)] == [
-        [row[name] for name in names] for row in rows(source)
-    ]

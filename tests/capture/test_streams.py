@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from lowwater.capture import open_capture, read
+from lowwater.capture import read
 from lowwater.capture.reader import CaptureReader
-from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.capture.test_compression import SINGLE
 from tests.pcapngmaker import Section
@@ -59,14 +58,6 @@ def check(capture: Any, data: bytes) -> None:
 
 
 @FORM
-def test_objects_with_read_or_readinto(form: str) -> None:
-    check(Short(FORMS[form]), FORMS[form])
-    file = io.BytesIO(FORMS[form])
-    check(file, FORMS[form])
-    assert not file.closed
-
-
-@FORM
 def test_a_file_object_is_read_from_where_it_stands(tmp_path: Path, form: str) -> None:
     path = tmp_path / "one"
     path.write_bytes(b"before" + FORMS[form])
@@ -100,23 +91,6 @@ def test_a_socket_and_standard_input() -> None:
     assert done.stdout.decode().split() == ["900", "<stdin>", "0"]
 
 
-def test_a_file_opened_by_name_keeps_its_name_in_errors(tmp_path: Path) -> None:
-    path = tmp_path / "no capture"
-    path.write_bytes(b"no capture at all, this is")
-    with path.open("rb") as file, pytest.raises(CaptureError, match=f"^{path}: not a capture"):
-        read(file, SECOND)
-    with pytest.raises(CaptureError, match="<stream>: empty file"):
-        read(io.BytesIO(), SECOND)
-
-
-def test_a_stream_that_does_not_wait_is_refused() -> None:
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    with open(reading, "rb", buffering=0) as file, pytest.raises(CaptureError, match="does not wait"):
-        read(file, SECOND)
-    os.close(writing)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize("times", [1, 5])
@@ -141,8 +115,3 @@ def test_a_stream_cut_in_its_compression_gives_the_packets_before() -> None:
     reader, ports = whole(Short(stored[:-4000]))
     assert ports == list(range(len(ports))) and 300 < len(ports) < 900
     assert [bad.reason for bad in reader.malformed] == ["compression"]
-
-
-def test_the_header_of_a_stream() -> None:
-    header = open_capture(io.BytesIO(FORMS["xz"]))
-    assert (header.format, header.compression, header.bytes, header.link_number) == ("pcap", "xz", 0, 1)

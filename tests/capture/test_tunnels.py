@@ -7,25 +7,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.headers.batches import decode_batch
-from lowwater.capture.headers.tunnels import NAMES, PROTOCOLS
+from lowwater.capture.headers.tunnels import NAMES
 from lowwater.catalog.schemas import ADDRESSES
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests import capturemaker as maker
 from tests.capture.test_links import START, decoded
 from tests.capture.tsharkoracle import compare
-from tests.capture.tunnelframes import FRAME4, FRAME6, NOTHING, TCP6, TCP6_ROW, TUNNELS, UDP4, UDP4_ROW
+from tests.capture.tunnelframes import FRAME4, NOTHING, TUNNELS, UDP4
 
 COLUMNS = (
     "tunnel", "tunnel_id", "inner_ipversion", "inner_srcIP", "inner_destIP", "inner_protocol", "inner_srcPort",
     "inner_destPort", "inner_flags",
 )  # fmt: skip
-PORTS = sorted({number for tunnel in TUNNELS for number in tunnel.numbers if tunnel.around(UDP4)[0] == 17})
 
 
 def outer(protocol: int, payload: bytes, version: int = 4) -> bytes:
@@ -62,21 +59,6 @@ def test_what_each_tunnel_fills(version: int, protocol: int, payload: bytes, row
     assert (found["ipversion"], found["protocol"]) == (version, protocol)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "above", "row"),
-    [
-        (132, maker.sctp_header(5, 6), (132, 5, 6, None)),
-        (136, maker.udp_header(5, 6), (136, 5, 6, None)),
-        (33, maker.dccp_header(5, 6), (33, 5, 6, None)),
-        (1, bytes(8), (1, None, None, None)),
-        (50, bytes(8), (50, None, None, None)),
-    ],
-)
-def test_ports_of_the_inner_packet(protocol: int, above: bytes, row: tuple[Any, ...]) -> None:
-    inner = maker.ipv4("10.0.0.1", "10.0.0.2", protocol, above, options=bytes(8))
-    assert told(decoded(outer(4, inner), 1))[5:] == row
-
-
 def test_fragments() -> None:
     """A later fragment has no header: outer, it is no tunnel; inner, it has no ports."""
     inner = maker.ipv4("10.0.0.1", "10.0.0.2", 17, maker.udp_header(5, 6), offset=8)
@@ -93,26 +75,6 @@ def nested(depth: int) -> bytes:
     for number in range(depth - 1, -1, -1):
         packet = maker.ipv4(f"10.9.9.{number}", "10.9.9.99", 4, packet)
     return maker.ethernet(packet)
-
-
-def test_the_innermost_header_within_four_tunnels() -> None:
-    for depth in range(1, 5):
-        assert told(decoded(nested(depth), 1)) == (4, None, *UDP4_ROW)
-    for depth in (5, 6, 40):
-        assert told(decoded(nested(depth), 1)) == (4, None, 4, "10.9.9.4", "10.9.9.99", 4, None, None, None)
-
-
-def test_the_outermost_tunnel_names_the_packet() -> None:
-    inside = maker.ipv4("10.3.3.1", "10.3.3.2", 47, maker.gre(TCP6, 0x86DD, key=5))
-    frame = outer(17, maker.vxlan(maker.ethernet(inside), 33))
-    assert told(decoded(frame, 1)) == (4789, 33, *TCP6_ROW)
-    # Nothing is left of the header further out, whose address and ports the innermost has not.
-    inside = maker.ipv6("2001:db8::1", "2001:db8::2", 4, maker.ipv4("10.0.0.1", "10.0.0.2", 50, bytes(8)))
-    assert told(decoded(outer(41, inside), 1)) == (41, None, 4, "10.0.0.1", "10.0.0.2", 50, None, None, None)
-
-
-def test_an_error_message_is_no_tunnel() -> None:
-    assert told(decoded(maker.icmp("10.0.0.1", "10.0.0.2", 3, 1, bytes(4) + UDP4), 1)) == (None, None, *NOTHING)
 
 
 def test_a_length_of_nothing_ends_the_extensions_of_gtp() -> None:
@@ -170,30 +132,3 @@ def test_nothing_is_read_beyond_the_captured_bytes(frame: bytes, flips: list[tup
         row = decoded(short, 1, wire=len(whole))
         for after in (rest + bytes(64), b"\xff" * 64, b"\x45" * 64):
             assert row == decoded(short, 1, after, len(whole)), cut
-
-
-@pytest.mark.parametrize("protocol", [17, *PROTOCOLS])
-@given(raw=st.binary(max_size=200), port=st.sampled_from(PORTS))
-def test_random_bytes_in_a_tunnel(protocol: int, raw: bytes, port: int) -> None:
-    payload = maker.udp_header(5, port, raw) if protocol == 17 else raw
-    row = decoded(outer(protocol, payload), 1)
-    assert row["tunnel"] in (None, port if protocol == 17 else protocol)
-    assert row["inner_ipversion"] in (None, 4, 6)
-    assert row["tunnel"] is not None or row["inner_ipversion"] is None
-
-
-def test_rows_of_one_batch_do_not_mix() -> None:
-    """Columns that few records have are NULL, not what another batch left, in all others."""
-    dice = random.Random(3)
-    plain = [maker.tcp("10.0.0.1", "10.0.0.2", 5, 6), maker.udp("::1", "::2", 5, 6), bytes(20)]
-    some = [maker.arp("10.0.0.1", "10.0.0.2"), tunnelled(dice), nested(2), FRAME6]
-    for frames in (some, plain, [*plain, some[0]], [*plain * 9, some[1], *plain, some[2]], plain * 20, some * 9):
-        together = bytearray().join(bytes(16) + frame for frame in frames)  # of bytes, another kernel would be compiled
-        lengths = [len(frame) for frame in frames]
-        offsets = [16 * index + sum(lengths[:index]) for index in range(len(frames))]
-        records = np.array([offsets, [START] * len(frames), lengths, lengths], np.int64)
-        batch, _ = decode_batch(np.frombuffer(together, np.uint8), records, np.arange(len(frames)), -1, 1)
-        batch.validate(full=True)
-        for frame, row in zip(frames, batch.to_pylist(), strict=True):
-            alone = decoded(frame, 1)
-            assert {name: row[name] for name in alone} == alone

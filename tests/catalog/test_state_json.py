@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.builtin.aggregates import Steps, Sums, Texts
-from lowwater.catalog.builtin.supergroups import SmartSampling
-from lowwater.catalog.expr import Type
 from lowwater.catalog.state_json import read_state, write_state
+from lowwater.catalog.values import Type
 from lowwater.errors import LowwaterError
 
 LEAVES = st.one_of(
@@ -53,13 +50,6 @@ def test_equal_sets_have_one_text(values: set[Any]) -> None:
     for value in sorted(values, key=repr, reverse=True):
         backward.add(value)
     assert write_state(forward) == write_state(backward)
-
-
-def test_classes_of_the_catalog_and_numbers_that_json_has_not() -> None:
-    for state in (Sums(2, (1.5, 0)), Texts("a:b", "b"), Steps(first=3), SmartSampling(z=12.5), Fraction(1, 3)):
-        assert read_state(write_state((state, {1: state}))) == (state, {1: state})
-    assert read_state(write_state([math.nan]))[0] is math.nan
-    assert [str(each) for each in read_state(write_state((-0.0, math.inf)))] == ["-0.0", "inf"]
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.builtin.supergroups import STATES, BasicSampling, LossyCounting, SmartSampling
+from lowwater.catalog.builtin.supergroups import BasicSampling, LossyCounting, SmartSampling
 
 LENGTHS = st.lists(st.integers(1, 1500), max_size=200)
-
-
-def test_every_function_has_its_python() -> None:
-    assert len(STATES) == 28
-    assert all(each.value is not None and each.value.__name__ == each.name for each in STATES)
 
 
 @given(LENGTHS, st.integers(1, 3000))
@@ -57,15 +52,6 @@ def test_about_as_many_groups_as_wanted_estimate_the_sum() -> None:
         assert state.do_clean_count(0) > 1
         estimate = sum(max(weight, state.ssthreshold(0)) for weight in kept.values())
         assert abs(estimate / sum(weights) - 1) < 0.25
-
-
-def test_a_new_window_begins_with_a_tenth_of_the_threshold_and_its_own_counts() -> None:
-    old = SmartSampling()
-    kept = sampled([500] * 1000, 20, old)
-    new = old.following(len(kept))
-    assert new.ssthreshold(0) == max(old.ssthreshold(0) / 10, 1.0) == new.init_threshold(0) + new.z % 1
-    assert (new.size, new.packet_count(0), new.do_clean_count(0), new.gamma(0)) == (20, 0, 0, 2.0)
-    assert BasicSampling(3.0).following(1) == BasicSampling() and LossyCounting(7, 3).following(1) == LossyCounting()
 
 
 def test_open_flows_stay_and_closed_ones_are_thinned_out() -> None:

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.builtin import CATALOG
-from lowwater.catalog.expr import Type
-from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Function
+from lowwater.catalog.functions import AggregateFunction, Catalog, Cost
 from lowwater.catalog.user_functions import functions_digest, load_functions, python_function
-from lowwater.errors import ConfigError, QueryError, QueryErrors
+from lowwater.catalog.values import Type
+from lowwater.errors import QueryError
 from lowwater.gsql.declarations import parse_declarations
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "functions" / "duplicates.fun"
@@ -121,28 +120,6 @@ def test_functions_and_predicates(tmp_path: Path) -> None:
     assert twice.origin == str(tmp_path / "mine.fun")
 
 
-def test_types_of_one_kind_are_one_function(tmp_path: Path) -> None:
-    catalog = load(tmp_path, "MODULE 'mine.py'; int FUN twice(int); uint FUN twice(UINT); float FUN twice(float);")
-    assert {each.parameters for each in catalog.functions} == {(Type.INT,), (Type.FLOAT,)}
-
-
-def test_own_functions_come_before_shipped_ones(tmp_path: Path) -> None:
-    python = "def UMIN(a, b): return 7"
-    whole = CATALOG.extended(load(tmp_path, "MODULE 'mine.py'; uint FUN UMIN(uint, uint);", python))
-    first = whole.named("UMIN")[0]
-    assert isinstance(first, Function)
-    assert first.value is not None
-    assert first.value(1, 2) == 7
-
-
-def test_a_later_file_comes_first(tmp_path: Path) -> None:
-    for number in (1, 2):
-        (tmp_path / f"{number}.py").write_text(f"def f(): return {number}", encoding="utf-8")
-        (tmp_path / f"{number}.fun").write_text(f"MODULE '{number}.py'; int FUN f();", encoding="utf-8")
-    catalog = load_functions([tmp_path / "1.fun", tmp_path / "2.fun"], parse_declarations)
-    assert only(catalog, "f").value() == 2
-
-
 SPLIT = """MODULE 'mine.py';
 int UDAF [SUBAGGR lower, SUPERAGGR upper] total fstring8 (uint);
 int UDAF lower fstring8 (uint);
@@ -174,28 +151,10 @@ def test_extraction(tmp_path: Path) -> None:
     assert (share.sub, upper.parameters, upper.taken) == ("lower", (Type.INT, Type.FLOAT), 1)
 
 
-def test_extraction_from_what_is_shipped(tmp_path: Path) -> None:
-    text = "MODULE 'mine.py'; int EXTR twice_distinct count_distinct twice (string); int FUN twice(int);"
-    made = only(load(tmp_path, text), "twice_distinct").make()
-    assert made.output(made.iterate(made.initialize(), "a")) == 2
-
-
 def test_states(tmp_path: Path) -> None:
     catalog = load(tmp_path, "MODULE 'mine.py'; fstring20 STATE s; BOOL SFUN keep s (UINT, float);")
     (keep,) = catalog.states
     assert (keep.name, keep.state, keep.parameters, keep.returns) == ("keep", "s", (Type.INT, Type.FLOAT), Type.BOOL)
-
-
-def test_declarations_of_shipped_functions_confirm_them(tmp_path: Path) -> None:
-    text = """PRED [LFTA_LEGAL, COST HIGH] str_exists_substr[string, string];
-    uint EXTR moving_sum moving_sum_udaf moving_sum_extract (uint,uint);
-    uint FUN [COST LOW] moving_sum_extract(ullong);
-    ullong UDAF [RUNNING, SUBAGGR moving_sum_lfta, SUPERAGGR super_moving_sum_udaf]
-        moving_sum_udaf fstring12 (uint, uint);
-    ullong UDAF [RUNNING] super_moving_sum_udaf fstring12 (ullong);
-    ullong UDAF moving_sum_lfta fstring8 (uint, uint);
-    fstring20 STATE manku_hh_state; BOOL SFUN local_count manku_hh_state (UINT);"""
-    assert load(tmp_path, text) == Catalog()
 
 
 def test_what_nobody_ships_plans_and_has_no_python(tmp_path: Path) -> None:
@@ -211,90 +170,6 @@ def test_what_nobody_ships_plans_and_has_no_python(tmp_path: Path) -> None:
 
 
 # What is wrong
-
-MISTAKES = [
-    ("MODULE 'mine.py'; timeval FUN twice(int);", ":1:31: unknown type timeval"),
-    ("MODULE 'mine.py'; int FUN twice(fstring8);", ":1:33: unknown type fstring8"),
-    ("MODULE 'mine.py'; int FUN absent(int);", "mine.py has no absent"),
-    ("MODULE 'mine.py'; int FUN CONSTANT(int);", "CONSTANT of {}/mine.py is no function"),
-    ("MODULE 'none.py'; int FUN twice(int);", "{}/none.py: cannot be read: No such file or directory"),
-    ("MODULE 'mine.py'; int UDAF twice int (int);", "twice of {}/mine.py is no class"),
-    ("MODULE 'mine.py'; int UDAF half int (int);", "class half of {}/mine.py lacks iterate, output, destroy"),
-    ("MODULE 'mine.py'; int UDAF [SUBAGGR lower] total int (int);", "total has SUBAGGR but no SUPERAGGR"),
-    ("MODULE 'mine.py'; int UDAF [HFTA_SUPERAGGR a] total int (int);", "total has HFTA_SUPERAGGR but no HFTA_SUBAGGR"),
-    (SPLIT.replace("lower fstring8 (uint)", "lower fstring8 (float)"), "total: there is no SUBAGGR lower(int)"),
-    (SPLIT.replace("upper fstring8 (int)", "upper fstring8 (string)"), "total: there is no SUPERAGGR upper(int)"),
-    (
-        SPLIT.replace("int UDAF lower", "string UDAF lower"),
-        "total: there is no SUPERAGGR upper(string)\n"
-        "  int UDAF [SUBAGGR lower, SUPERAGGR upper] total fstring8 (uint);\n"
-        "                                            ^\n  hint: declare it: it takes exactly what lower returns",
-    ),
-    (SPLIT.replace("int UDAF upper", "int UDAF [RUNNING] upper"), "total: upper is RUNNING and total is not"),
-    (SPLIT.replace("[SUBAGGR", "[RUNNING, SUBAGGR"), "total: total is RUNNING and upper is not"),
-    (SPLIT.replace("int UDAF upper", "float UDAF upper"), "total returns int, but its SUPERAGGR upper returns float"),
-    (SPLIT.replace("UDAF lower", "UDAF [SUBAGGR last, SUPERAGGR last] lower"), "total: lower is itself split"),
-    (SPLIT + "float EXTR e nothing scaled (uint);", "e: there is no aggregate nothing over its first types"),
-    (SPLIT + "float EXTR e total scaled (string);", "e: there is no aggregate total over its first types"),
-    (
-        SPLIT + "float EXTR e total scaled (uint, float); float FUN scaled(int, int);",
-        "e: there is no function scaled(result of total, float) that returns float",
-    ),
-    (
-        SPLIT + "int EXTR e total scaled (uint, float); float FUN scaled(int, float);",
-        "e: there is no function scaled(result of total, float) that returns int",
-    ),
-    (
-        "MODULE 'mine.py'; int EXTR e sum twice (int); int FUN twice(int);",
-        "e: sum or twice has no Python",
-    ),
-    ("MODULE 'mine.py'; BOOL SFUN keep s (UINT);", "keep: there is no state s"),
-    (
-        "MODULE 'mine.py'; PRED [COMBINABLE] is_web[uint CLASS, uint];",
-        ":1:56: is_web is COMBINABLE, so every parameter is CLASS, CONST or HANDLE",
-    ),
-    (
-        "MODULE 'mine.py'; int FUN twice(int);\nfloat FUN twice(uint);",
-        ":2:11: twice(int) returns float here and int at line 1",
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(QueryError) as caught:
-        load(tmp_path, text)
-    assert not isinstance(caught.value, QueryErrors)
-    assert message.replace("{}", str(tmp_path)) in str(caught.value)
-
-
-def test_all_mistakes_are_reported(tmp_path: Path) -> None:
-    with pytest.raises(QueryErrors) as caught:
-        load(tmp_path, "MODULE 'mine.py';\nint FUN one(int);\nint FUN two(int);\nint UDAF twice int (int);")
-    assert [error.line for error in caught.value.errors] == [2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("python", "cause"),
-    [
-        ("1 / 0", "fails: ZeroDivisionError: division by zero"),
-        ("def f(:", "fails: SyntaxError"),
-        ("import nowhere", "nowhere"),
-    ],
-)
-def test_modules_that_fail(tmp_path: Path, python: str, cause: str) -> None:
-    with pytest.raises(QueryError, match=re.escape(cause)) as caught:
-        load(tmp_path, "-- mine\nMODULE 'mine.py'; int FUN f(int); int FUN g(int);", python)
-    assert (caught.value.line, caught.value.column) == (2, 1)
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.fun: cannot be read"):
-        load_functions([tmp_path / "none.fun"], parse_declarations)
-    (tmp_path / "bad.fun").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="write it again as UTF-8 text"):
-        load_functions([tmp_path / "bad.fun"], parse_declarations)
-
 
 # Content counts, not time of change
 

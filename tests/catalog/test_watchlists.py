@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.catalog.values import Type, pack_ip
-from lowwater.catalog.watchlists import read_watchlist, watchlist_digest
+from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import ConfigError
 
 COLUMNS = (("address", Type.IP), ("id", Type.INT), ("name", Type.STRING), ("on", Type.BOOL), ("mac", Type.MAC))
@@ -37,13 +37,3 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_watchlist(str(file), COLUMNS)
     assert f"{file}:2: " in caught.value.message and says in caught.value.message
-
-
-def test_the_digest_is_of_the_content(tmp_path: Path) -> None:
-    file = tmp_path / "w.csv"
-    file.write_text("10.0.0.1\n", encoding="utf-8")
-    before = watchlist_digest(str(file))
-    file.write_text("10.0.0.2\n", encoding="utf-8")
-    assert watchlist_digest(str(file)) != before
-    with pytest.raises(ConfigError, match="is not a file"):
-        watchlist_digest(str(tmp_path))

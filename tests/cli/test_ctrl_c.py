@@ -118,6 +118,7 @@ def test_a_stopped_process_leaves_nothing_and_says_how_to_go_on(command: str, la
     assert command in cli.commands
 
 
+@pytest.mark.slow
 def test_a_second_signal_to_a_backfill_counts_also_before_it_waits(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It came between the line that the first one said and the wait for threads, which took no notice of it."""
     jobs, waits, held = open_jobs(lake, (), Path("queries")), threading.Event(), threading.Event()

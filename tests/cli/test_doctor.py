@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -13,16 +12,10 @@ import pytest
 from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
     State,
-    check_disk,
-    check_extras,
     check_jars,
     check_java,
     check_packages,
-    check_writable,
-    checks,
-    doctor,
 )
-from lowwater.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFLIGHT = ROOT / "scripts" / "preflight.sh"
@@ -65,28 +58,6 @@ def test_java_version(bare: Path, version: str, state: State) -> None:
     assert check_java().state is state
 
 
-def test_java_without_a_version(bare: Path) -> None:
-    fake(bare, "java", "exit 1")
-    check = check_java()
-    assert check.state is State.MISSING
-    assert "does not tell its version" in check.found
-
-
-def test_java_home_comes_before_path(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(bare, "17.0.1")
-    fake_java(tmp_path / "old" / "bin", "11.0.2")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    check = check_java()
-    assert check.state is State.MISSING
-    assert check.mend.endswith("unset JAVA_HOME")
-
-
-def test_java_home_without_java(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(bare, "17.0.1")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "elsewhere"))
-    assert check_java().mend == "unset JAVA_HOME"
-
-
 def test_packages_against_a_lock(tmp_path: Path) -> None:
     version = module.version_of("lark")
     assert version
@@ -99,15 +70,6 @@ def test_packages_against_a_lock(tmp_path: Path) -> None:
     assert f"lark {version}, not {version}.99" in check.found
     assert "no-such-package absent, not 1.0" in check.found
     assert str(lock) in check.mend
-
-
-def test_packages_outside_a_checkout(tmp_path: Path) -> None:
-    assert check_packages(None).state is State.OK
-
-
-def test_extras() -> None:
-    assert check_extras().state is State.OK
-    assert "spark" in check_extras().found
 
 
 def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,34 +85,6 @@ def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_jars().state is State.OK
 
 
-def test_working_directory(tmp_path: Path) -> None:
-    assert check_writable(tmp_path).state is State.OK
-    gone = tmp_path / "gone"
-    assert check_writable(gone).state is State.MISSING
-    assert check_writable(gone).mend == f"chmod u+w {gone}"
-
-
-def test_disk_names_a_command_exactly_when_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DISK", 0)
-    assert (check_disk(tmp_path).state, check_disk(tmp_path).mend) == (State.OK, "")
-    monkeypatch.setattr(module, "DISK", 1 << 80)
-    assert check_disk(tmp_path).state is not State.OK
-    assert check_disk(tmp_path).mend
-
-
-def test_every_check_that_is_not_ok_has_a_command(bare: Path) -> None:
-    found = checks()
-    assert len({check.name for check in found}) == len(found) == 10
-    assert all(bool(check.mend) == (check.state is not State.OK) for check in found)
-
-
-def test_doctor_prints_the_command_unbroken_and_fails(bare: Path) -> None:
-    narrow = Terminal()
-    narrow.file, narrow.width = io.StringIO(), 40
-    assert doctor(narrow) == 1
-    assert check_java().mend in narrow.file.getvalue()
-
-
 def preflight(path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": str(path)}
     return subprocess.run(["/bin/sh", str(PREFLIGHT), *args], capture_output=True, text=True, env=env, timeout=300)
@@ -162,28 +96,6 @@ def tools(bare: Path) -> Path:
     for name in ("sed", "head"):
         (bare / name).symlink_to(next(p for d in ("/usr/bin", "/bin") if (p := Path(d) / name).exists()))
     return bare
-
-
-def test_preflight_without_python(tools: Path) -> None:
-    done = preflight(tools)
-    assert done.returncode == 1
-    assert "no Python 3.11 on PATH" in done.stderr
-    assert "python3.11-venv" in done.stderr
-
-
-def test_preflight_takes_a_python3_that_is_3_11(tools: Path) -> None:
-    fake(tools, "python3.11", "exit 127")  # a shim without the version behind it
-    (tools / "python3").symlink_to(os.path.realpath(sys.executable))
-    fake_java(tools, "17.0.15")
-    done = preflight(tools)
-    assert (done.returncode, done.stdout) == (0, "python3\n"), done.stderr
-
-
-def test_preflight_refuses_another_python(tools: Path) -> None:
-    other = fake(tools, "other", "exit 1")
-    done = preflight(tools, str(other))
-    assert done.returncode == 1
-    assert "is not a Python 3.11" in done.stderr
 
 
 @pytest.mark.parametrize(("version", "said"), [("", "no Java on PATH"), ("1.8.0_392", "is Java 8; Spark needs 17")])

@@ -52,25 +52,7 @@ def test_what_it_writes_and_says(kept: Path, tmp_path: Path, capsys: pytest.Capt
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_the_format_follows_the_name(kept: Path, tmp_path: Path) -> None:
-    section, classic = b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1"
-    for name, options, magic in (
-        ("x.pcapng", (), section),
-        ("x.pcap", (), classic),
-        ("x", (), classic),
-        ("y.pcap", ("--format", "pcapng"), section),
-    ):
-        assert called(kept, tmp_path / name, "--link", "a", *options) == 0
-        assert (tmp_path / name).read_bytes()[:4] == magic
-
-
-def test_standard_output(kept: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert called(kept, "-", "--link", "a", "--to", "2023-11-14T22:13:21Z") == 0
-    out, err = capfdbinary.readouterr()
-    assert records(out) == [(BASE, 42, arp())]
-    assert b"1 packet to standard output\n" in err
-
-
+@pytest.mark.slow
 def test_what_is_there_is_left_alone(kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a.pcap"
     out.write_text("mine")

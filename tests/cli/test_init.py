@@ -15,7 +15,6 @@ from lowwater.lake.files.names import files_by_link
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from tests.capturemaker import pcap_bytes, tcp
-from tests.docs.oddities import two_interfaces
 from tests.replay.support import QUERIES, lowwater
 
 BEGIN = parse_instant("2026-03-01T00:00:00Z")
@@ -83,37 +82,6 @@ def test_a_proposal_holds_for_its_captures(tmp_path: Path) -> None:
     assert (lake / "lowwater.toml").read_text() == text
 
 
-def test_names_in_another_zone_are_seen(tmp_path: Path) -> None:
-    for hour in range(2):
-        capture(tmp_path / "c" / f"a_20260301T0{hour + 2}.pcap", BEGIN + hour * HOUR + 30 * SECOND)
-    assert lowwater("init", tmp_path / "c", "--lake", tmp_path / "lake").code == 0
-    link = load_config(tmp_path / "lake").links["a"]
-    assert (link.timezone, link.since) == ("Etc/GMT-2", BEGIN)
-    assert lowwater("ingest", "--lake", tmp_path / "lake").code == 0
-    first, second = read_captures(open_lake(tmp_path / "lake"), ["a"])["a"]
-    assert (first.covers_from, second.covers_to) == (BEGIN, BEGIN + 2 * HOUR)
-
-
-def test_without_dates_and_with_much_disorder(tmp_path: Path) -> None:
-    folder = tmp_path / "c"
-    capture(folder / "a-1.pcap", BEGIN, late=40 * SECOND)
-    capture(folder / "a-2.pcap", BEGIN + HOUR, late=40 * SECOND)
-    (folder / "two.pcapng").write_bytes(two_interfaces())
-    assert lowwater("init", folder, "--lake", tmp_path / "lake").code == 0
-    text = (tmp_path / "lake" / "lowwater.toml").read_text()
-    assert "have no date in their names" in text and "links two/NAME: eth0, eth1" in text
-    config = load_config(tmp_path / "lake")
-    assert config.links["a"].rotation is None and config.links["a"].skew == 60 * SECOND
-    assert config.interval.length == HOUR
-
-
-def test_a_folder_without_captures(tmp_path: Path) -> None:
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "a.pcap").write_text("no")
-    said = lowwater("init", tmp_path / "c", "--lake", tmp_path / "lake")
-    assert said.code == 1 and "the folder has no captures" in said.err and not (tmp_path / "lake").exists()
-
-
 @pytest.mark.slow
 def test_ingest_takes_what_is_new_by_the_patterns(tmp_path: Path) -> None:
     folder, lake = tmp_path / "c", tmp_path / "lake"
@@ -142,37 +110,3 @@ def test_ingest_takes_what_is_new_by_the_patterns(tmp_path: Path) -> None:
     settings.write_text(settings.read_text().replace("[links.b]", "[links.b]\npayload = 64"))
     said = lowwater("ingest", "--lake", lake, "--link", "b")
     assert said.out.count("replaced") == 3, "another setting of the link reads all of its files again"
-
-
-def test_ingest_lists_all_files_in_one_table(tmp_path: Path) -> None:
-    """One header, and of names the part that tells them apart."""
-    folder, lake = tmp_path / "c", tmp_path / "lake"
-    names = [
-        f"benchmark-data__20260301-00-experiment-with-a-long-name__node_10.{node}.0.1{node}.pcap" for node in (1, 2)
-    ]
-    for name in names:
-        capture(folder / name, BEGIN)
-    assert lowwater("init", folder, "--lake", lake).code == 0
-    said = lowwater("ingest", "--lake", lake)
-    assert said.code == 0 and said.out.count(" malformed ") == 1 and "\N{HORIZONTAL ELLIPSIS}" not in said.out
-    assert "begin with benchmark-data__20260301-00-experiment-with-a-long-name__node_10." in said.out
-    assert " 1.0.11.pcap " in said.out and " 2.0.12.pcap " in said.out
-
-
-def test_ingest_says_what_it_lacks(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    path = tmp_path / "a.pcap"
-    capture(path, BEGIN)
-    said = lowwater("ingest", "--lake", lake)
-    assert said.code == 1 and "there is no lake" in said.err and f"`lowwater init CAPTURES --lake {lake}`" in said.err
-    assert not lake.exists(), "only `init` makes a lake"
-    open_lake(lake)
-    said = lowwater("ingest", "--lake", lake)
-    assert said.code == 1 and "no link has a pattern" in said.err and "lowwater init" in said.err
-    assert lowwater("ingest", "--lake", lake, path).code == 2
-    assert lowwater("ingest", "--lake", lake, "--growing").code == 2
-    assert lowwater("ingest", "--lake", lake, "--link", "a", path, "--from", "2026-01-01").code == 2
-    lake.mkdir(exist_ok=True)
-    (lake / "lowwater.toml").write_text('[links.a]\ncaptures = "nothing-%Y%m%d.pcap"\nrotation = "1d"\n')
-    said = lowwater("ingest", "--lake", lake)
-    assert said.code == 0 and "a: no new file of" in said.err

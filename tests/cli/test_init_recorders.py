@@ -114,88 +114,6 @@ def test_two_days_of_the_archive_of_zeek(tmp_path: Path) -> None:
     assert last is not None and last[1] == (BASE + 86400) * SECOND
 
 
-@pytest.mark.parametrize("hour", [0, 5, 8, 12, 13, 14, 15, 20, 23])
-def test_an_hour_a_day_proves_no_zone(tmp_path: Path, hour: int) -> None:
-    for day in range(3):
-        begin = 86_400 * day + 3600 * hour
-        capture(tmp_path / at(begin, "lab_%Y%m%d.pcap"), begin, 3600)
-    link = links(tmp_path)["lab"]
-    assert (link.dates.zone, link.dates.rotation) == ("UTC", 24 * HOUR)
-    assert any("its files hold at most 59min" in note for note in link.notes), "the other reading"
-
-
-@pytest.mark.parametrize(
-    ("zone", "form", "proposed"),
-    [
-        ("Europe/Berlin", "%Y%m%d", "Etc/GMT-1"),
-        ("Pacific/Kiritimati", "%Y%m%d", "Etc/GMT-14"),
-        ("America/Los_Angeles", "%Y%m%d", "Etc/GMT+8"),
-        ("Asia/Kathmandu", "%Y%m%d", "Asia/Kathmandu"),
-        ("Pacific/Pago_Pago", "%Y%m%d%H", "Etc/GMT+11"),
-        ("Pacific/Chatham", "%Y%m%d%H", ""),
-    ],
-)
-def test_several_full_files_prove_a_zone(tmp_path: Path, zone: str, form: str, proposed: str) -> None:
-    length = 3600 if "H" in form else 86_400
-    shift = datetime.fromtimestamp(BASE, ZoneInfo(zone)).utcoffset()
-    assert shift is not None
-    for number in range(4):
-        begin = length * number - int(shift.total_seconds()) % length
-        capture(tmp_path / f"a_{at(begin, form, zone)}.pcap", begin, length)
-    link = links(tmp_path)["a"]
-    assert (link.dates.zone, link.dates.rotation) == (proposed or "UTC", length * SECOND if proposed else None)
-    assert bool(link.dates.why) == (not proposed)
-
-
-def test_names_that_say_the_end_have_two_readings(tmp_path: Path) -> None:
-    for hour in range(3):
-        capture(tmp_path / "in" / at(3600 * hour + 3600, "a_%Y%m%d%H.pcap"), 3600 * hour, 3600)
-    said = lowwater("init", tmp_path / "in", "--lake", tmp_path / "lake")
-    assert "its names are read as times of Etc/GMT-1, or say when files end" in said.out
-    assert "or say when files end; here it is the same" in (tmp_path / "lake" / "lowwater.toml").read_text()
-
-
-def test_days_that_one_hour_contradicts_have_no_zone(tmp_path: Path) -> None:
-    """Named by the day after: any zone from +4 to +14 would do."""
-    for day in range(3):
-        capture(tmp_path / at(86_400 * (day + 1), "lab_%Y%m%d.pcap"), 86_400 * day + 20 * 3600, 3600)
-    dates = links(tmp_path)["lab"].dates
-    assert (dates.zone, dates.rotation) == ("UTC", None) and "They do not prove it" in dates.why
-
-
-def test_names_of_a_zone_with_summer_time_ask_for_it(tmp_path: Path) -> None:
-    begin = int(datetime(2026, 3, 28, 22, tzinfo=UTC).timestamp()) - BASE
-    for hour in range(0, 8):
-        capture(tmp_path / at(begin + 3600 * hour, "a_%Y%m%d%H.pcap", "Europe/Berlin"), begin + 3600 * hour, 3600)
-    dates = links(tmp_path)["a"].dates
-    assert (dates.zone, dates.rotation) == ("UTC", None) and 'timezone = "Europe/Berlin"' in dates.why
-
-
-def test_a_folder_that_differs_by_a_word(tmp_path: Path) -> None:
-    """One recorder whose older files were moved; two sensors at one time; and files that leave it open."""
-    for hour in range(6):
-        name = at(3600 * hour, "%Y%m%d%H.pcap")
-        capture(tmp_path / "moved" / ("archive" if hour < 3 else "live") / f"a_{name}", 3600 * hour, 3600)
-        for number, sensor in enumerate(("north", "south")):
-            capture(tmp_path / "sensors" / sensor / f"s_{name}", 3600 * hour + number, 3600)
-        later = 5 * 86_400 * (hour > 2) + 3600 * hour
-        capture(tmp_path / "open" / ("x" if hour < 3 else "y") / at(later, "o_%Y%m%d%H.pcap"), later, 3600)
-    moved = links(tmp_path / "moved")["a"]
-    assert moved.named.patterns == ("*/a_%Y%m%d%H.pcap%c",) and moved.dates.rotation == HOUR
-    assert any("one link of several names" in note for note in moved.notes)
-    assert set(links(tmp_path / "sensors")) == {"north", "south"}
-    apart = links(tmp_path / "open")
-    assert len(apart) == 2 and all("list both patterns in one link" in link.notes[0] for link in apart.values())
-
-
-def test_logs_of_two_kinds_are_never_joined(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    (tmp_path / "a" / "x.csv").write_text("time,a,b\n" + "".join(f"{BASE + n},{n},{n}\n" for n in range(60)))
-    (tmp_path / "b" / "x.csv").write_text("time,c,d\n" + "".join(f"{BASE + n},{n},z\n" for n in range(60, 120)))
-    assert len(links(tmp_path)) == 2
-
-
 @pytest.mark.slow
 def test_the_missing_hour_and_the_cut_file_among_48(tmp_path: Path) -> None:
     for hour in range(48):
@@ -212,6 +130,7 @@ def test_the_missing_hour_and_the_cut_file_among_48(tmp_path: Path) -> None:
         assert line in said.out and f"# {line}" in text, (line, said.out)
 
 
+@pytest.mark.slow
 def test_a_copy_beside_its_original_counts_once(tmp_path: Path) -> None:
     for number in range(3):
         capture(tmp_path / "in" / f"a-{number}.pcap", 0 if number else 3600, 3600)
@@ -221,12 +140,3 @@ def test_a_copy_beside_its_original_counts_once(tmp_path: Path) -> None:
     assert list(load_config(lake).links) == ["a"]
     assert lowwater("ingest", "--lake", lake).code == 0
     assert sum(row.packets for row in read_captures(open_lake(lake), ["a"])["a"]) == 120
-
-
-@pytest.mark.slow
-def test_names_with_wildcards_of_their_own(tmp_path: Path) -> None:
-    capture(tmp_path / "in [1]" / "50%?" / "a*_20260101.pcap", 0, 86_400)
-    lake = tmp_path / "lake"
-    assert lowwater("init", tmp_path / "in [1]", "--lake", lake).code == 0
-    said = lowwater("ingest", "--lake", lake)
-    assert said.code == 0 and "added" in said.out

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import random
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,42 +95,6 @@ def test_copies_are_those_of_editcap(tmp_path: Path, window: str) -> None:
     assert "duplicates" not in called(path).stdout + called(path, "--format", "csv").stdout.partition("\n")[0]
 
 
-def test_copies_of_other_files_are_those_of_all_pairs(tmp_path: Path) -> None:
-    draw, window, skew = random.Random(7), 20 * SECOND // 1000, SECOND // 100
-    links: list[list[tuple[int, bytes]]] = []
-    for number in range(3):
-        clock, records = BASE, []
-        for _ in range(120):
-            clock += draw.choice([0, 3, 11]) * SECOND // 1000
-            stamp = clock - draw.choice([0, 0, 0, 5, 30]) * SECOND // 1000
-            records.append((stamp, udp("10.0.0.1", "10.0.0.2", 1, 2, bytes([draw.randrange(6)]) * 20)))
-        (tmp_path / f"{number}.pcap").write_bytes(pcap_bytes(records))
-        links.append(records)
-    clocks = [list(itertools.accumulate((stamp for stamp, _ in records), max)) for records in links]
-    admitted = [
-        [record for record, clock in zip(records, clock, strict=True) if clock - record[0] <= skew]
-        for records, clock in zip(links, clocks, strict=True)
-    ]
-    expected = [
-        sum(
-            any(
-                (stamp - window, -1) <= (other, 0) and (other, theirs) < (stamp, mine) and same == frame
-                for theirs, records in enumerate(admitted)
-                if theirs != mine
-                for other, same in records
-            )
-            for stamp, frame in admitted[mine]
-        )
-        for mine in range(3)
-    ]
-    options = ("--duplicates", "20ms", "--skew", "10ms")
-    document = as_json(*sorted(tmp_path.iterdir()), *options)
-    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    found = [capture["interfaces"][0]["duplicates"] for capture in document["captures"]]
-    assert [each["elsewhere"] for each in found] == expected and min(expected) > 10
-    assert [each["compared"] for each in found] == [len(records) for records in admitted]
-
-
 def test_the_facts_of_the_document(folder: Path) -> None:
     (found,) = as_json(folder / "good.pcap")["captures"]
     (only,) = found["interfaces"]
@@ -149,64 +111,6 @@ def test_the_facts_of_the_document(folder: Path) -> None:
     assert only["vlans"] == [{"vlan_id": 5, "packets": 1}]
     sizes = found["bytes"]
     assert sizes["records"] + sizes["malformed"] + sizes["overhead"] == sizes["file"] == sizes["unpacked"]
-
-
-@pytest.mark.slow
-def test_standard_input(folder: Path) -> None:
-    command = [sys.executable, "-m", "lowwater.cli.main", "inspect", "-", "--format", "json"]
-    with (folder / "good.pcap").open("rb") as file:
-        (found,) = json.loads(subprocess.run(command, stdin=file, capture_output=True, check=True).stdout)["captures"]
-    (wanted,) = as_json(folder / "good.pcap")["captures"]
-    assert found == {**wanted, "file": "-"}
-
-
-def test_skew_and_max_jump_decide(folder: Path) -> None:
-    (found,) = as_json(folder / "good.pcap", "--skew", "3s")["captures"]
-    assert found["interfaces"][0]["order"]["refused"] == 0
-    (folder / "stray.pcap").write_bytes(pcap_bytes([(BASE + s * SECOND, arp()) for s in (0, 1, 9, 2, 3)]))
-    for jump, malformed in (("6s", {"time-jump": 1}), ("7s", {})):
-        (found,) = as_json(folder / "stray.pcap", "--max-jump", jump)["captures"]
-        assert found["interfaces"][0]["malformed"] == malformed
-
-
-def test_doubts_are_notes_and_part_of_the_document(folder: Path) -> None:
-    stamps = [second * SECOND for second in (5, 6, 7, BASE // SECOND)]
-    (folder / "clock.pcap").write_bytes(pcap_bytes([(stamp, arp()) for stamp in stamps]))
-    (found,) = as_json(folder / "clock.pcap")["captures"]
-    (doubt,) = found["doubts"]
-    assert doubt.startswith("its clock jumps by 53.9 years, from 1970-01-01T00:00:07Z to 2023-11-14T22:13:20Z")
-    assert f"note: {folder / 'clock.pcap'}: {doubt}" in called(folder / "clock.pcap").stderr
-    assert as_json(folder / "good.pcap")["captures"][0]["doubts"] == []
-
-
-def test_csv_has_the_same_columns_for_every_file(folder: Path) -> None:
-    result = called(*sorted(folder.iterdir()), "--format", "csv")
-    rows = list(csv.DictReader(result.stdout.splitlines()))
-    assert [row["packets"] for row in rows] == ["4", "0", "5", ""]
-    assert rows[0]["malformed"] == "cut=1" and rows[2]["lateness_max_ns"] == str(3 * SECOND)
-    assert "not a capture" in rows[3]["error"] and rows[2]["error"] == ""
-    header = called(folder / "empty.pcap", "--format", "csv").stdout.splitlines()[0]
-    assert result.stdout.splitlines()[0] == header
-
-
-@pytest.mark.parametrize("form", ["table", "json", "csv"])
-def test_a_bad_file_fails_at_the_end(folder: Path, form: str) -> None:
-    result = called(folder / "none.pcap", folder / "missing.pcap", folder / "good.pcap", "--format", form)
-    assert result.exit_code == 1
-    assert "good.pcap" in result.stdout
-    assert "none.pcap" in result.output and "missing.pcap" in result.output
-    assert called(folder / "good.pcap", "--format", form).exit_code == 0
-
-
-def test_tables(folder: Path) -> None:
-    sheet = called(folder / "good.pcap").stdout
-    lines = {line[:20].strip(): line[20:].strip() for line in sheet.splitlines()}
-    assert lines["packets"] == "5" and lines["skew that admits all"[:20]] == "3 s"
-    assert lines["gap 1"] == "35 s from 2023-11-14T22:13:25Z"
-    assert lines["protocols"] == "arp 3 (60.00%), udp 1 (20.00%), other 1 (20.00%)"
-    several = called(folder / "good.pcap", folder / "cut.pcap", folder / "empty.pcap").stdout.splitlines()
-    assert [line.split()[-1] for line in several] == ["file", "good.pcap", "cut.pcap", "empty.pcap"]
-    assert several[2].split()[-3:-1] == ["cut", "1"] and several[1].split()[-2] == "0"
 
 
 def test_names_cannot_steer_the_terminal(folder: Path) -> None:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import platform
 import subprocess
 import sys
 from pathlib import Path
 
-import click
-import pyarrow
 import pytest
 
-from lowwater import __version__
-from lowwater.cli import commands
 from lowwater.cli.main import STANDS, cli
 from lowwater.lake.layout import open_lake
 from tests.capturemaker import pcap_bytes, tcp
@@ -104,35 +99,6 @@ def test_check_reports_every_error(tmp_path: Path) -> None:
     assert (said.code, said.out) == (0, "1 file, no error\n")
 
 
-def test_check_tells_what_changes_nothing(tmp_path: Path) -> None:
-    query = tmp_path / "q.gsql"
-    query.write_text("DEFINE { query_name 'a'; slow_flush '5'; } SELECT len FROM TCP")
-    said = lowwater("check", query)
-    assert said.code == 0 and "note: query a: DEFINE slow_flush changes nothing" in said.out
-
-
-@pytest.mark.parametrize(("form", "begins"), [("json", "{"), ("mermaid", "flowchart")])
-def test_explain_has_three_forms(form: str, begins: str) -> None:
-    said = lowwater("explain", FLOWS, "--format", form)
-    assert said.code == 0 and said.out.startswith(begins)
-
-
-def test_schemas_and_functions_are_files(tmp_path: Path) -> None:
-    schema = tmp_path / "s.txt"
-    schema.write_text(
-        "PROTOCOL LOG { uint ts get_csv_uint_pos1 (increasing, unit 's'); string who get_csv_string_pos2; }"
-    )
-    functions = tmp_path / "f.fun"
-    functions.write_text("MODULE 'm.py';\nint FUN [COST HIGH] twice(int);\n")
-    (tmp_path / "m.py").write_text("def twice(value):\n    return 2 * value\n")
-    query = tmp_path / "q.gsql"
-    query.write_text("SELECT tb, who, max(twice(ts)) FROM web.LOG GROUP BY ts/60 AS tb, who")
-    assert lowwater("check", query, "--schema", schema, "--functions", functions).code == 0
-    assert lowwater("check", query, "--schema", schema).code == 1
-    said = lowwater("check", query, "--functions", functions)
-    assert said.code == 1 and "no protocol is called LOG" in said.err
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -168,6 +134,7 @@ def test_bad_usage_is_exit_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_run_leaves_its_files(capture: Path) -> None:
     out = capture.parent / "out"
     said = lowwater("run", FLOWS, "--capture", f"main1={capture}", "--engine", "reference", "--out", out)
@@ -183,67 +150,11 @@ def test_run_leaves_its_files(capture: Path) -> None:
     assert set(summary["seconds"]) == {"ingest", "reference", "write"}
 
 
-def test_links_file_over_which_options_go(capture: Path) -> None:
-    links = capture.parent / "links.toml"
-    links.write_text(
-        '[links.main1]\nskew = "2s"\ncaptures = "a.pcap"\n[links.main2]\n[sets]\nboth = ["main1", "main2"]\n'
-    )
-    query = capture.parent / "q.gsql"
-    query.write_text("SELECT time, interface FROM [both].TCP")
-    out = capture.parent / "out"
-    run = ("run", query, "--links", links, "--engine", "reference", "--out", out)
-    said = lowwater(*run, "--capture", f"main2={capture}", "--skew", "main2=3s")
-    assert said.code == 0, said.err
-    summary = json.loads((out / "summary.json").read_text())
-    assert {name: link["skew_ns"] // 10**9 for name, link in summary["links"].items()} == {"main1": 2, "main2": 3}
-    assert (out / "q.csv").read_text() == "time,interface\n1000000,main1\n1000000,main2\n"
-    said = lowwater(*run, "--skew", "main3=1s")
-    assert said.code == 1 and "--skew main3: there is no such link" in said.err
-
-
-def test_explain_prints_the_plan() -> None:
-    said = lowwater("explain", QUERIES / "handshakes.gsql")
-    assert (said.code, said.err) == (0, "")
-    assert "LFTA handshakes.S on main1" in said.out and "read range" in said.out
-
-
-def test_every_module_of_the_folder_has_its_commands() -> None:
-    files = Path(commands.__file__).parent.glob("[a-z]*.py")
-    assert set(commands.FAMILIES) == {path.stem for path in files}
-    assert all(cli.commands[name].name == name for names in commands.FAMILIES.values() for name in names)
-    for name in ("__init__", "../main", "commands.run", ""):
-        assert cli.commands.get(name) is None
-
-
+@pytest.mark.slow
 def test_help_imports_nothing_slow() -> None:
     code = "import sys; from lowwater.cli.main import cli; [*cli.commands.values()]; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"numba", "pyarrow", "pydantic", "deltalake", "pandas"} & set(done.stdout.split()) == set()
-
-
-def test_help_teaches_every_command() -> None:
-    assert len(cli.commands) >= 18
-    for name, command in cli.commands.items():
-        assert command.name == name
-        said = lowwater(name, "--help")
-        assert said.code == 0 and f"Usage: lowwater {name}" in said.out
-        options = [each for each in command.params if isinstance(each, click.Option)]
-        assert all(each.help or each.hidden for each in options), name
-
-
-def test_version_names_the_packages_that_matter() -> None:
-    lines = lowwater("--version").out.splitlines()
-    assert lines[0] == f"lowwater {__version__}"
-    assert lines[1].startswith(f"CPython {platform.python_version()} on ")
-    assert f"pyarrow {pyarrow.__version__}" in lines[2].split(", ")
-    assert lines[3].startswith("extras: ") and "spark" in lines[3]
-
-
-def test_debug_raises_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "q.gsql").write_bytes(b"\xff")
-    monkeypatch.setenv("LOWWATER_DEBUG", "1")
-    with pytest.raises(BaseException, match="cannot be read"):
-        lowwater("explain", tmp_path / "q.gsql")
 
 
 def test_status_tells_of_sets_that_cannot_be_planned_and_shows_the_others(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, Lake, open_lake
-from lowwater.lake.ledgers.runs import read_quality, read_quarantine, record_quality
+from lowwater.lake.ledgers.runs import record_quality
 from lowwater.quality.reports import interval_audits, page_of
 from tests.replay.support import lowwater
 
@@ -104,42 +104,3 @@ def test_one_interval_in_detail(lake: Lake) -> None:
     said = lowwater("report", "--lake", lake.root, "--interval", "2026-01-01T00:00Z")
     assert f"demo, {interval(0)}: passed" in said.out and f"other, {interval(0)}: warned" in said.out
     assert ["queries", "b", "critical", "holds"] in [line.split() for line in said.out.splitlines()]
-
-
-@pytest.mark.slow
-def test_what_many_links_have_alike_is_said_once(lake: Lake) -> None:
-    """Nine links with a gap each: the first, and how many more; one interval in detail has all."""
-    messages = [f"link n{number}: a gap" for number in range(1, 10)]
-    record(lake, 3, [finding("links", "expect_a", "warning", *messages), *GOOD], [])
-    lines = lowwater("report", "--lake", lake.root).out.splitlines()
-    begin = lines.index(f"demo, {interval(3)}: warned")
-    assert lines[begin + 1 : begin + 3] == ["  warning: link n1: a gap", "  warning: and 8 more like it"]
-    assert "page:" in lines[begin + 3]
-    detailed = lowwater("report", "--lake", lake.root, "--interval", "2026-01-01T03:00Z")
-    assert [line for line in detailed.out.splitlines() if line.endswith("a gap")] == [
-        f"  warning: {m}" for m in messages
-    ]
-
-
-def test_an_audit_takes_the_place_of_the_one_before(lake: Lake) -> None:
-    record(lake, 1, GOOD, [])
-    assert [each.verdict for each in interval_audits(lake)] == ["passed", "passed", "warned", "warned"]
-    assert read_quality(lake).num_rows == 2 + 2 + 3 + 3
-    assert read_quarantine(lake, "demo", START + HOUR, START + 2 * HOUR).num_rows == 0
-
-
-def test_nothing_to_show(lake: Lake, tmp_path: Path) -> None:
-    said = lowwater("report", "--lake", lake.root, "--interval", "2026-01-01T07:00Z")
-    assert said.code == 1
-    assert said.err == (
-        "error: no interval begins at 2026-01-01T07:00:00Z\n"
-        "  hint: 3 do, from 2026-01-01T00:00:00Z to 2026-01-01T02:00:00Z\n"
-    )
-    empty = open_lake(tmp_path / "empty")
-    said = lowwater("report", "--lake", empty.root)
-    assert said.code == 1
-    assert said.err.startswith(f"error: {empty.root}: no interval has been audited yet\n  hint: ")
-    said = lowwater("report", "--lake", tmp_path / "absent")
-    assert said.code == 1 and "there is no lake" in said.err
-    said = lowwater("report", "--lake", lake.root, "--interval", "soon")
-    assert said.code == 2 and "'soon' is no instant" in said.err

@@ -21,10 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from lowwater_review import Board, render
 
 from lowwater.catalog.schemas import PUNCTUATION, ROW
-from lowwater.hosts import LOOPBACK, known_names
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import HEARTBEATS, REPLAYS, open_lake, result_schema
 from lowwater.lake.ledgers.runs import ReplayRow, record_heartbeats, record_replays
@@ -33,8 +31,7 @@ from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.tables import replace_rows
 from lowwater.replay.job import Job
-from lowwater.replay.registry import StreamInfo, streams_of
-from lowwater.replay.telemetry.metrics import registry_of, serving
+from lowwater.replay.telemetry.metrics import serving
 from tests.cli.hostile import HOSTILE, clean
 from tests.lake.support import put_stream
 from tests.review.ledgers import LINKS, START, make
@@ -99,6 +96,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return made
 
 
+@pytest.mark.slow
 def test_streams_say_what_is_published(desk: Desk) -> None:
     said = clean("streams", "--lake", desk.root, "--queries", desk.queries, "--json")
     (stream,) = json.loads(said.out)["streams"]
@@ -119,21 +117,6 @@ def test_streams_say_what_is_published(desk: Desk) -> None:
         assert word in text, word
 
 
-def test_a_stream_without_a_plan_keeps_its_owner_and_its_problem(desk: Desk, tmp_path: Path) -> None:
-    (tmp_path / "q.gsql").write_text("SELECT nonsense FROM nowhere.IPV4", encoding="utf-8")
-    (info,) = streams_of(desk.root, tmp_path)
-    assert isinstance(info, StreamInfo)
-    assert (info.owner, info.key, [column.name for column in info.columns]) == ("q", None, ["tb", "srcIP", "cnt"])
-    assert info.problem
-
-
-def test_the_page_shows_the_same(desk: Desk) -> None:
-    page = render(Board(desk.root, desk.queries).now(), "streams.html")
-    assert page is not None
-    for word in ("flows", "tb, srcIP", "billing", "1 hole", "clock/1000000000/60"):
-        assert word in page, word
-
-
 def tailed(desk: Desk, *more: object, form: str = "json") -> list[dict[str, Any]]:
     said = clean("tail", "flows", "--lake", desk.root, "--format", form, *more)
     if form == "json":
@@ -141,6 +124,7 @@ def tailed(desk: Desk, *more: object, form: str = "json") -> list[dict[str, Any]
     return list(csv.DictReader(io.StringIO(said.out)))
 
 
+@pytest.mark.slow
 def test_tail_prints_rows_and_then_promises(desk: Desk) -> None:
     lines = tailed(desk, "--from", format_instant(START + HOUR))
     assert [line["_kind"] for line in lines] == ["row", "row", "punctuation", "row", "punctuation"]
@@ -203,13 +187,6 @@ def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
     clean("metrics", "--lake", tmp_path / HOSTILE, code=1)
 
 
-def test_a_lake_that_cannot_be_read_is_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    client = pytest.importorskip("prometheus_client")
-    text = client.generate_latest(registry_of(tmp_path / "none", tmp_path, lenient=True)).decode()
-    assert samples(text) == {"lowwater_up[]": 0}
-    assert "there is no lake" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_metrics_are_served_and_stop_cleanly(desk: Desk) -> None:
     pytest.importorskip("prometheus_client")
@@ -248,10 +225,6 @@ def test_metrics_on_loopback_answer_to_its_names_only(host: str, status: int, de
         connection.endheaders()
         assert connection.getresponse().status == status
         connection.close()
-
-
-def test_metrics_that_others_reach_have_any_name() -> None:
-    assert known_names("0.0.0.0") is None and known_names("::1") == LOOPBACK
 
 
 class Collector(HTTPServer):

@@ -6,7 +6,6 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -209,23 +208,3 @@ def test_on_a_terminal_no_text_is_obeyed() -> None:
     text = printed(out)
     assert all(char.isprintable() or char in "\n\t" for char in text)
     assert "title\x07" not in out.getvalue() and text.count("[/bold][red]\\u001b[31m") >= 6
-
-
-def test_a_progress_bar_obeys_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rich.progress import Progress, TextColumn
-
-    made, out = on_terminal()
-    with Progress(TextColumn("{task.description}", markup=False), console=made) as bar:
-        bar.add_task(HOSTILE.replace("\r", ""), total=1)
-        bar.console.print(HOSTILE)
-    assert all(char.isprintable() or char in "\n\t" for char in printed(out))
-
-
-def test_progress_says_text(capsys: pytest.CaptureFixture[str]) -> None:
-    from lowwater.replay.progress import Progress
-
-    progress: Any = Progress()
-    with progress.stage(HOSTILE, HOSTILE):
-        progress.say(HOSTILE)
-    text = capsys.readouterr().err
-    assert text.count("\\u001b") == 6 and "\x1b" not in text

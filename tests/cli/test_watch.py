@@ -153,20 +153,3 @@ def test_an_interrupted_watch_ends_at_once_where_nothing_comes(tmp_path: Path) -
     assert process.returncode == 0 and line.startswith("watching dated, free, log")
     told, stopped = err.splitlines()
     assert told.endswith("captures: is not there") and stopped == "stopped: 0 files ingested, 0 refused"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["a.pcap"], 2, "--watch follows the patterns of the settings"),
-        (["--covers", "2020-01-01T00:00Z/2020-01-01T01:00Z"], 2, "--watch follows the patterns of the settings"),
-        ([], 1, "no link has a pattern of its files"),
-    ],
-)
-def test_what_a_watch_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.pcap").write_bytes(b"")
-    refused = lowwater("ingest", "--lake", open_lake(tmp_path / "lake").root, "--watch", *arguments)
-    assert refused.code == code and said in refused.err

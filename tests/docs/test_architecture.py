@@ -68,10 +68,6 @@ def test_the_diagram_of_imports_is_that_of_the_code() -> None:
     assert drawn() == reduced(imported())
 
 
-def test_an_arrow_that_others_imply_is_left_out() -> None:
-    assert reduced({("a", "b"), ("b", "c"), ("a", "c")}) == {("a", "b"), ("b", "c")}
-
-
 @pytest.mark.parametrize("name", NAMED)
 def test_a_module_that_is_named_exists(name: str) -> None:
     assert exists(name)

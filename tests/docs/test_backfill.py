@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from lowwater_generator import generate
 
-from lowwater.cli.main import cli
 from lowwater.instants import format_instant, parse_instant
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import lowwater
@@ -74,29 +73,6 @@ def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> 
     after = settings.read_text(encoding="utf-8").splitlines()
     changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
     assert [line.partition("#")[0].strip() for _, line in changed] == ['policy = "publish"']
-
-
-def test_a_command_has_these_options() -> None:
-    for block in BLOCKS:
-        for line in block.text.splitlines() if block.words[0] == "sh" else ():
-            words = shlex.split(line.split("|")[0])
-            if words[0] == "lowwater":
-                known = {option for each in cli.commands[words[1]].params for option in each.opts}
-                assert {word for word in words if word.startswith("--")} <= known, line
-
-
-@pytest.mark.slow
-def test_airflow_has_these_options(tmp_path: Path) -> None:
-    lines = [line for each in BLOCKS if each.words == ("sh", "airflow") for line in each.text.splitlines()]
-    environment = {"PATH": str(Path(sys.executable).parent), "AIRFLOW_HOME": str(tmp_path)}
-    command = ["airflow", "backfill", "create", "--help"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    lines = [line for line in lines if line.startswith("airflow backfill")]
-    assert len(lines) == 3
-    for line in lines:
-        assert {word for word in shlex.split(line) if word.startswith("--")} <= set(
-            re.findall(r"--[a-z-]+", done.stdout)
-        )
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import re
 import runpy
 import shlex
 from contextlib import redirect_stdout
@@ -14,19 +13,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lowwater.capture.formats.capture_file import _LARGEST_LIMIT, _SMALLEST_LIMIT, link_name
-from lowwater.capture.headers.links import LINK_TYPES
+from lowwater.capture.formats.header import open_capture
 from lowwater.capture.inspect import inspect
-from lowwater.capture.reader import open_capture
 from lowwater.capture.records.malformed import REASONS
 from lowwater.cli.main import cli
 from lowwater.config import Config
 from lowwater.errors import CaptureError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.survey import MOST_INTERFACES
 from lowwater.lake.layout import open_lake
-from lowwater.limits import CAPTURE_CHUNK_BYTES, DECOMPRESSOR_HISTORY, MALFORMED_ROWS
 from tests.docs.book import ROOT, Block, blocks
 from tests.docs.coverages import rewritten
 from tests.docs.oddities import BEGIN, CASES, REFUSED, two_interfaces
@@ -82,13 +77,6 @@ def test_every_reason_is_told_and_met() -> None:
     assert sorted(told) == sorted({row[3].split()[0] for row in table("cases")} - {"-"})
 
 
-def test_the_bounds_are_those_of_the_code() -> None:
-    for bound in (MALFORMED_ROWS, MOST_INTERFACES):
-        assert f"{bound:,}" in TEXT
-    for bound in (_SMALLEST_LIMIT >> 10, _LARGEST_LIMIT >> 20, DECOMPRESSOR_HISTORY >> 20, CAPTURE_CHUNK_BYTES >> 20):
-        assert re.search(rf"\b{bound} [KM]iB", TEXT)
-
-
 @pytest.mark.parametrize("row", table("refused"), ids=lambda row: row[0])
 def test_a_file_that_is_refused(row: list[str], tmp_path: Path) -> None:
     path = tmp_path / "file"
@@ -98,13 +86,6 @@ def test_a_file_that_is_refused(row: list[str], tmp_path: Path) -> None:
     assert raised.value.message.startswith(str(path))
     assert row[1] in raised.value.message
     assert row[2] in raised.value.hint
-
-
-def test_every_link_type_is_there_with_its_name() -> None:
-    rows = table("links")
-    numbers = [[int(number) for number in row[0].split(",")] for row in rows]
-    assert sorted(number for each in numbers for number in each) == sorted(LINK_TYPES)
-    assert [row[1].split(", ") for row in rows] == [[link_name(number) for number in each] for each in numbers]
 
 
 @pytest.mark.slow
@@ -124,14 +105,3 @@ def test_an_example_prints_what_follows(
     else:
         printed = CliRunner().invoke(cli, shlex.split(block.text)[1:], catch_exceptions=False).stdout
     assert [line.rstrip() for line in printed.splitlines()] == shown.splitlines()
-
-
-@pytest.mark.parametrize(
-    "line", [line for block in BLOCKS if block.words[0] == "sh" for line in block.text.splitlines()]
-)
-def test_a_command_has_these_options(line: str) -> None:
-    for command in line.split("#")[0].split("|"):
-        program, *words = shlex.split(command)
-        if program == "lowwater":
-            known = {option for each in cli.commands[words[0]].params for option in each.opts}
-            assert {word for word in words if re.match("--[a-z]", word)} <= known

@@ -18,18 +18,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "queries").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
 KINDS = ["Tutorial", "How-to", "Reference", "Explanation"]
-CITED = re.compile(r"(?<![\d.,])00\d(?![\d.])")
-"""The number of a paper: 002 in `(002, section 5.3)`."""
-FOUND_BY = {
-    "watermark": {"promise", "punctuation"},
-    "capture point": {"link"},
-    "maximum lateness": {"skew"},
-    "late packet": {"violation"},
-    "time bucket": {"`tb`"},
-}
-"""The usual word, and ours that stand beside it."""
-
-
 NEEDED = {
     *("interval", "LFTA", "HFTA", "lake", "ledger", "quarantine", "coverage", "heartbeat", "query set", "watch list"),
     *("epoch", "temporal attribute", "clock", "arrival", "lateness", "gap", "low level", "high level"),
@@ -87,27 +75,6 @@ def test_the_glossary_explains_every_state_stage_and_policy() -> None:
     (policy,) = (row[2] for row in rows(DOCS / "glossary.md") if row[0] == "policy")
     for name in get_args(Link.model_fields["policy"].annotation):
         assert f"`{name}`" in policy
-
-
-@pytest.mark.parametrize("usual", FOUND_BY)
-def test_the_glossary_gives_the_usual_word(usual: str) -> None:
-    beside = {ours for ours, elsewhere, _ in rows(DOCS / "glossary.md") if usual in elsewhere}
-    assert FOUND_BY[usual] <= beside
-
-
-def test_every_number_that_is_cited_is_a_paper() -> None:
-    papers = {row[0]: row for row in rows(DOCS / "papers.md") if CITED.fullmatch(row[0])}
-    assert sorted(papers) == ["000", "001", "002", "003", "004"]
-    assert all(len(row) == 5 and all(row) for row in papers.values())
-    cited = Counter(number for path in (ROOT / "lowwater").rglob("*.py") for number in CITED.findall(text(path)))
-    seeds = {path.name[:3] for path in (ROOT / "queries" / "seeds").glob("*.gsql")}
-    assert {*cited, *seeds} <= set(papers)
-    assert {"000", "002", "004"} <= set(cited)
-
-
-def test_every_path_of_the_papers_is_there() -> None:
-    for path in re.findall(r"`([\w/]+(?:/|\.py|\.gsql))`", text(DOCS / "papers.md")):
-        assert any((folder / path).exists() for folder in (ROOT, ROOT / "lowwater")), path
 
 
 def test_the_list_of_decisions_has_each_by_its_title() -> None:

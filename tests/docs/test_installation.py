@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from lowwater.cli.doctor import PYTHONS
-from lowwater.cli.main import cli
 from lowwater.extras import EXTRAS
 from scripts import dependencies
-from tests.docs.book import make_targets
 from tests.replay.support import ROOT
 
 DOCS = ROOT / "docs"
@@ -24,23 +20,6 @@ def test_extras_and_their_packages_are_those_of_the_locks() -> None:
     counts = {name: int(packages) for name, _, packages, _ in rows}
     assert counts.pop("-") == len(dependencies.packages("core"))
     assert counts == {extra: len(dependencies.packages(extra)) for extra in (*EXTRAS, "all")}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_commands_and_targets_exist(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    said = [line.split() for line in re.findall(r"(?:`|^)lowwater ([a-z][^`\n]+)", text, re.MULTILINE)]
-    assert said
-    for name, *words in said:
-        options = {option for parameter in cli.commands[name].params for option in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= options, (name, words)
-    assert set(re.findall(r"`make ([a-z-]+)`", text)) <= make_targets()
-
-
-def test_the_table_names_each_python() -> None:
-    text = PAGES[0].read_text(encoding="utf-8")
-    for version in PYTHONS:
-        assert "Python {}.{},".format(*version) in text
 
 
 def test_licences_are_listed_for_each_package_of_the_locks() -> None:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shlex
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lowwater.cli.main import cli
-from lowwater.config import load_config
 from lowwater.gsql.words import KEYWORDS
 from lowwater.plan.bind.binder import NO_EFFECT, REFUSED, TEXT, WORKS
-from tests.docs.book import FIRST, PAGES, TABLE, Block, derived, every, folder, of, plan, result
+from tests.docs.book import PAGES, TABLE, Block, derived, every, of, plan, result
 from tests.docs.tables import TABLES
 
 LANGUAGES = {"gsql", "toml", "python", "fun", "sh", "text"}
@@ -63,38 +57,6 @@ def test_what_comes_of_an_example_is_what_the_page_shows(block: Block) -> None:
 def test_a_table_is_that_of_the_catalog(name: str) -> None:
     found = [each for each in TABLE.finditer(_text()) if each["name"] == name]
     assert [each["text"] for each in found] == [TABLES[name]()]
-
-
-@pytest.mark.parametrize("block", _params(of("toml")))
-def test_settings_can_be_read(block: Block, tmp_path: Path) -> None:
-    path = tmp_path / "lowwater.toml"
-    path.write_text(block.text, encoding="utf-8")
-    config = load_config(path=path)
-    assert set(config.links) == set(tomllib.loads(block.text)["links"])
-
-
-@pytest.mark.parametrize("block", _params(of("python")))
-def test_python_can_be_imported(block: Block) -> None:
-    spec = importlib.util.spec_from_file_location("example", folder() / block.words[-1])
-    assert spec is not None and spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
-COMMANDS = [line for block in of("sh") for line in block.text.splitlines() if line]
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_a_command_has_these_options_and_files(line: str) -> None:
-    program, name, *rest = shlex.split(line, comments=True)
-    assert program == "lowwater"
-    options = {option: each for each in cli.commands[name].params for option in each.opts}
-    for at, word in enumerate(rest):
-        if word.startswith("-"):
-            assert word in options
-            choices = getattr(options[word].type, "choices", None)
-            assert choices is None or rest[at + 1] in choices
-        elif word.endswith((".gsql", ".fun")):
-            assert (FIRST.parents[1] / word).is_file()
 
 
 def test_every_option_of_define_is_described() -> None:

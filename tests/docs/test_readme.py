@@ -13,14 +13,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.cli.doctor import DISK, GIB, JAVA, MEMORY
-from lowwater.lake.layout import open_lake
 from tests.docs import notebook, recipes
-from tests.docs.book import ROOT, Block, blocks, make_targets
+from tests.docs.book import ROOT, Block, blocks
 
 PAGE = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "results.md"
-TEXT = PAGE.read_text(encoding="utf-8")
 BLOCKS = blocks(PAGE)
 RUN = [block for block in BLOCKS if block.words == ("sh", "run")]
 SHOWN = BLOCKS[BLOCKS.index(RUN[0]) + 1]
@@ -58,11 +55,6 @@ def run(block: Block, work: Path) -> str:
 
 def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
-
-
-def test_the_two_commands_are_targets_of_make() -> None:
-    named = re.findall(r"\bmake ([a-z-]+)", TEXT)
-    assert {"demo", "test"} <= set(named) <= make_targets()
 
 
 def test_the_query_is_the_shipped_one() -> None:
@@ -109,15 +101,3 @@ def test_every_reader_of_the_page_on_results_and_every_recipe_prints_what_it_sho
     for (block, shown), said in zip(examples, printed, strict=True):
         assert lines(said.rstrip()) == lines(shown.text), str(block)
     assert (lake / "latency.png").stat().st_size > 10_000
-
-
-def test_the_page_on_results_names_tables_of_a_lake(tmp_path: Path) -> None:
-    open_lake(tmp_path)
-    named = re.findall(r"`(\w+)/`", RESULTS.read_text(encoding="utf-8").partition("## Beside")[2])
-    assert len(named) == 7
-    assert all((tmp_path / name / "_delta_log").is_dir() for name in named)
-
-
-def test_the_requirements_are_those_of_the_doctor() -> None:
-    assert f"Java {JAVA}" in TEXT
-    assert f"{MEMORY // GIB} GiB of memory and {DISK // GIB} GiB of disk" in TEXT

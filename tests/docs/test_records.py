@@ -15,6 +15,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "records.md").read_text(e
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_example_gives_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (flows, rows, malformed) = (text for language, text in FENCE.findall(PAGE) if language == "csv")

@@ -52,6 +52,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_sum_of_floats_is_a_function_of_the_set_of_values(engine: str, tmp_path: Path) -> None:
     most = max(len(values) for _, values, _ in SUMS)

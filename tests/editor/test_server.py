@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.book import ROOT
 from tests.editor.client import Client, editor
 
 pytestmark = pytest.mark.slow
@@ -68,15 +66,6 @@ def test_mistakes_of_all_statements_have_ranges_and_hints(desk: tuple[Client, Pa
     assert shown(text, third) == "WHERE"
 
 
-def test_mistakes_go_as_one_types(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
-    path = folder / "typed.gsql"
-    assert client.open(path, "SELECT time FROM main1.TCP") == []
-    (problem,) = client.change(path, "SELECT time FROM main1.TCPP", 2)
-    assert "TCPP" in problem["message"]
-    assert client.change(path, "SELECT time FROM main1.TCP", 3) == []
-
-
 @pytest.mark.parametrize("cut", [8, 20, 60, 70, 95, 120, 150, 170, 200, 260, 300])
 def test_half_written_text_has_a_mistake_within_the_text(desk: tuple[Client, Path], cut: int) -> None:
     client, folder = desk
@@ -100,13 +89,6 @@ def test_positions_are_units_of_utf16(desk: tuple[Client, Path]) -> None:
     assert "int" in client.hover(folder / "units.gsql", 0, 8)
 
 
-def test_windows_line_ends_and_a_byte_order_mark(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
-    text = "SELECT time,\r\n  lenn\r\nFROM main1.TCP\r\n"
-    (problem,) = client.open(folder / "windows.gsql", text)
-    assert problem["range"] == {"start": {"line": 1, "character": 2}, "end": {"line": 1, "character": 6}}
-
-
 def test_completion_knows_where_it_is(desk: tuple[Client, Path]) -> None:
     client, folder = desk
     path = folder / "complete.gsql"
@@ -127,19 +109,6 @@ def test_completion_knows_where_it_is(desk: tuple[Client, Path]) -> None:
     documents = {item["label"]: item.get("documentation", {}).get("value", "") for item in items}
     assert "packet clock" in documents["time"]
     assert "rows; with an argument" in documents["count"]
-
-
-def test_completion_while_the_statement_is_wrong(desk: tuple[Client, Path]) -> None:
-    """The other query is known, and its columns, though this one is only begun."""
-    client, folder = desk
-    path = folder / "begun.gsql"
-    text = TEXT[: TEXT.index("SELECT F.begin")] + "SELECT L. FROM flows L"
-    assert client.open(path, text)
-    assert client.labels(path, *place(text, "L. FROM", 2)) == ["begin", "srcIP", "packets", "bytes"]
-    text = "SELECT FROM main1.UDP WHERE "
-    client.open(folder / "begun2.gsql", text)
-    assert {"destPort", "count"} <= set(client.labels(folder / "begun2.gsql", 0, 7))
-    assert {"destPort", "count"} <= set(client.labels(folder / "begun2.gsql", 0, len(text)))
 
 
 def test_hover_has_types_progress_and_documents(desk: tuple[Client, Path]) -> None:
@@ -224,43 +193,3 @@ def test_formatting_is_canonical_and_keeps_comments(desk: tuple[Client, Path]) -
     )
     client.change(path, once)
     assert client.formatted(path, once) == once
-
-
-def test_settings_that_are_wrong_are_said_once(tmp_path: Path) -> None:
-    (tmp_path / "lowwater.toml").write_text("[links.main1]\nskeww = 1\n", "utf-8")
-    with editor(tmp_path) as client:
-        (problem,) = client.open(tmp_path / "a.gsql", "SELECT time FROM main1.TCP")
-        assert problem["severity"] == 3 and "skeww" in problem["message"]
-
-
-def test_broken_texts_are_answered_in_bounded_time(desk: tuple[Client, Path]) -> None:
-    """Real query files, cut, doubled, and with signs at random places; each question gets an answer, and no error."""
-    client, folder = desk
-    draw = random.Random(7)
-    files = sorted([*ROOT.glob("queries/**/*.gsql"), *ROOT.glob("examples/**/*.gsql")])
-    texts = [file.read_text(encoding="utf-8") for file in files]
-    path = folder / "broken.gsql"
-    client.open(path, "")
-    for version in range(2, 42):
-        text = broken(draw, draw.choice(texts))
-        client.change(path, text, version)
-        lines = text.replace("\r", "\n").split("\n")
-        line = draw.randrange(len(lines) + 1)
-        character = draw.randrange(len(lines[min(line, len(lines) - 1)]) + 3)
-        for what in ("completion", "hover", "definition"):
-            client.at(what, path, line, character)
-        client.formatted(path, text)
-    assert client.messages == []
-
-
-def broken(draw: random.Random, text: str) -> str:
-    """A text as it may be while somebody writes or pastes."""
-    for _ in range(draw.randrange(1, 4)):
-        at, to = sorted(draw.randrange(len(text) + 1) for _ in range(2))
-        junk = draw.choice(
-            [*"(){}[];,.'$#\0\r\n\t\\\ufeff\U0001f600", "--", "FROM", "SELECT ", "DEFINE {", "GROUP BY", "'"]
-        )
-        text = draw.choice(
-            [text[:at], text[at:], text[:at] + text[to:], text[:at] + junk + text[at:], text + text[at:to]]
-        )
-    return text

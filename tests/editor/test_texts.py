@@ -138,10 +138,3 @@ def test_work_grows_with_the_text_and_not_with_its_square(item: str) -> None:
 def counted_calls(profile: Profile) -> list[tuple[int, int]]:
     """(calls without recursion, calls) of every function."""
     return [(row[0], row[1]) for row in vars(Stats(profile))["stats"].values()]
-
-
-def test_semicolons_alone_are_no_statements() -> None:
-    script = make_script("q.gsql", ";;; SELECT time FROM main1.TCP;;;-- end\n;")
-    assert [statement.number for statement in script.statements] == [0, 1]
-    assert check_scripts([script], CONTEXT, Config()).problems == ()
-    assert formatted(script) == "SELECT time\nFROM main1.TCP;\n\n-- end\n;\n"

@@ -31,7 +31,6 @@ def _chain(first: str, then: str) -> str:
 
 SELECT, TCP = "SELECT time FROM main1.TCP WHERE ", " FROM main1.TCP;"
 KEY = "SELECT time, len AS x FROM main1.TCP"
-INNER = f"DEFINE {{ query_name 'a'; visibility 'internal'; }} {KEY};\n"
 TEXTS = {
     "parentheses": _nested("(", "len", ")"),
     "parentheses that stay open": "SELECT time, " + "(" * (LONGEST - 20),

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.errors import QueryError, QueryErrors
-from lowwater.gsql.declarations import (
-    COSTS,
-    FLAGS,
-    Declaration,
-    FunctionParameter,
-    Module,
-    parse_declarations,
-)
-from lowwater.gsql.nodes import Place
+from lowwater.gsql.declarations import COSTS, FLAGS, Declaration, FunctionParameter, Module, parse_declarations
 from lowwater.limits import DECLARATIONS_BYTES
 
 EVERY_FORM = """
@@ -75,30 +67,6 @@ def test_every_form() -> None:
     )
 
 
-def test_places() -> None:
-    first = read(EVERY_FORM)[0]
-    assert first.place == Place(5, 37)
-    assert first.parameters[1].place == Place(5, 52)
-    assert first.module is not None
-    assert first.module.place == Place(4, 1)
-
-
-def test_keywords_are_words_of_one_case() -> None:
-    (one,) = read("fun FUN PREDicate(Const HANDLE);")
-    assert (one.returns, one.name, one.parameters[0].type) == ("fun", "PREDicate", "Const")
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "-- nothing", "// nothing\n", "\ufeff"])
-def test_empty_files(text: str) -> None:
-    assert read(text) == ()
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_ends_of_lines(end: str) -> None:
-    second = read(f"int FUN f();{end}  int FUN g();")[1]
-    assert second.place == Place(2, 11)
-
-
 MISTAKES = [
     (
         "int FUN f(int)",
@@ -135,14 +103,6 @@ def test_mistakes(text: str, message: str) -> None:
         read(text)
     assert not isinstance(caught.value, QueryErrors)
     assert message in str(caught.value)
-
-
-def test_all_mistakes_of_a_file_are_reported() -> None:
-    text = "int FUN f(;\nint FUN right(int);\nPRED p{};\nint FUN [COST X] g();"
-    with pytest.raises(QueryErrors) as caught:
-        read(text)
-    assert [error.line for error in caught.value.errors] == [1, 3, 4]
-    assert all(error.file == "x.fun" and error.source == text for error in caught.value.errors)
 
 
 def test_a_text_that_is_too_long() -> None:

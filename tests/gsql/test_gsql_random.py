@@ -12,13 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lowwater.errors import QueryError
+from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
 from lowwater.gsql.words import JOINS, SQL, UNITS
 from tests.gsql import fuzz_texts
-from tests.gsql.fuzz_parser import check
 
 WORDS = ["tb", "time", "srcIP", "A", "B", "main1", "DataProtocol", "_x", "query", "sElect", "closing", "filter", *SQL]
 KEYWORDS = ["select", "FROM", "end", "Case", "null", "left", "range", "WA", "union", "between", "cube", "SLACK", "when"]
@@ -187,6 +186,30 @@ def test_the_random_trees_hold_every_class_of_node() -> None:
 
     look()
     assert set(CLASSES) - seen == {nodes.Expression, nodes.Statement}
+
+
+def check(text: str) -> str:
+    """Parses a text; says `parsed`, or the class of our error.
+
+    Raises:
+        AssertionError: the parser broke a promise.
+    """
+    try:
+        tree = parse(text, "f.gsql")
+    except LowwaterError as error:
+        for single in error.errors if isinstance(error, QueryErrors) else (error,):
+            assert isinstance(single, QueryError), "not an error of a query"
+            assert single.message and single.hint, f"no message or no hint: {single}"
+            assert single.file == "f.gsql", "no file"
+            assert single.line >= 1 and single.column >= 1, f"no place: {single}"
+            assert not single.message.endswith("expected "), f"nothing expected: {single}"
+        assert str(error), "no text"
+        return type(error).__name__
+    printed = print_file(tree)
+    again = parse(printed)
+    assert again == tree, f"printed as {printed!r}, which parses to another tree"
+    assert print_file(again) == printed, f"printed as {printed!r}, which prints otherwise"
+    return "parsed"
 
 
 @given(st.integers(0, 2**64))

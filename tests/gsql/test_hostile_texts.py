@@ -16,7 +16,7 @@ from lowwater.config import Config
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.replay.preview import PreviewRequest, run_preview
-from tests.breadth import examples
+from tests.breadth import examples, some
 from tests.capturemaker import pcap_bytes, tcp
 from tests.cli.hostile import clean
 from tests.editor.test_texts import CONTEXT
@@ -61,7 +61,7 @@ WAYS: dict[str, Callable[[str, Path], object]] = {"edited": edited, "written": w
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", some(TEXTS, 3))
 def test_no_text_takes_long(name: str, way: str, lake: Path) -> None:
     text = TEXTS[name]
     assert len(text) <= LONGEST + 10

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.native import NATIVE
 from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame
@@ -26,7 +25,6 @@ from lowwater.high.operators import ChainedOperator, StateHandover, grouped_in_p
 from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sampling, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.stream.aggregates import Folded
 from tests.breadth import examples
 from tests.plan.batch import Batch
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
@@ -225,19 +223,6 @@ def test_groups_that_nothing_closes_are_an_error() -> None:
         played(growing(), carry, inputs(growing(), made), Random(1))
 
 
-def test_rows_and_groups_are_counted_and_those_that_are_held(tmp_path: Path) -> None:
-    node = growing()
-    row = second(node)
-    chain = ChainedOperator(node, StateHandover(0, 9 * SECOND, latest=8 * SECOND, left=tmp_path))
-    outside = [(row, 9 * SECOND, 2)]
-    assert chain.take(frame_of(node.input.fields, [(row, 5 * SECOND, 0), (row, 5 * SECOND, 1), *outside])) == 2
-    assert chain.held == 2
-    found, counts = chain.advance(6 * SECOND)
-    assert (found.rows, counts) == (1, Counter(rows_in=2, groups=1))
-    assert chain.held == 1, "the group"
-    assert chain.advance(END_OF_TIME)[0].rows == 3, "idle seconds 6, 7 and 8"
-
-
 def test_a_state_is_text_and_a_pickle_is_not_loaded_as_one(tmp_path: Path) -> None:
     node = growing()
     row = second(node)
@@ -250,13 +235,3 @@ def test_a_state_is_text_and_a_pickle_is_not_loaded_as_one(tmp_path: Path) -> No
     file.write_bytes(pickle.dumps([1], 0))  # protocol 0 is text
     with pytest.raises(LowwaterError, match="a state cannot be read"):
         ChainedOperator(node, StateHandover(6 * SECOND, 9 * SECOND, earlier=tmp_path))
-
-
-@pytest.mark.parametrize("values", [(1.0, float("nan"), 2.0), (float("nan"), 2.0, 1.0), (2.0, 1.0, float("nan"))])
-def test_nan_is_above_all_numbers_in_any_order(values: Sequence[float]) -> None:
-    """In the accumulators of the reference engine, which aggregates in Python stand beside in a slice."""
-    least, greatest = Folded(NATIVE["min"]), Folded(NATIVE["max"])
-    for value in values:
-        least.add((value,), ())
-        greatest.add((value,), ())
-    assert least.result() == 1.0 and greatest.result() != greatest.result()

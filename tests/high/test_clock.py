@@ -6,11 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.errors import LowwaterError
 from lowwater.high.streams import StoredStream
 from lowwater.high.timeline import Promise, choose_boundaries
 from lowwater.plan.context import Links
@@ -38,13 +36,6 @@ def test_boundaries_are_few_and_close_at_the_end(rows: dict[int, int], step: int
         begin = boundary
 
 
-def test_boundaries_are_nearest_to_the_ends_of_the_shares() -> None:
-    """Steps that have a little less than a share each make a micro-batch each."""
-    hour = {at: 99 if at % 10 else 101 for at in range(1, 41)}
-    assert choose_boundaries(hour, closing=40, step=10, most=4) == [10, 20, 30, 40]
-    assert choose_boundaries({5: 1000, 15: 1, 25: 1, 35: 1}, closing=40, step=10, most=4) == [10, 40]
-
-
 def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) -> None:
     instants = np.array([100, 119, 120, 170, 900])
     assert Promise(100, 160, 20, 95).at(instants).tolist() == [95, 95, 115, 155, 155]
@@ -58,11 +49,6 @@ def test_a_lull_promises_by_its_ticks_and_a_punctuation_stays(tmp_path: Path) ->
     feed = StoredStream.scan(write_rows(tmp_path / "lull.parquet", FLOWS, stored))
     assert (feed.rows, feed.tick, feed.chunks[0].low, feed.chunks[0].high) == (1, 170, 99, 99)
     assert feed.promised(np.array([10, 60, 130, 175, 400])).tolist() == [-END_OF_TIME, 40, 115, 155, 155]
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LowwaterError, match=r"gone\.parquet"):
-        StoredStream.scan([str(tmp_path / "gone.parquet")])
 
 
 CHAIN = """DEFINE{query_name 'r';} SELECT tb, destPort, sum(len) AS s FROM main1.TCP

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.errors import LowwaterError
-from lowwater.high.closing import Closing, ReadOnce, closed_parts
+from lowwater.high.closing import Closing, closed_parts
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.high.runner import Outcomes, PlanParts, Promises
@@ -18,7 +18,7 @@ from tests.high.plans import COUNT, group
 from tests.high.streams import FLOWS, SECOND, column, flows, leaf, write_emitted, write_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from lowwater.high.runner import Runner
 
@@ -78,29 +78,3 @@ def test_nothing_closes_while_a_promise_is_held_back(each_runner: Runner, tmp_pa
     files["s", "main2"] = inputs(tmp_path)["s", "main2"]
     result = run_high(each_runner, {"q": grouped()}, files, 0, END, tmp_path / "let go", SETTINGS)["q"]
     assert result.rows > 0 and result.batches > 4
-
-
-def test_promises_are_read_once_for_all_queries() -> None:
-    taken: list[int] = []
-
-    def source(broken: bool) -> Generator[Promises]:
-        for number in range(3):
-            taken.append(number)
-            yield [(("s", ""), number)]
-        if broken:
-            raise LowwaterError("the stream failed", "")
-
-    for broken in (False, True):
-        once = ReadOnce(source(broken))
-        one, other = iter(once), iter(once)
-        assert [next(one), next(other), next(other)] == [[(("s", ""), number)] for number in (0, 0, 1)]
-        assert taken == [0, 1], "no further than somebody has read"
-        for reader in (one, other):
-            if broken:
-                with pytest.raises(LowwaterError, match="the stream failed"):
-                    list(reader)
-            else:
-                assert list(reader)[-1] == [(("s", ""), 2)]
-        once.close()
-        assert taken == [0, 1, 2]
-        taken.clear()

@@ -19,7 +19,7 @@ from lowwater.catalog.expr import Column, Type, show
 from lowwater.catalog.schemas import ROW
 from lowwater.columns import files as shares
 from lowwater.columns.blocks import Spill
-from lowwater.columns.files import Bounds, DividedWriter, Index, digests
+from lowwater.columns.files import DividedWriter, Index
 from lowwater.columns.values import Frame
 from lowwater.config import Replay
 from lowwater.errors import ValueOverflowError
@@ -92,19 +92,6 @@ def test_the_columns_that_groups_and_joins_share_divide_a_plan() -> None:
     ]
 
 
-def test_what_an_outer_join_leaves_out_divides_nothing() -> None:
-    """The NULL of a side that is not there is in every share; the value that an equality gives is in one."""
-    for kind, name, divided in (
-        (JoinKind.OUTER, "l_k", True),
-        (JoinKind.OUTER, "r_x", False),
-        (JoinKind.LEFT, "r_k", True),
-        (JoinKind.INNER, "l_x", False),
-    ):
-        both = join(kind, leaf("l", FLOWS), leaf("r", FLOWS))
-        node = group(both, [(both.fields[0], column("l_tb")), (Field("g", Type.INT), column(name))], [COUNT])
-        assert len(stages_of(node)) == (1 if divided else 2), (kind, name)
-
-
 def plans() -> dict[str, Node]:
     """Plans with one stage and with several."""
     summed = group(leaf("l", FLOWS), [*KEYS, (FLOWS[2], column("ip", Type.IP))], [COUNT, sum_of("x", column("x"))])
@@ -169,6 +156,7 @@ def test_rows_and_counts_do_not_depend_on_the_shares(
     assert found[0][0] and found[0] == found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["process", "spark"])
 def test_one_memory_bounds_the_parts_of_both_runners(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -214,6 +202,7 @@ def divided(file: str, by: str, folder: Path) -> list[str]:
     return [str(made), str(rest)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "by"), [("joined", "k"), ("two keys", "k"), ("two keys", "ip"), ("joined", "x k")])
 def test_rows_do_not_depend_on_how_files_are_divided(name: str, by: str, tmp_path: Path) -> None:
     node = plans()[name]
@@ -227,45 +216,9 @@ def test_rows_do_not_depend_on_how_files_are_divided(name: str, by: str, tmp_pat
         assert run(node, rows, tmp_path / str(number), HighSettings(shares=number), files)[0] == wanted
 
 
-def test_shares_are_even_and_equal_values_are_in_one() -> None:
-    values = [None, 0.0, -0.0, float("nan"), -float("nan"), 1.5]
-    frame = Frame({"f": pa.array(values)}, len(values))
-    nothing, zero, minus, nan, other, half = digests(frame, [column("f", Type.FLOAT)]).tolist()
-    assert zero == minus and nan == other and len({nothing, zero, nan, half}) == 4
-    many = Frame({"k": pa.array(range(64_000)), "two": pa.array(range(0, 128_000, 2))}, 64_000)
-    for keys in (["k"], ["two"], ["k", "two"]):
-        found = digests(many, [column(name) for name in keys])
-        sizes = [Bounds.of(number, 64).chosen(found).true_count for number in range(64)]
-        assert sum(sizes) == 64_000 and max(sizes) < 1150
-
-
-def test_a_key_of_few_values_divides_no_file(tmp_path: Path) -> None:
-    many = pa.table({"k": pa.array(range(64_000)), "two": pa.array([1, 2] * 32_000)})
-    for first, by in ((("two",), ("two int", "k int")), (("k",), ("k int",))):
-        choices = [tuple(column(name) for name in first), (column("two"), column("k"))]
-        writer = DividedWriter(tmp_path / "f.parquet", many.schema, choices, 1 << 17, 500)
-        writer.write(many)
-        writer.close()
-        with pq.ParquetFile(tmp_path / "f.parquet") as stored:
-            index = Index.of(stored)
-        assert index.by == by and len(index.groups) == 64
-    grouped = plans()["two keys"]
-    assert [len(stages_of(grouped, {"l": frozenset(by)})) for by in (("k int",), ("k int", "x int"))] == [1, 2]
-
-
 def test_the_overflow_of_a_share_is_that_of_the_query(tmp_path: Path) -> None:
     node = group(leaf("l", FLOWS), KEYS, [sum_of("x", column("x"))])
     rows = {"l": [((0, key, None, (1 << 62) if key == 3 else 1), 10 * SECOND - 1) for key in (1, 2, 3, 3, 4)]}
     for number in (1, 5):
         with pytest.raises(ValueOverflowError, match="query q, column x: the sum of a group does not fit 64 bits"):
             run(node, rows, tmp_path / str(number), HighSettings(shares=number))
-
-
-def test_few_rows_are_one_part(tmp_path: Path) -> None:
-    node = plans()["two keys"]
-    rows = drawn(node, 3)
-    assert run(node, rows, tmp_path / "one", HighSettings(slice_rows=1000))[1].batches == 1
-    rows = {"l": [((0, *values[1:]), 10 * SECOND - 1) for values, _ in rows["l"]]}
-    assert run(node, rows, tmp_path / "some", HighSettings(slice_rows=20))[1].batches == 4
-    # The file is not divided by these keys: its rows are exchanged once, instead of read 64 times.
-    assert run(node, rows, tmp_path / "most", HighSettings(slice_rows=1))[1].batches == 64 + 64

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,17 +17,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Type, Unary
+from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Unary
 from lowwater.catalog.schemas import LAST
+from lowwater.catalog.values import Type
 from lowwater.columns import blocks
 from lowwater.columns.blocks import codes
 from lowwater.columns.values import Frame, evaluate, last, window_end
-from lowwater.errors import ValueOverflowError
-from lowwater.high import evaluate as operators
 from lowwater.high.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.streams import StoredStream
-from lowwater.high.timeline import ALL_TIME, Timeline, TimeSlice, choose_slices
+from lowwater.high.timeline import ALL_TIME, Timeline, choose_slices
 from lowwater.plan.bind.sources import numbered
 from lowwater.plan.operators import Aggregate, Bucket, Expand, Field, JoinKind, LftaInput, Node, Window, walk
 from lowwater.plan.properties import value_schema
@@ -292,18 +290,6 @@ def test_floats_that_are_no_numbers_in_groups() -> None:
     assert sorted(row[2] for row in evaluated(keyed, {"s": zeros})) == [1, 2, 2]
 
 
-@given(st.lists(st.sampled_from([v for v in INTEGERS if v is not None]), min_size=1, max_size=9))
-def test_a_sum_is_exact_or_an_error(values: list[int]) -> None:
-    fields = (Field("tb", Type.INT, epoch(10)), Field("x", Type.INT))
-    node = group(leaf("s", fields), [(fields[0], column("tb"))], [sum_of("s", column("x"))])
-    rows = [((0, value), 10 * SECOND - 1) for value in values]
-    if -(1 << 63) <= sum(values) <= INT64_MAX:
-        assert evaluated(node, {"s": rows}) == [(0, sum(values), 10 * SECOND - 1)]
-    else:
-        with pytest.raises(ValueOverflowError, match="query q, column s: the sum of a group does not fit 64 bits"):
-            evaluated(node, {"s": rows})
-
-
 def plans() -> dict[str, Node]:
     """A plan of each kind of operator that needs no state."""
     loud = binary(">", column("x"), number(2), Type.BOOL)
@@ -322,15 +308,6 @@ def plans() -> dict[str, Node]:
         "band": join(JoinKind.INNER, leaf("l", FLOWS), quiet, below=2, above=1),
         "near": join(JoinKind.OUTER, leaf("l", FLOWS), quiet, below=2, above=1, on=None),
     }
-
-
-@pytest.mark.parametrize("name", ["windows", "sets"])
-def test_an_operator_without_arrow_code_goes_row_by_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    node, rows = plans()[name], {"l": flows(60, SPAN, 7)}
-    wanted = evaluated(node, rows)
-    for kind in (Bucket, Expand):
-        monkeypatch.delitem(operators.OPERATORS, kind)
-    assert wanted and evaluated(node, rows) == wanted
 
 
 @pytest.mark.slow
@@ -369,29 +346,6 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
                 total.update(counts)
         found.append((shown, totals))
     assert found[0][0] and found[0] == found[1]
-
-
-@given(st.dictionaries(st.integers(0, 200), st.integers(1, 50), min_size=1), st.integers(1, 30))
-def test_slices_have_all_of_time_and_are_no_shorter_than_what_they_read_before(rows: dict[int, int], most: int) -> None:
-    for name, node in plans().items():
-        slices = choose_slices(node, Counter(rows), most)
-        assert 1 <= len(slices) <= most
-        assert (slices[0].start, slices[-1].end) == (-ALL_TIME, ALL_TIME)
-        for before, after in pairwise(slices):
-            assert before.end == after.start
-            length = after.start - max(before.start, min(rows) * SECOND)
-            assert name == "near" or after.start - min(after.reads.values()) <= length
-    assert choose_slices(node, Counter(), 4) == [
-        TimeSlice(-ALL_TIME, ALL_TIME, dict.fromkeys(slices[0].reads, -ALL_TIME))
-    ]
-
-
-def test_a_range_of_a_day_is_not_read_again_for_each_slice(tmp_path: Path) -> None:
-    node = join(JoinKind.INNER, leaf("l", FLOWS), leaf("r", FLOWS), below=8640, above=0)
-    assert len(choose_slices(node, Counter(dict.fromkeys(range(3600), 1000)), 50)) == 1
-    # Without an equality each row meets all of the others: slices take copies of them, and divide the pairs.
-    node = join(JoinKind.INNER, leaf("l", FLOWS), leaf("r", FLOWS), below=8640, above=0, on=None)
-    assert len(choose_slices(node, Counter(dict.fromkeys(range(3600), 1000)), 50)) == 50
 
 
 def test_chains_of_any_length_and_what_is_read_twice(tmp_path: Path) -> None:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lowwater.catalog.expr import Type
 from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Field, JoinKind, LftaInput, walk
+from lowwater.plan.operators import LftaInput, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK
-from tests.high.plans import COUNT, group, join
-from tests.high.streams import SECOND, Row, column, epoch, leaf, write_stream
+from tests.high.streams import SECOND, Row, write_stream
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -22,16 +20,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 HOUR = 3600 * SECOND
-TICK = HOUR // 2
-FIELDS = (Field("tb", Type.INT, epoch(10)), Field("k", Type.INT), Field("x", Type.INT))
-
-
-def steady(hours: int, seed: int) -> list[Row]:
-    """A row every ten seconds, the keys in turn; every seventh is on one side only."""
-    every = range(hours * 360)
-    return [((tb, tb % 5, tb), epoch(10).last(tb)) for tb in every if tb % 7 != seed]
-
-
 BAND = "FROM main1.TCP A, main2.TCP B WHERE A.time <= B.time AND B.time <= A.time + 90 AND A.destPort = B.destPort"
 QUERIES = {
     "sliding": "SELECT wid, destPort, count(*) FROM main1.TCP [RANGE 90 s, SLIDE 30 s, WA time] GROUP BY destPort",
@@ -74,23 +62,3 @@ def test_peak_state_of_every_operator_is_that_of_an_hour(name: str, runner: Runn
         assert result.batches >= 2 * hours and result.rows > 0
         peaks.append(result.state_rows)
     assert 0 < peaks[1] <= 1.1 * peaks[0], peaks
-
-
-def test_peak_state_is_the_same_for_a_day_as_for_an_hour(runner: Runner, tmp_path: Path) -> None:
-    left, right = leaf("left", FIELDS), leaf("right", FIELDS)
-    keys = [(FIELDS[0], column("tb")), (FIELDS[1], column("k"))]
-    nodes = {"grouped": group(left, keys, [COUNT]), "joined": join(JoinKind.OUTER, left, right)}
-    settings = HighSettings(tick=TICK, slice_rows=155)
-    peaks = {}
-    for hours in (1, 6, 24):
-        folder = tmp_path / str(hours)
-        inputs = {
-            (name, "main1"): write_stream(folder / f"{name}.parquet", FIELDS, steady(hours, seed), hours * HOUR)
-            for seed, name in enumerate(("left", "right"))
-        }
-        results = run_high(runner, nodes, inputs, 0, hours * HOUR, folder / "work", settings)
-        assert {name: result.batches >= 2 * hours for name, result in results.items()} == dict.fromkeys(nodes, True)
-        peaks[hours] = {name: result.state_rows for name, result in results.items()}
-    for name in nodes:
-        found = [peak[name] for peak in peaks.values()]
-        assert 0 < max(found) < 1.1 * min(found), peaks

@@ -16,6 +16,7 @@ from lowwater.high.streams import StreamFiles
 from lowwater.high.timeline import Timeline, grid
 from lowwater.limits import TIMELINE_TICKS
 from lowwater.plan.temporal import END_OF_TIME
+from tests.breadth import some
 from tests.plan.golden import names, plan
 
 STEPS = st.lists(st.tuples(st.sampled_from((1, 10, 10, 10, 60)), st.sampled_from((0, 1, 10, 10, 10, 60))), min_size=1)
@@ -64,7 +65,7 @@ def test_the_ticks_are_multiples_up_to_the_closing_one(first: int, length: int, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", some(names(), 3))
 def test_punctuation_rows_have_the_columns_that_explain_names(name: str, tmp_path: Path) -> None:
     """Those in one row are joint, those in rows of their own individual (SEMANTICS P5)."""
     try:

@@ -19,17 +19,6 @@ def _lake(seed: int, folder: Path, interval: int = 0) -> HostileLake:
     return HostileLake(folder / "lake", world, interval or random.Random(seed).choice((20, 30, 45))).open(seed)
 
 
-@pytest.mark.parametrize("seed", (4,))
-def test_captures_one_by_one_in_any_order(seed: int, tmp_path: Path) -> None:
-    lake = _lake(seed, tmp_path)
-    captures = lake.captures()
-    random.Random(seed).shuffle(captures)
-    for link, number in captures:
-        lake.ingest(link, number)
-    lake.backfill("--order=random")
-    assert not lake.differences() and lake.rows()
-
-
 def test_a_late_capture_makes_only_what_is_stale(tmp_path: Path) -> None:
     lake = _lake(2, tmp_path, 60)
     late = lake.captures()[0]
@@ -72,20 +61,5 @@ def test_kills_at_random_instants(seed: int, tmp_path: Path) -> None:
     for _ in range(4):
         if lake.killed_backfill(rng.uniform(1, 9)) is not None:
             break
-    lake.backfill()
-    assert not lake.differences() and lake.rows()
-
-
-def test_skews_of_groups(tmp_path: Path) -> None:
-    """A skew for each value of a column (T8), beside the same rule in three lines."""
-    lake = _lake(6, tmp_path)
-    values = {"64": 5 * SECOND, "255": 0}
-    told = ", ".join(f'"{value}" = "{skew}ns"' for value, skew in values.items())
-    for link in lake.world.files:
-        lake.links[link] = [f"[links.{link}.group_skew]", 'column = "ttl"', f"values = {{ {told} }}"]
-    lake.world.groups = ("ttl", values)
-    lake.write_settings()
-    for capture in lake.captures():
-        lake.ingest(*capture)
     lake.backfill()
     assert not lake.differences() and lake.rows()

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from lowwater.cli.main import cli
 from lowwater.config import names_spark
 from lowwater.spark.server import free_port
 from tests.kubernetes.api import Api
@@ -109,31 +108,6 @@ def test_kubernetes_takes_every_resource(chart: Path, tmp_path: Path, version: s
     assert validated([spoilt], version, tmp_path).returncode != 0, "the schemas find nothing"
 
 
-def test_helm_finds_nothing_to_complain_about(chart: Path) -> None:
-    done = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[1])
-    assert done.returncode == 0, done.stdout
-    facts = chart / "Chart.yaml"
-    good = facts.read_text()
-    facts.write_text(good.replace("version: 0.2.0", "version: of today"))
-    try:
-        done = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[1])
-        assert done.returncode == 1 and "of today" in done.stdout
-    finally:
-        facts.write_text(good)
-
-
-@pytest.mark.skipif(not HELM.exists(), reason="the program of Helm is not built: make .venv/.helm (minutes, needs go)")
-@pytest.mark.parametrize("options", [(), EVERYTHING], ids=["defaults", "everything"])
-def test_the_program_of_helm_renders_the_same(chart: Path, options: tuple[str, ...]) -> None:
-    def sorted_by_name(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return sorted(documents, key=lambda each: (each["kind"], each["metadata"]["name"]))
-
-    ours, theirs = (render(chart, *options, program=program) for program in (False, True))
-    assert sorted_by_name(ours) == sorted_by_name(theirs) != []
-    linted = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[1], program=True)
-    assert linted.returncode == 0, linted.stdout
-
-
 @pytest.mark.parametrize(
     ("option", "says"),
     [
@@ -181,15 +155,6 @@ def test_pods_run_as_in_the_image(chart: Path) -> None:
         assert (spec.get("serviceAccountName") == "demo-lowwater") is starts
 
 
-def test_commands_of_the_pods_are_commands_of_lowwater(chart: Path) -> None:
-    for name, spec in pod_specs(render(chart, *EVERYTHING)).items():
-        for container in spec["containers"] if name not in ("executor", "demo-lowwater-spark") else ():
-            program, command, *arguments = container["args"]
-            assert program == "lowwater"
-            known = {option for parameter in cli.get_command(None, command).params for option in parameter.opts}  # type: ignore[arg-type, union-attr]
-            assert {word for word in arguments if word.startswith("--")} <= known, name
-
-
 KEYS = {"backfill": "runs", "maintain": "runs", "executor": "executors"}
 KEYS |= {name: name for name in ("spark", "pages", "metrics")}
 """Kind of pod -> which secret has its keys of the store."""
@@ -234,35 +199,6 @@ def test_runs_are_clients_of_the_one_spark(chart: Path) -> None:
     said = json.loads(connection["value"])
     assert (said["conn_type"], said["host"], said["port"]) == ("spark_connect", "demo-lowwater-spark", 15002)
     assert (said["password"], said["extra"]) == (f"$({token['name']})", {"use_ssl": False})
-
-
-def test_every_value_is_documented_with_its_default() -> None:
-    text = (ROOT / "docs" / "kubernetes.md").read_text()
-    rows = [line for line in text.splitlines() if line.startswith("| `")]
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    for section, own in values.items():
-        for name, given in own.items() if isinstance(own, dict) and section != "airflow" else ():
-            (row,) = [line for line in rows if f"`{section}.{name}`" in line]
-            for value in given.values() if isinstance(given, dict) else [given] if given else ():
-                assert (
-                    isinstance(value, bool) or str(value) in row.split("|")[2] or value in ("5 * * * *", "30 3 * * *")
-                ), (section, name)
-    assert "`airflow.*`" in text
-
-
-def test_airflow_gets_what_a_run_needs() -> None:
-    """The values for Airflow's own chart name the ConfigMaps, paths and variables of this one."""
-    values = yaml.safe_load((CHART / "values.yaml").read_text())["airflow"]
-    assert (values["uid"], values["airflowHome"], values["config"]["core"]["dags_folder"]) == (
-        1000,
-        "/airflow",
-        "/app/dags",
-    )
-    wanted = f"apache-airflow=={values['airflowVersion']}"
-    assert wanted in (ROOT / "requirements.in").read_text().splitlines()
-    text = json.dumps(values).replace("{{ .Release.Name }}-lowwater", "NAME")
-    assert all(f"NAME-{name}" in text for name in ("environment", "spark", "queries"))
-    assert {each["mountPath"] for each in values["volumeMounts"]} == {"/queries", "/staging"}
 
 
 SESSION = """
@@ -350,10 +286,3 @@ def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api:
     checked = validated(pods, KUBERNETES[1], tmp_path)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert api.kept["pods"].keys() == {"run-1"}, "executors are gone when the server ends"
-
-
-def test_the_program_of_executors_says_who_starts_it() -> None:
-    bare = {key: value for key, value in os.environ.items() if not key.startswith("SPARK")}
-    command = [sys.executable, str(ROOT / "docker" / "executor")]
-    done = subprocess.run(command, env=bare, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "only Spark on Kubernetes starts this command: SPARK_DRIVER_URL" in done.stderr

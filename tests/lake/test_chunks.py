@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lowwater import limits
 from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
-from lowwater.instants import HOUR
 from lowwater.lake import tables
 from lowwater.lake.ingestion import batch as batching
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import CAPTURES, MALFORMED, PACKETS, Lake, open_lake
+from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
 from tests.capturemaker import pcap_bytes, udp
@@ -122,25 +120,6 @@ def test_a_compressed_capture_makes_the_same_table(lake: Lake, tmp_path: Path, m
 
 
 @pytest.mark.slow
-def test_a_file_is_one_group_of_about_as_many_rows(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small(monkeypatch, 4096, 1000, 64)
-    ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG)
-    files = sorted(lake.packets.glob("link=a/hour=*/*.parquet"))
-    assert len(files) > 3
-    for path in files:
-        with pq.ParquetFile(path) as file:
-            assert file.num_row_groups == 1
-
-
-def test_every_byte_of_a_file_is_in_the_ledger(lake: Lake, tmp_path: Path) -> None:
-    (done,) = ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG)
-    row = done.capture
-    bad = tables.read_rows(lake.malformed, MALFORMED).column("length").to_pylist()
-    assert (row.record_bytes or 0) + sum(bad) + (row.overhead or 0) == row.bytes == row.unpacked
-    assert (row.compression, row.skipped, row.interfaces, row.growing) == ("", 0, 1, False)
-
-
-@pytest.mark.slow
 def test_damage_in_bulk(lake: Lake, tmp_path: Path) -> None:
     count = 100_000
     record = np.zeros(count, np.dtype([("s", "<u4"), ("f", "<u4"), ("caplen", "<u4"), ("wire", "<u4")]))
@@ -154,20 +133,3 @@ def test_damage_in_bulk(lake: Lake, tmp_path: Path) -> None:
     assert rows.num_rows == count // 2 and set(rows.column("reason").to_pylist()) == {"wire-length"}
     positions = contents(lake).column("position").to_numpy()
     assert np.array_equal(positions, np.arange(1, count, 2))
-
-
-def test_an_older_lake_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    new = {"packets": {"icmp_type", "vlan_id"}, "captures": {"growing", "interfaces", "skipped"}}
-    for (name, missing), schema in zip(new.items(), (PACKETS, CAPTURES), strict=True):
-        old = pa.schema([field for field in schema if field.name not in missing])
-        partition = ["link", "hour"] if name == "packets" else ["link"]
-        tables.create(root / name, old, partition, owner="an older version")
-    for _ in range(2):
-        lake = open_lake(root)
-    for name, missing in new.items():
-        table = tables.open_table(root / name)
-        assert table is not None and missing <= {field.name for field in table.schema().fields}
-        assert table.version() == 1
-    ingest(lake, "a", [many(tmp_path / "a.pcap")], CONFIG, (BASE, BASE + 2 * HOUR))
-    assert read_captures(lake, ["a"])["a"][0].growing is False

@@ -67,17 +67,3 @@ def test_a_file_of_another_hour_and_one_that_is_gone_are_named(made: Path, tmp_p
     next((root / "tables").rglob("*.parquet")).unlink()
     (claim,) = wrong_claims(open_lake(root))
     assert "is not there" in claim
-
-
-def test_an_honest_lake_is_said_to_be_one(made: Path) -> None:
-    assert clean("maintain", "--lake", made, "--verify").out == "the logs say what the files hold\n"
-
-
-def test_instants_that_no_calendar_has_are_no_failure(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    kind = pa.timestamp("us", tz="UTC")
-    schema = pa.schema([*SCHEMA, ("at", kind), ("naive", pa.timestamp("us"))])
-    create(lake.table("flows"), schema, ["_hour"], "q")
-    rows = {"_hour": [1], "_last": [HOUR], "x": ["a"], "at": [2**60], "naive": [-(2**60)]}
-    append_rows(lake.table("flows"), pa.table(rows, schema))
-    assert list(wrong_claims(lake)) == []

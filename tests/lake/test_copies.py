@@ -16,7 +16,6 @@ import lowwater.lake.ingestion.batch as batches
 import lowwater.lake.packets as module
 from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
-from lowwater.errors import LakeError
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -208,22 +207,6 @@ def test_settings_are_an_input_only_where_they_drop(tmp_path: Path) -> None:
     ]
     states = {result.state for (result,) in again[:4]}
     assert states == {"known"} and again[4][0].state == "replaced"
-
-
-def test_packets_without_hashes_are_refused(tmp_path: Path) -> None:
-    link = Link(skew="2s", max_jump="1h")  # type: ignore[arg-type]
-    lake = lake_of(tmp_path, packets(3), 3, link)
-    with pytest.raises(LakeError, match="no hash is kept, by which copies are found"):
-        rows(whole_read(lake, link))
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"duplicates": "drop"}, {"duplicates": "drop 61s"}, {"duplicates": "lose 5ms"}, {"duplicates": "report -1s"}],
-)
-def test_settings_that_are_refused(settings: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="duplicates"):
-        Link(**settings)  # type: ignore[arg-type]
 
 
 def test_hashes_of_true_addresses_are_not_anonymous() -> None:

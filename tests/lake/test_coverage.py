@@ -13,10 +13,10 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import Capture, Captures, put_captures, read_captures
-from lowwater.lake.ledgers.coverage import Gap, check, gap_error, gap_texts, gaps, unsettled
+from lowwater.lake.ledgers.captures import Capture, put_captures, read_captures
+from lowwater.lake.ledgers.coverage import Gap, check, gaps, unsettled
 from lowwater.lake.ledgers.intervals import StatusInputs, status, timetable
-from lowwater.lake.ledgers.runs import ReplayRow, last_published, record_replays
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.run_inputs import inputs_digest, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at
@@ -90,36 +90,6 @@ def test_check_and_unsettled_name_the_links() -> None:
     read_from = {"c": at(0), "b": at(5), "a": at(0)}
     assert check(captures, config, read_from, at(100)) == [Gap("c", at(90), at(100))]
     assert unsettled(captures, config, {"a": 0, "b": 0}, at(100)) == [Gap("b", at(101), at(110))]
-
-
-def test_the_text_of_a_gap() -> None:
-    captures = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 200)]
-    error = gap_error(Gap("a", at(90), at(100)), at(0), at(3600), captures)
-    assert str(error).splitlines() == [
-        "interval 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z: link 'a': no capture covers 2027-01-15T08:01:30Z "
-        "to 2027-01-15T08:01:40Z (x.pcap is cut there)",
-        "  hint: ingest the missing capture; or say what a file covers: "
-        "lowwater ingest --lake DIR --link a --covers FROM/TO FILE; "
-        'or, in [links.a], set policy = "publish"',
-    ]
-    assert (error.link, error.since, error.until) == ("a", at(90), at(100))
-    nothing = str(gap_error(Gap("a", at(0), at(9)), at(0), at(9)))
-    assert "no capture at all" in nothing and "bound its life with since and until" in nothing
-
-
-def test_no_text_of_a_gap_advises_a_life_that_takes_records_out_of_rows() -> None:
-    """`since` behind records, and `until` before them, makes silence of traffic."""
-    captures = [row(100, 200), row(300, 400)]
-    hints = {
-        (begin, end): gap_error(Gap("a", at(begin), at(end)), at(0), at(3600), captures).hint
-        for begin, end in ((0, 100), (200, 300), (400, 500))
-    }
-    assert [name for hint in hints.values() for name in ("since", "until") if name in hint] == ["since", "until"]
-    assert "since" in hints[0, 100] and "until" in hints[400, 500]
-    single = row(50, 50, first=at(50), last=at(50), smallest=at(50), largest=at(50))
-    gap = Gap("a", at(0), at(100))
-    assert "since" not in gap_error(gap, at(0), at(3600), [single, *captures]).hint
-    assert "set since" not in gap_texts([gap], {"a": [single, *captures]})[0]
 
 
 def digest(captures: list[Capture], link: Link = LINK, text: str = "q", names: dict[str, str] | None = None) -> str:
@@ -228,51 +198,3 @@ def _replays(lake: Lake) -> None:
             made(3, "", "failed", 9, "low", reason="boom"),
         ],
     )
-
-
-def test_the_last_publication_is_of_the_very_interval(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path)
-    hour = ReplayRow("s", "q", 0, HOUR, "publish", "done", 1, digest="d")
-    record_replays(lake, [hour, ReplayRow("s", "q", HOUR, 2 * HOUR, "publish", "done", 2)])
-    assert last_published(lake, "s", "q", 0, HOUR) == hour
-    record_replays(lake, [ReplayRow("s", "q", 0, 2 * HOUR, "publish", "done", 3)])
-    assert last_published(lake, "s", "q", 0, HOUR) is None
-    assert LINK.jump == 61 * SECOND
-
-
-def test_gaps_that_say_the_same_are_one_sentence() -> None:
-    """Nine links that begin and end within an hour; one that is cut; one that has nothing."""
-    captures = {f"n{n}": [row(100 + n, 3000 + n, path=f"n{n}.pcap")] for n in range(1, 10)}
-    captures["cut"] = [row(0, 90, ended_cleanly=False, path="x.pcap"), row(100, 3600)]
-    found = [gap for link in captures for gap in gaps(link, captures[link], LINK, at(0), at(3600))]
-    assert gap_texts([*found, Gap("none", at(0), at(3600))], captures) == [
-        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T08:01:49Z, of "
-        "some to 2027-01-15T08:01:41Z; if nothing is missing there, set since in the section of each",
-        "9 links ('n1', 'n2', 'n3' and 6 more): no capture covers 2027-01-15T08:50:01Z to 2027-01-15T09:00:00Z, of "
-        "some from 2027-01-15T08:50:09Z",
-        "link 'cut': no capture covers 2027-01-15T08:01:30Z to 2027-01-15T08:01:40Z (x.pcap is cut there)",
-        "link 'none': no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (it has no capture at all)",
-    ]
-    two = [Gap(link, at(0), at(3600)) for link in ("a", "b")]
-    assert gap_texts(two, {}) == [
-        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z (they have no capture at "
-        "all)"
-    ]
-    middle = {link: [row(0, 10), row(20, 30)] for link in ("a", "b")}
-    assert gap_texts([Gap(link, at(10), at(20)) for link in middle], middle) == [
-        "2 links ('a', 'b'): no capture covers 2027-01-15T08:00:10Z to 2027-01-15T08:00:20Z"
-    ]
-    first = gap_texts([Gap("10.1.0.1", at(-60), at(0))], {"10.1.0.1": [row(0, 10)]})
-    assert first[0].endswith('; if nothing is missing there, set since in [links."10.1.0.1"]')
-
-
-def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
-    """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
-    old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
-    assert old == new and new.policy == "publish"
-    assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
-    assert link_inputs("a", NEAR, new, at(100), at(200), always=True)["policy"] == "exclude"
-
-
-def test_clocks_are_a_maximum_over_earlier_rows() -> None:
-    assert Captures([row(0, 10), row(2, 5), empty(10, 20), row(20, 30)]).clocks == [0, *[at(10) - 1] * 3]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from lowwater.config import load_config
-from lowwater.errors import ConfigError, OverlapError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.batch import IngestResult
@@ -73,16 +72,6 @@ def test_a_line_that_is_removed_takes_its_coverage_with_it(
     assert row.declared == (None if "rotation" not in after else expected)
 
 
-def test_an_empty_file_whose_line_is_removed_covers_nothing(tmp_path: Path) -> None:
-    root, pattern = tmp_path / "lake", {"captures": f"{tmp_path}/a-%Y%m%d%H.pcap"}
-    settled(tmp_path / "a-2027011508.pcap", [])
-    for told, covered in (({"rotation": "1h"}, (at(0), at(3600))), ({}, (0, 0))):
-        settings(root, {**pattern, **told})
-        ingest_new(root)
-        assert [(row.covers_from, row.covers_to) for row in rows(root)] == [covered]
-        assert ingest_new(root) == []
-
-
 @pytest.mark.slow
 def test_what_covers_declared_by_hand_or_before_the_ledger_knew_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"
@@ -102,29 +91,7 @@ def test_what_covers_declared_by_hand_or_before_the_ledger_knew_stands(tmp_path:
         assert (rows(root)[0].declared, rows(root)[0].by_hand) == ((at(0), at(7200)), by_hand)
 
 
-def test_the_same_bytes_under_another_name_leave_the_coverage(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {"captures": f"{tmp_path}/a-%Y%m%d%H.pcap", "rotation": "1h"})
-    capture(tmp_path / "a-2027011508.pcap", [100, 500, 900])
-    ingest_new(root)
-    (known,) = ingest(open_lake(root), "a", [capture(tmp_path / "copy.pcap", [100, 500, 900])], load_config(root))
-    assert known.state == "known" and rows(root)[0].declared == (at(0), at(3600))
-
-
-def test_two_files_that_one_line_fits_are_told_by_the_line(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {"covers": {"node-*.pcap": span(0, 7200)}})
-    paths = [capture(tmp_path / f"node-{n}.pcap", [3600 * n, 3600 * n + 60]) for n in range(2)]
-    with pytest.raises(OverlapError) as refused:
-        ingest(open_lake(root), "a", paths, load_config(root))
-    said = str(refused.value)
-    assert "both have their coverage from the line 'node-*.pcap' of [links.a.covers]" in said
-    assert "several links" not in said and "a link of its own" not in said and "a line for each file" in said
-    settings(root, {"covers": {"node-0.pcap": span(0, 3600), "node-*.pcap": span(3600, 7200)}})
-    ingest(open_lake(root), "a", paths, load_config(root))
-    assert [row.declared for row in rows(root)] == [(at(0), at(3600)), (at(3600), at(7200))]
-
-
+@pytest.mark.slow
 def test_lines_that_fit_no_file_are_told_once_by_ingest(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     files = [capture(tmp_path / name, [n * HOUR, n * HOUR + 9]) for n, name in enumerate(("one[1].pcap", "two.pcap"))]
@@ -146,36 +113,3 @@ def test_lines_that_fit_no_file_are_told_once_by_ingest(tmp_path: Path) -> None:
             strict=True,
         ):
             assert hint in line and "no file of link 'a' fits" in line
-
-
-def test_a_line_for_a_file_that_is_in_the_lake_and_no_more_on_disk_is_told_of_by_nobody(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {"covers": {"two*": span(0, HOUR)}})
-    path = capture(tmp_path / "two.pcap", [1, 2])
-    assert "note:" not in lowwater("ingest", "--lake", root, "--link", "a", path).err
-    other = capture(tmp_path / "three.pcap", [HOUR, HOUR + 5])
-    path.unlink()
-    assert "note:" not in lowwater("ingest", "--lake", root, "--link", "a", other).err
-
-
-def test_covers_for_several_files_names_the_section(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {})
-    files = [capture(tmp_path / f"{n}.pcap", [n]) for n in range(2)]
-    said = lowwater("ingest", "--lake", root, "--link", "a", "--covers", span(0, HOUR), *files)
-    assert said.code == 2 and "a line for each in [links.a.covers]" in said.err
-    with pytest.raises(ConfigError, match=r"\[links\.a\.covers\]"):
-        ingest(open_lake(root), "a", files, load_config(root), (at(0), at(HOUR)))
-
-
-def test_run_reads_no_coverage(tmp_path: Path) -> None:
-    """Its files are a link's whole life (T5); what they are said to cover in a lake is no matter to it."""
-    files = [capture(tmp_path / f"node-{n}.pcap", [HOUR * n, HOUR * n + 60]) for n in range(2)]
-    (tmp_path / "q.gsql").write_text("SELECT time, len FROM a.ETH", encoding="utf-8")
-    links = tmp_path / "links.toml"
-    links.write_text(f'[links.a]\n[links.a.covers]\n"node-*.pcap" = "{span(0, 2 * HOUR)}"\n', encoding="utf-8")
-    given = [word for path in files for word in ("--capture", f"a={path}")]
-    out = ("--engine", "reference", "--out", tmp_path / "out")
-    said = lowwater("run", tmp_path / "q.gsql", *given, "--links", links, *out)
-    assert said.code == 0, said.err
-    assert len((tmp_path / "out" / "q.csv").read_text().splitlines()) == 5

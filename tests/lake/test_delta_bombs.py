@@ -21,7 +21,7 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.lake import table_logs
 from lowwater.lake.open_tables import _OPEN, at_version, newest
-from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows, table_dataset
+from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows
 from lowwater.storage import paths, untrusted
 from lowwater.storage.untrusted import know, require_modest
 from tests.memory import peak_memory
@@ -308,29 +308,6 @@ def test_a_small_file_of_much_memory_is_refused(
     assert place.name in refused.value.message and "\n" not in refused.value.message
 
 
-def test_what_is_no_parquet_or_has_another_schema_is_one_line(path: Path) -> None:
-    place = path / added(path)["path"]
-    pq.write_table(pa.table({"y": [1]}), place)
-    assert read_rows(path, SCHEMA).column("x").null_count == 1  # a column that a file lacks is NULL
-    pq.write_table(pa.table({"_last": ["a"], "x": ["b"]}), place)
-    with pytest.raises(LakeError, match="cannot be read"):
-        read_rows(path, SCHEMA)
-    place.write_bytes(b"no parquet at all")
-    with pytest.raises(LakeError, match=place.name):
-        read_rows(path, SCHEMA)
-
-
-def test_texts_of_a_dictionary_count_by_their_own_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One long text among many short ones is no bomb, though the longest times the rows would be one."""
-    place = tmp_path / "honest.parquet"
-    pq.write_table(pa.table({"x": ["a" * 100_000, *(["b"] * 20_000)]}), place)
-    monkeypatch.setattr(limits, "PARQUET_GROUP_BYTES", 1 << 20)
-    require_modest(place, place)
-    pq.write_table(pa.table({"x": ["a" * 100_000] * 20}), place)
-    with pytest.raises(LakeError, match="bytes of memory"):
-        require_modest(place, place)
-
-
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd", "gzip", "lz4", "brotli"])
 def test_files_of_every_writer_are_no_bombs(codec: str, tmp_path: Path) -> None:
     rows = pa.table(
@@ -341,24 +318,6 @@ def test_files_of_every_writer_are_no_bombs(codec: str, tmp_path: Path) -> None:
         pq.write_table(rows.slice(0, count), place, compression=codec, data_page_version=version, use_dictionary=coded)
         require_modest(place, place)
         require_modest(place, place, 1 << 20)
-
-
-def test_headers_of_pages_are_walked_whatever_their_bytes(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.parquet"
-    pq.write_table(pa.table({"x": [str(value) for value in range(100)]}), whole)
-    data = whole.read_bytes()
-    for at in range(4, len(data) - 8, 7):
-        place = tmp_path / f"{at}.parquet"
-        place.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
-        try:
-            require_modest(place, place)
-        except LakeError as error:
-            assert str(place) in error.message
-
-
-def test_a_dataset_of_an_honest_table_is_whole(path: Path) -> None:
-    table = open_table(path)
-    assert table is not None and table_dataset(path, table).count_rows() == 20
 
 
 def test_a_pipe_in_place_of_a_file_is_waited_for_by_nobody(tmp_path: Path) -> None:

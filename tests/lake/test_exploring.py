@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,10 @@ import pytest
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.layout import CAPTURES, Lake, open_lake
-from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.results.exploring import DEEPEST, OTHERS, Filter, RowQuery, curves, result_table
+from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.results.exploring import Filter, result_table
+from lowwater.lake.results.exploring import RowQuery as Wish
 from lowwater.lake.tables import append_rows, create
-from tests.review.ledgers import capture
-from tests.review.ledgers import table as ledger_table
 
 ROWS = 5_000
 HOSTILE = "<b>'; DROP TABLE rows"
@@ -49,18 +45,18 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, pa.Table]
 
 
 CASES = [
-    RowQuery(0, 5 * HOUR),
-    RowQuery(0, 5 * HOUR, descending=True),
-    RowQuery(HOUR // 3, 3 * HOUR, sort="cnt", descending=True),
-    RowQuery(0, 5 * HOUR, sort="source"),
-    RowQuery(0, 5 * HOUR, (Filter("cnt", ">=", "500"), Filter("source", "=", HOSTILE)), "share"),
-    RowQuery(0, 5 * HOUR, (Filter("source", "contains", "DB8"),), "cnt"),
-    RowQuery(0, 5 * HOUR, (Filter("source", "is null", ""),), "share", True),
-    RowQuery(2 * HOUR, 4 * HOUR, (Filter("share", "<", "1.5"), Filter("cnt", "!=", "7"))),
+    Wish(0, 5 * HOUR),
+    Wish(0, 5 * HOUR, descending=True),
+    Wish(HOUR // 3, 3 * HOUR, sort="cnt", descending=True),
+    Wish(0, 5 * HOUR, sort="source"),
+    Wish(0, 5 * HOUR, (Filter("cnt", ">=", "500"), Filter("source", "=", HOSTILE)), "share"),
+    Wish(0, 5 * HOUR, (Filter("source", "contains", "DB8"),), "cnt"),
+    Wish(0, 5 * HOUR, (Filter("source", "is null", ""),), "share", True),
+    Wish(2 * HOUR, 4 * HOUR, (Filter("share", "<", "1.5"), Filter("cnt", "!=", "7"))),
 ]
 
 
-def expected(rows: pa.Table, wish: RowQuery) -> list[tuple[Any, ...]]:
+def expected(rows: pa.Table, wish: Wish) -> list[tuple[Any, ...]]:
     """The rows of a wish by DuckDB."""
     parts, values = ["_last >= ? AND _last < ?"], [wish.start, wish.end]
     for each in wish.filters:
@@ -79,50 +75,13 @@ def expected(rows: pa.Table, wish: RowQuery) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("wish", CASES)
-def test_pages_are_those_of_duckdb(published: tuple[Lake, pa.Table], wish: RowQuery) -> None:
+def test_pages_are_those_of_duckdb(published: tuple[Lake, pa.Table], wish: Wish) -> None:
     lake, rows = published
     table, wanted = result_table(lake, "flows"), expected(rows, wish)
     assert len(wanted) > 20 and table.count(wish) == len(wanted)
     for offset in (0, 10, len(wanted) - 5):
         page = table.page(wish, offset, 10)
         assert [tuple(row.values()) for row in page.to_pylist()] == wanted[offset : offset + 10]
-
-
-def test_an_older_version_is_what_it_was(published: tuple[Lake, pa.Table]) -> None:
-    lake, rows = published
-    whole = RowQuery(0, 5 * HOUR)
-    assert result_table(lake, "flows", 1).count(whole) == 3_000
-    assert result_table(lake, "flows").count(whole) == ROWS == rows.num_rows
-    with pytest.raises(LakeError, match="has no version 9"):
-        result_table(lake, "flows", 9)
-
-
-def test_a_plot_sums_the_largest_values_of_a_key(published: tuple[Lake, pa.Table]) -> None:
-    lake, rows = published
-    wish = RowQuery(0, 5 * HOUR, (Filter("share", ">", "2"),))
-    plot = curves(result_table(lake, "flows"), wish, "cnt", "source", most=2)
-    text = "SELECT coalesce(source, 'NULL'), sum(cnt) FROM rows WHERE share > 2 GROUP BY 1 ORDER BY 2 DESC"
-    wanted = duckdb.execute(text).fetchall()
-    shown = [(curve.name, sum(curve.values)) for curve in plot.curves]
-    assert shown == [*wanted[:2], (OTHERS, sum(value for _, value in wanted[2:]))]
-    counted = curves(result_table(lake, "flows"), RowQuery(0, 5 * HOUR), "", "")
-    parts = np.bincount(rows.column("_last").to_numpy() // counted.step, minlength=len(counted.curves[0].values))
-    assert list(counted.curves[0].values) == parts.tolist()
-
-
-def test_wrong_wishes_are_told(published: tuple[Lake, pa.Table]) -> None:
-    table = result_table(published[0], "flows")
-    for wrong, message in {
-        Filter("nothing", "=", "1"): "has no column 'nothing'",
-        Filter("cnt", "=", "many"): "'many' is no value of column 'cnt'",
-        Filter("cnt", "~", "1"): "there is no comparison '~'",
-    }.items():
-        with pytest.raises(LakeError, match=message):
-            table.count(RowQuery(0, HOUR, (wrong,)))
-    with pytest.raises(LakeError, match="pages end at row"):
-        table.page(RowQuery(0, HOUR), DEEPEST, 1)
-    with pytest.raises(LakeError, match="has no column"):
-        table.page(RowQuery(0, HOUR, sort="nothing"), 0, 1)
 
 
 def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(tmp_path: Path) -> None:
@@ -136,32 +95,8 @@ def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(tmp_path: Pat
     for hour in range(9):
         for file in Path(lake.table("numbers") / f"_hour={hour}").glob("*.parquet"):
             file.unlink()
-    largest = table.page(RowQuery(0, 10 * HOUR, sort="cnt", descending=True), 0, 10)
+    largest = table.page(Wish(0, 10 * HOUR, sort="cnt", descending=True), 0, 10)
     assert largest.column("cnt").to_pylist() == list(range(99, 89, -1))
-    assert table.count(RowQuery(0, 10 * HOUR)) == 100
+    assert table.count(Wish(0, 10 * HOUR)) == 100
     with pytest.raises(LakeError, match="cannot be read"):
-        table.page(RowQuery(0, 10 * HOUR, sort="cnt"), 0, 10)
-
-
-def test_captures_of_a_link_are_read_again_only_if_its_files_change(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    for link in ("a/eth0", "b c%2"):
-        append_rows(lake.captures, ledger_table([asdict(capture(link, 1)), asdict(capture(link, 0))], CAPTURES))
-    before = read_captures(lake, ["a/eth0", "b c%2", "none"])
-    assert [len(before[link]) for link in before] == [2, 2, 0] and before["a/eth0"][0] == capture("a/eth0", 0)
-    append_rows(lake.captures, ledger_table([asdict(capture("b c%2", 2))], CAPTURES))
-    after = read_captures(lake, ["a/eth0", "b c%2"])
-    assert after["a/eth0"] is before["a/eth0"] and len(after["b c%2"]) == 3
-
-
-def test_sums_that_are_no_numbers_are_absent_from_a_plot(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    schema = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("key", pa.string()), ("x", pa.float64())])
-    create(lake.table("flows"), schema, ["_hour"], "q")
-    odd = [1.0, math.nan, math.inf, -math.inf, 1.7e308, 2.0]
-    rows = {"_hour": [0] * 6, "_last": [at * HOUR // 6 for at in range(6)], "key": ["a", "b"] * 3, "x": odd}
-    append_rows(lake.table("flows"), pa.table(rows, schema))
-    for key in ("", "key"):
-        found = curves(result_table(lake, "flows"), RowQuery(0, HOUR), "x", key, grain=HOUR // 6)
-        assert set(found.absent) == {1, 2, 3, 4} and set(found.absent.values()) == {"no finite sum"}
-        assert sum(sum(curve.values) for curve in found.curves) == 3.0
+        table.page(Wish(0, 10 * HOUR, sort="cnt"), 0, 10)

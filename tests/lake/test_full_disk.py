@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from lowwater.errors import LakeError
 from lowwater.lake import tables
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import lake_errors
-from tests.replay.support import ROOT, lowwater
+from tests.replay.support import lowwater
 
 TREE = """Generic LocalFileSystem error
       \x1b[31m↳\x1b[0m Unable to copy data to file
@@ -31,12 +29,6 @@ def test_the_error_of_delta_is_one_line(error: Exception) -> None:
     with pytest.raises(LakeError) as refused, lake_errors("captures: cannot be written"):
         raise error
     assert refused.value.message == "captures: cannot be written: No space left on device"
-
-
-def test_another_error_of_delta_is_one_line_too() -> None:
-    with pytest.raises(LakeError) as refused, lake_errors("captures: cannot be read"):
-        raise DeltaError("Kernel\n  \x1b[31m↳\x1b[0m\tno such column\n")
-    assert refused.value.message == "captures: cannot be read: Kernel no such column"
 
 
 class _Full:
@@ -74,17 +66,6 @@ def test_any_file_that_no_module_expected_is_one_line(
     assert _guarded(command) == 1
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 2 and os.strerror(code) in said[0] and (name or "output") in said[0]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["generate", "--help"]])
-def test_a_full_disk_behind_the_output_is_one_line(words: list[str]) -> None:
-    command = [sys.executable, "-m", "lowwater.cli.main", *words]
-    with open("/dev/full", "w") as full:
-        said = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (said.returncode, len(said.stderr.splitlines())) == (1, 2), said.stderr
-    assert "No space left on device" in said.stderr
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lowwater.config import Config, Link
-from lowwater.errors import OverlapError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
@@ -65,20 +64,7 @@ def test_a_dump_is_read_again_as_it_grows(lake: Lake, tmp_path: Path) -> None:
     assert read_rows(lake.malformed, MALFORMED).num_rows == 0
 
 
-def test_a_dump_that_stood_still_covers_its_hour_once_that_is_over(lake: Lake, tmp_path: Path) -> None:
-    path = capture(tmp_path / "a.pcap", [1, 5])
-    ingest(lake, "a", [path], CONFIG, COVERS, clock=clock(3599))
-    assert coverage(lake) == [(BASE, at(5))]
-    (done,) = ingest(lake, "a", [path], CONFIG, COVERS, clock=clock(3600))
-    assert (done.state, coverage(lake)) == ("replaced", [COVERS])
-
-
-def test_growing_may_be_said(lake: Lake, tmp_path: Path) -> None:
-    path = capture(tmp_path / "a.pcap", [1, 5])
-    (done,) = ingest(lake, "a", [path], CONFIG, COVERS, growing=True)
-    assert done.capture.growing and coverage(lake) == [(BASE, at(5))]
-
-
+@pytest.mark.slow
 def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater.lake.ingestion import survey
 
@@ -97,20 +83,6 @@ def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypa
     monkeypatch.undo()
     ingest(lake, "a", [path], CONFIG, COVERS)
     assert (stamps(lake), coverage(lake)) == ([at(1), at(5), at(9)], [COVERS])
-
-
-def test_a_longer_file_that_does_not_begin_alike_is_another(lake: Lake, tmp_path: Path) -> None:
-    ingest(lake, "a", [capture(tmp_path / "a.pcap", [1, 5, 30])], CONFIG)
-    with pytest.raises(OverlapError, match=r"two versions of one file"):
-        ingest(lake, "a", [capture(tmp_path / "b.pcap", [1, 6, 30, 31])], CONFIG)
-    assert stamps(lake) == [at(1), at(5), at(30)]
-
-
-def test_a_changed_file_under_its_name_replaces_its_packets(lake: Lake, tmp_path: Path) -> None:
-    ingest(lake, "a", [capture(tmp_path / "a.pcap", [1, 5, 30])], CONFIG, COVERS)
-    (done,) = ingest(lake, "a", [capture(tmp_path / "a.pcap", [2, 6])], CONFIG, COVERS)
-    assert done.state == "replaced" and "the file has changed" in done.note
-    assert stamps(lake) == [at(2), at(6)]
 
 
 def test_a_name_that_is_used_again_for_another_time_is_another_capture(lake: Lake, tmp_path: Path) -> None:
@@ -150,6 +122,7 @@ def test_the_same_bytes_twice_in_one_ingest_and_empty_files_of_several_hours(lak
     assert len(read_captures(lake, ["a"])["a"]) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("together", [True, False])
 def test_an_empty_file_beside_another_of_the_hour_is_no_earlier_version_of_it(

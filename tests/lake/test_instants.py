@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL
+from lowwater.catalog.values import Type
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.exploring import Filter, RowQuery, result_table
 from lowwater.lake.results.publish import fill_instants, publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.results.visible import rows_between
 from lowwater.plan.operators import Field
-from lowwater.plan.properties import instant_columns, published_schema
+from lowwater.plan.properties import published_schema
 from lowwater.plan.temporal import CLOCK, Step
 from tests.lake.support import BASE, put_stream
-from tests.storage.servers import PACKAGES
 
 MINUTES = CLOCK.then(Step("div", 60_000_000_000))
 FIELDS = (Field("tb", Type.INT, MINUTES), Field("n", Type.INT))
@@ -108,67 +101,3 @@ def test_an_old_table_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert told == ([BASE + 70 * HOUR] if first == "publication" else []), "no row changed"
     put(lake, 3, "another digest")
     assert wrong(lake) == 0
-
-
-def test_an_hour_published_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files of an old table are written again; one of them is replaced before the commit."""
-    import lowwater.lake.results.publish as module
-
-    lake = open_lake(tmp_path / "lake")
-    as_of_an_older_version(lake, monkeypatch, 2)
-    whole, seen = module.swap_files, []
-
-    def late(*arguments: object, **named: object) -> None:
-        if not seen:
-            seen.append(True)
-            put(lake, 1, "another digest")
-        whole(*arguments, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "swap_files", late)
-    fill_instants(lake, "q", FIELDS)
-    assert wrong(lake) == 0
-    assert len(DeltaTable(str(lake.table("q"))).to_pyarrow_table()) == 6
-    assert [column.name for column in instant_columns(FIELDS)] == ["tb_start"]
-
-
-SCAN = """
-import sys
-from pathlib import Path
-import duckdb, duckdb_extension_delta
-(extension,) = Path(duckdb_extension_delta.__path__[0]).rglob("*.duckdb_extension")
-with duckdb.connect() as connection:
-    connection.execute(f"LOAD '{extension}'")
-    off = "epoch(tb_start)::BIGINT - tb * 60"
-    asked = f"SELECT typeof(tb_start), {off}, count(*) FROM delta_scan(?) GROUP BY ALL ORDER BY 2"
-    print(connection.execute(asked, [sys.argv[1]]).fetchall())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not PACKAGES.is_dir(), reason="`make .venv/.s3` fetches DuckDB's reader of Delta")
-def test_duckdb_reads_timestamps_by_its_own_reader(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    put(lake, 0)
-    command = [sys.executable, "-c", SCAN, str(lake.table("q"))]
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
-    last = said.stdout.splitlines()[-1]  # behind a bar that DuckDB draws where it takes long
-    assert last == "[('TIMESTAMP WITH TIME ZONE', 0, 2), ('TIMESTAMP WITH TIME ZONE', None, 1)]"
-
-
-def test_arrow_readers_find_rows_by_any_column(tmp_path: Path) -> None:
-    """Delta's dataset takes a file without bounds of a column as one without values: filters would find nothing."""
-    lake = open_lake(tmp_path / "lake")
-    put(lake, 0)
-    table = DeltaTable(str(lake.table("q"))).to_pyarrow_dataset()
-    counted = {
-        "all": table.count_rows(),
-        "n": table.count_rows(filter=pads.field("n") == 2),
-        "NULL": table.count_rows(filter=pads.field("tb").is_null()),
-        "time": table.count_rows(filter=pads.field("tb_start") > datetime(2027, 1, 15, 8, 1, tzinfo=UTC)),
-    }
-    assert counted == {"all": 3, "n": 1, "NULL": 1, "time": 1}
-    found = result_table(lake, "q")
-    assert found.count(RowQuery(0, 1 << 62, (Filter("n", ">", "0"),))) == 2
-    assert found.count(RowQuery(0, 1 << 62, (Filter("tb", "is null", ""),))) == 1

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 import struct
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -22,22 +19,17 @@ from hypothesis import strategies as st
 
 from lowwater.cli.main import cli
 from lowwater.config import FILE_NAME, Config, Link, load_config, section_of
-from lowwater.errors import OverlapError
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.survey import link_names
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
-from lowwater.lake.ledgers.captures import ingested_links, interface_links, put_captures, read_captures
+from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.coverage import undeclared, undeclared_lines
 from lowwater.lake.packets import read_packets
-from lowwater.lake.run_inputs import outdated
 from lowwater.lake.tables import read_rows, safe_name
 from lowwater.link_names import below, interface_name, is_link_name, unnamed
-from lowwater.plan.context import Links
-from lowwater.plan.queryset import plan_texts
 from lowwater.replay.job import Job
 from tests.breadth import examples
 from tests.capturemaker import tcp
@@ -93,31 +85,6 @@ def contents(lake: Lake, link: str) -> list[tuple[int, int, int]]:
     return [(row["position"], *((row[name] - BASE) // 10**9 for name in ("arrival", "timestamp"))) for row in rows]
 
 
-def test_names_of_interfaces_become_names_of_links() -> None:
-    names = ["eth0", "\\Device\\NPF_{1}", "eth 0", "eth_0", ""]
-    found = link_names("a", names, Path("x"), False)
-    assert found == ["a/eth0", "a/\\Device\\NPF_{1}", "a/eth 0", "a/eth_0", "a"]
-    assert link_names("a", ["eth0"], Path("x"), False) == ["a/eth0"]
-    assert link_names("a/left", ["eth0"], Path("x"), False) == ["a/left"]
-    assert link_names("a", ["eth0", "eth1"], Path("x"), True) == ["a", "a"]
-
-
-def test_a_link_stands_for_its_interfaces_and_for_itself() -> None:
-    standing = interface_links(["a/0", "a/1", "b", "b/0"])
-    links = Links(("a", "a/0", "a/1", "b", "b/0"), {"s": ("a", "b")}, interfaces=standing)
-
-    def read(source: str) -> list[str]:
-        return plan_texts([("q.gsql", f"DEFINE {{ query_name 'q'; }} SELECT time FROM {source}")], links).links
-
-    assert read("a.TCP") == read("a") == ["a/0", "a/1"]
-    assert read('"a/1".TCP') == ["a/1"]
-    assert read("[s].TCP") == ["a/0", "a/1", "b", "b/0"]
-    assert read("b.TCP") == ["b", "b/0"]
-    assert read("TCP") == ["a/0", "a/1", "b", "b/0"]
-    with pytest.raises(Exception, match=r"no link is called a/2"):
-        read('"a/2".TCP')
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", ["", "[links.a]"], ids=["ingested", "configured"])
 def test_replay_reads_the_interfaces_of_the_lake(lake: Lake, tmp_path: Path, settings: str) -> None:
@@ -130,30 +97,6 @@ def test_replay_reads_the_interfaces_of_the_lake(lake: Lake, tmp_path: Path, set
         assert job.inputs(*COVERS, job.captures()).gaps() == []
     ingest(lake, "a", [capture(tmp_path / "own.pcap", [9])], CONFIG, COVERS)
     assert Job.open(lake.root, "q", tmp_path).plan.links == ["a", "a/0", "a/1"]
-
-
-def test_each_interface_is_a_link_with_the_coverage_of_the_file(lake: Lake, tmp_path: Path) -> None:
-    (done,) = ingest(lake, "a", [pcapng(tmp_path / "a.pcapng", EACH, PACKETS)], CONFIG, COVERS)
-    assert [(row.link, row.interface, row.packets, row.covers_from, row.covers_to) for row in done.captures] == [
-        ("a", None, 0, *COVERS),
-        ("a/eth0", "eth0", 3, *COVERS),
-        ("a/eth1", "eth1", 2, *COVERS),
-    ]
-    assert contents(lake, "a/eth0") == [(0, 1, 1), (2, 2, 2), (4, 5, 5)]
-    assert contents(lake, "a/eth1") == [(1, 3, 3), (3, 4, 4)]
-    assert contents(lake, "a") == []
-    (again,) = ingest(lake, "a", [tmp_path / "a.pcapng"], CONFIG, COVERS)
-    assert again.state == "known" and again.captures == done.captures
-
-
-def test_a_single_interface_with_a_name_is_the_link_of_this_name(lake: Lake, tmp_path: Path) -> None:
-    (done,) = ingest(lake, "a", [pcapng(tmp_path / "a.pcapng", ["eth0"], [(1, 0), (2, 0)])], CONFIG)
-    assert [(row.link, row.interface) for row in done.captures] == [("a/eth0", "eth0")]
-    assert contents(lake, "a/eth0") == [(0, 1, 1), (1, 2, 2)]
-    (again,) = ingest(lake, "a", [tmp_path / "a.pcapng"], CONFIG)
-    assert again.state == "known"
-    (bare,) = ingest(lake, "b", [pcapng(tmp_path / "b.pcapng", ["", ""], [(1, 0), (2, 1)])], CONFIG)
-    assert [row.link for row in bare.captures] == ["b", "b/#1"]
 
 
 @pytest.mark.slow
@@ -197,6 +140,7 @@ def test_several_as_one_in_the_order_of_the_file(lake: Lake, tmp_path: Path, for
     assert read_rows(lake.malformed, MALFORMED).column("link").to_pylist() == ["a"]
 
 
+@pytest.mark.slow
 def test_a_growing_file_with_several_interfaces_and_one_that_comes_later(lake: Lake, tmp_path: Path) -> None:
     pcapng(tmp_path / "a.pcapng", EACH, PACKETS[:3])
     ingest(lake, "a", [tmp_path / "a.pcapng"], CONFIG, COVERS, growing=True)
@@ -265,6 +209,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(min_size=1, max_size=12) | st.text(min_size=1, max_size=9).map(str.encode), max_size=20))
 @settings(max_examples=examples(60), deadline=None)
 def test_two_names_of_interfaces_have_two_links_and_two_folders(drawn: list[bytes]) -> None:
@@ -352,66 +297,6 @@ def states(lake: Lake, folder: Path, bounds: Sequence[tuple[int, int]]) -> tuple
     return counts, [each.gaps() for each in inputs], [each.digest(job.plan.queries[0]) for each in inputs]
 
 
-def test_an_ingest_says_which_interfaces_a_file_lacks_and_which_are_new(lake: Lake, tmp_path: Path) -> None:
-    files, config = hour_files(tmp_path), Config()
-    notes = []
-    for hour in (2, 0, 1):
-        (done,) = ingest(lake, "a", [files[hour]], config)
-        notes.append(done.note)
-    assert notes == ["", "a/eth0 is new: taken as silent in the captures that do not declare it", ""]
-    (missing, _) = ingest(lake, "a", [pcapng(tmp_path / "b.pcapng", ["eth1"], [(4 * 3600, 0)]), files[0]], config)
-    assert "it does not declare a/eth0, which other captures have" in missing.note
-
-
-def test_files_of_one_link_do_not_overlap_whatever_they_declare(lake: Lake, tmp_path: Path) -> None:
-    first = pcapng(tmp_path / "eth0.pcapng", ["eth0"], [(1, 0), (60, 0)])
-    second = pcapng(tmp_path / "eth1.pcapng", ["eth1"], [(2, 0), (61, 0)])
-    ingest(lake, "a", [first], CONFIG)
-    with pytest.raises(OverlapError, match="either these are two recorders"):
-        ingest(lake, "a", [second], CONFIG)
-    ingest(lake, "a/right", [second], CONFIG)
-    captures = read_captures(lake, ["a/eth0", "a/right"])
-    assert [len(rows) for rows in captures.values()] == [1, 1] and not captures["a/right"].beside
-
-
-def test_classic_and_named_files_follow_one_another(lake: Lake, tmp_path: Path) -> None:
-    ingest(lake, "a", [capture(tmp_path / "0.pcap", [1, 2])], CONFIG, (BASE, at(10)))
-    ingest(lake, "a", [pcapng(tmp_path / "1.pcapng", ["eth0"], [(11, 0)])], CONFIG, (at(10), at(20)))
-    captures = read_captures(lake, interface_links(ingested_links(lake))["a"])
-    assert {link: rows.spans for link, rows in captures.items()} == {
-        "a": [(BASE, at(20))],
-        "a/eth0": [(BASE, at(20))],
-    }
-
-
-@pytest.mark.parametrize(
-    ("link", "name", "renamed"),
-    [
-        ("a", None, False),
-        ("a", "0", False),
-        ("a", "eth0", True),
-        ("a/eth0", "eth0", False),
-        ("a/eth0-2", "eth0", True),
-        ("a/___", "以太网", True),
-        ("a/1", "1", True),
-        ("a/left", None, False),
-    ],
-)
-def test_captures_of_older_lakes_with_other_links_are_ingested_again(
-    lake: Lake, tmp_path: Path, link: str, name: str | None, renamed: bool
-) -> None:
-    path = pcapng(tmp_path / "a.pcapng", ["eth0"], [(1, 0), (2, 0)])
-    (done,) = ingest(lake, "a", [path], CONFIG)
-    old = replace(done.captures[0], link=link, interface=name, source=None)
-    assert old.renamed == renamed
-    reasons = outdated([old], CONFIG.link("a"), old.decoder_version, BASE, at(9))
-    assert [reason.endswith("had another link: ingest it again") for reason in reasons] == [True] * renamed
-    if link == "a" and renamed:
-        put_captures(lake, [old], done.captures)
-        (again,) = ingest(lake, "a", [path], CONFIG)
-        assert (again.state, [row.link for row in again.captures]) == ("replaced", ["a/eth0"])
-
-
 @st.composite
 def worlds(draw: st.DrawFn) -> list[tuple[list[tuple[bytes, str]], list[int]]]:
     """Files of a link: the sections of each as (name, kind) of its interfaces, and the interface of each packet."""
@@ -458,16 +343,3 @@ def test_packets_of_each_exact_name_are_those_that_were_written(tmp_path: Path) 
         )
 
     check()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark")
-def test_names_are_those_of_tshark(lake: Lake, tmp_path: Path) -> None:
-    names: list[str | bytes] = ["以太网", "无线网", "\\Device\\NPF_{1}", "eth0.1", "eth0_1", "a/b", "Eth0", "eth0"]
-    path = pcapng(tmp_path / "a.pcapng", names, [(at_packet, at_packet % len(names)) for at_packet in range(20)])
-    told = subprocess.run(
-        ["tshark", "-r", str(path), "-T", "fields", "-e", "frame.interface_name"], capture_output=True, check=True
-    )
-    ingest(lake, "a", [path], CONFIG)
-    found = {link.removeprefix("a/"): len(contents(lake, link)) for link in ingested_links(lake)}
-    assert found == dict(Counter(told.stdout.decode().split("\n")[:-1]))

@@ -8,9 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lowwater import limits
-from lowwater.config import Config, Link, load_config
-from lowwater.errors import ConfigError
+from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -109,29 +107,3 @@ def test_another_key_is_other_packets(lake: Lake, path: Path, tmp_path: Path) ->
     true = stored(lake, "srcIP_lo")
     assert len({tuple(rows) for rows in (first, second, true)}) == 3
     assert "under no key" in outdated(read_captures(lake, ["a"])["a"], one, version, 0, 1 << 62)[0]
-
-
-def test_keys_that_cannot_be_used(lake: Lake, path: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the key cannot be read"):
-        take(lake, path, anonymise=str(tmp_path / "none"))
-    settings = tmp_path / "lowwater.toml"
-    for asked in ('payload = "all"', "payload = 0", 'applications = ["dns"]'):
-        settings.write_text(f'[links.a]\nanonymise = "key"\n{asked}\n')
-        with pytest.raises(ConfigError, match="hold true addresses and names"):
-            load_config(path=settings)
-    settings.write_text('[links.a]\nanonymise = "key"\n')
-    assert load_config(path=settings).link("a").anonymise == str(tmp_path / "key")
-    settings.write_text("[links.a]\npayload = 65536\n")
-    with pytest.raises(ConfigError, match="payload"):
-        load_config(path=settings)
-
-
-def test_large_frames_are_written_in_parts(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "FILE_BYTES", 100_000)
-    monkeypatch.setattr("lowwater.lake.ingestion.batch.INGEST_CHUNK_BYTES", 60_000)
-    frames = [maker.udp("10.0.0.1", "10.0.0.2", 5, number, bytes([number % 256]) * 1400) for number in range(400)]
-    path = tmp_path / "a.pcap"
-    path.write_bytes(maker.pcap_bytes([(BASE + number, frame) for number, frame in enumerate(frames)]))
-    assert take(lake, path, payload="all") == "added"
-    assert [frame for (frame,) in stored(lake, "frame")] == frames
-    assert len(list(lake.packets.rglob("*.parquet"))) > 3

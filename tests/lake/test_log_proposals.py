@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -67,12 +66,6 @@ def test_a_log_that_no_protocol_reads_is_named(data: bytes, message: str, tmp_pa
     assert message in str(caught.value) and caught.value.hint
 
 
-def test_other_files_are_no_logs(tmp_path: Path) -> None:
-    for data in (b"", b"\n", b"ts,a\n1,2\n", b'{"ts": 1767225600, "uid": "x", "note": 1}\n', b"{", b"[1]\n", b"\xff\0"):
-        (tmp_path / "one").write_bytes(data)
-        assert sniff_log(tmp_path / "one") is None
-
-
 @pytest.mark.slow
 def test_init_proposes_links_that_ingest_reads(tmp_path: Path) -> None:
     folder, lake = tmp_path / "in", tmp_path / "lake"
@@ -100,18 +93,3 @@ def test_init_proposes_links_that_ingest_reads(tmp_path: Path) -> None:
     assert lowwater("ingest", "--lake", lake).code == 0
     rows = read_captures(open_lake(lake), expected)
     assert all(row.packets > 0 and row.malformed == 0 for name in expected for row in rows[name])
-
-
-def test_inspect_says_what_a_log_is(tmp_path: Path) -> None:
-    path = tmp_path / "eve.json"
-    path.write_bytes(as_lines(EVE))
-    said = lowwater("inspect", path)
-    assert said.code == 0, said
-    for words in ("suricata", "EVE_FLOW, which is ready", "dns ", "lateness", "first "):
-        assert words in said.out
-    (entry,) = json.loads(lowwater("inspect", path, "--format", "json").out)["captures"]
-    flows = [row for row in EVE if row["event_type"] == "flow"]
-    assert (entry["protocol"], entry["records"], entry["malformed"]) == ("EVE_FLOW", len(flows), {})
-    kinds = {row["event_type"] for row in EVE} - {"flow"}
-    assert entry["left_out"] == {kind: sum(row["event_type"] == kind for row in EVE) for kind in kinds}
-    assert entry["first"] and entry["last"] and entry["order"]

@@ -27,7 +27,6 @@ from tests.replay.support import (
     all_tables,
     copy_lake,
     leftovers,
-    lowwater,
     replay_range,
     states,
     write_settings,
@@ -160,10 +159,3 @@ def test_staging_of_dead_runs_goes_and_that_of_living_ones_stays(published: Path
     assert leftovers(lake) == []
     with hold(opened, "maintenance"), pytest.raises(BusyError):
         maintain(opened, FOREVER)
-
-
-def test_the_command(halves: Path) -> None:
-    said = lowwater("maintain", "--lake", halves, "--dry-run")
-    assert said.code == 0 and said.out.count("joined") == 2
-    assert lowwater("maintain", "--lake", halves).out == said.out
-    assert lowwater("maintain", "--lake", halves).out == "nothing to do\n"

@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Retention
-from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.commits import changes, doubled, doubled_tables, mend
 from lowwater.lake.compaction import join
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import DOUBLED, maintain
-from lowwater.lake.tables import append_rows, create, open_table, replace_rows
+from lowwater.lake.tables import append_rows, create, replace_rows
 from tests.breadth import examples
 from tests.replay.support import lowwater
 
@@ -68,18 +67,6 @@ def test_a_join_of_another_program_beside_ours_is_found_and_mended(lake: Lake) -
     assert not list(doubled_tables(lake)) and DOUBLED not in {each.what for each in maintain(lake, SEVEN_DAYS)}
 
 
-def test_joins_of_doubled_rows_are_taken_back_too(lake: Lake) -> None:
-    path = table(lake)
-    optimized(DeltaTable(path))
-    stale = [DeltaTable(path, version=4), DeltaTable(path, version=4)]
-    append_rows(path, pa.table({"_hour": [0], "value": [9]}, schema=SCHEMA))
-    optimized(*stale)
-    optimized(DeltaTable(path))  # the doubled ones and the new one into one file
-    assert len(values(path)) == 13
-    maintain(lake, SEVEN_DAYS, mend=True)
-    assert values(path) == [0, 1, 2, 3, 9] and open_table(path).schema() is not None  # type: ignore[union-attr]
-
-
 @pytest.mark.slow
 def test_a_ledger_heals_too_also_when_rows_changed_since(lake: Lake) -> None:
     for when in range(4):
@@ -92,15 +79,6 @@ def test_a_ledger_heals_too_also_when_rows_changed_since(lake: Lake) -> None:
     maintain(lake, SEVEN_DAYS, mend=True)
     assert [row.finished_at for row in read_replays(lake)] == [0, 1, 2, 3]
     assert not list(doubled_tables(lake))
-
-
-def test_what_the_log_does_not_say_any_more_is_refused(lake: Lake) -> None:
-    path = table(lake)
-    optimized(DeltaTable(path), DeltaTable(path, version=4))
-    replace_rows(path, pa.table({"_hour": [0], "value": [1]}, schema=SCHEMA), "value = 1")
-    with pytest.raises(LakeError, match="does not say any more which are right") as refused:
-        maintain(lake, SEVEN_DAYS, mend=True)
-    assert "lowwater backfill" in refused.value.hint
 
 
 @pytest.mark.slow

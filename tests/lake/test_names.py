@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.lake.files.names import files_by_link, group_names
 from lowwater.lake.files.patterns import named_time, regex_of
-from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.locks import _component, hold_range, run_attempt
-from lowwater.lake.maintain import Retention, maintain
-from lowwater.lake.results.pins import pins_file, publishing
+from lowwater.lake.locks import _component
 from lowwater.lake.tables import safe_name
 from tests.breadth import examples
 
@@ -47,6 +43,7 @@ def drawn_names(draw: st.DrawFn) -> str:
     return text.strip("/. ").replace("//", "/") + draw(st.sampled_from(ENDS))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400))
 @given(st.lists(drawn_names(), min_size=1, max_size=8, unique=True))
 def test_a_name_matches_its_own_pattern(names: list[str]) -> None:
@@ -90,17 +87,3 @@ def test_two_names_of_query_sets_never_share_a_path(drawn: list[str]) -> None:
         assert len(components) == len(names)
         assert all(part not in (".", "..") and part.isascii() and "/" not in part for part in components)
     assert [safe_name(name) for name in ("flows", "sound-1.2", "a_b")] == ["flows", "sound-1.2", "a_b"]
-
-
-def test_query_sets_of_odd_names_have_pins_ranges_and_staging_of_their_own(tmp_path: Path) -> None:
-    lake: Lake = open_lake(tmp_path / "lake")
-    assert pins_file(lake, "a b") != pins_file(lake, "a_b")
-    assert pins_file(lake, "..").parent == lake.root / "pins"
-    with publishing(lake, "a b", []), publishing(lake, "a_b", []):
-        pass
-    with run_attempt(lake, "a b", 0, 10) as (one, _), run_attempt(lake, "a_b", 0, 10) as (other, _):
-        (one / "x").write_text("")
-        list(maintain(lake, Retention()))
-        assert (one / "x").exists() and one.parent != other.parent
-        with hold_range(lake, "a+b", 0, 10):
-            pass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from lowwater.errors import LakeError
 from lowwater.lake.open_tables import cached_value, forget, newest
@@ -42,24 +42,6 @@ def check(path: Path) -> None:
     assert sorted(kept.file_uris()) == sorted(fresh.file_uris())
     found = read_rows(path, SCHEMA).sort_by([("part", "ascending"), ("value", "ascending")])
     assert found == fresh.to_pyarrow_table().cast(SCHEMA).sort_by([("part", "ascending"), ("value", "ascending")])
-
-
-def test_a_commit_is_tried_again_when_another_writer_adds_a_column(tmp_path: Path) -> None:
-    """Delta refuses it with a message of its own: two runs that publish for the first time met it."""
-    path = tmp_path / "table"
-    create(path, SCHEMA)
-    tried = []
-
-    def change(table: DeltaTable, _: object) -> None:
-        tried.append(table.version())
-        if len(tried) == 1:
-            wider = pa.schema([*SCHEMA, pa.field("later", pa.int64())])
-            create(path, wider)
-        write_deltalake(table, rows("a", 1), mode="append", schema_mode="merge")
-
-    commit(path, change)
-    assert len(tried) == 2 and tried[1] > tried[0]
-    assert read_rows(path, SCHEMA).num_rows == 1
 
 
 @pytest.mark.slow
@@ -95,21 +77,6 @@ def test_a_table_that_was_removed_and_made_again_is_another(tmp_path: Path, agai
         append_rows(path, rows("b", value))
     check(path)
     assert cached_value(path, "rows", lambda _: read_rows(path, SCHEMA).num_rows) == again
-
-
-def test_what_is_made_of_a_table_is_made_once_a_version(tmp_path: Path) -> None:
-    path, made = tmp_path / "table", []
-
-    def version(table: DeltaTable | None) -> int:
-        made.append(table)
-        return -1 if table is None else table.version()
-
-    assert [cached_value(path, "version", version) for _ in range(2)] == [-1, -1]
-    create(path, SCHEMA, ["part"])
-    assert [cached_value(path, "version", version) for _ in range(2)] == [0, 0]
-    append_rows(path, rows("a", 1))
-    assert [cached_value(path, "version", version) for _ in range(2)] == [1, 1]
-    assert len(made) == 3
 
 
 @pytest.mark.slow

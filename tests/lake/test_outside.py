@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import Link, load_config
-from lowwater.errors import ConfigError, OverlapError
+from lowwater.config import load_config
+from lowwater.errors import OverlapError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
@@ -126,16 +125,7 @@ def test_an_interval_is_not_done_without_records_that_since_or_until_leave_out(
     assert all(state == "done" for state, _ in (state_of(root, hour) for hour in range(3)))
 
 
-def test_a_late_record_before_since_is_not_left_out_by_it(tmp_path: Path) -> None:
-    """No other `since` would bring it into a row: `init` proposes the first record."""
-    root = tmp_path / "lake"
-    settings(root, {"since": format_instant(at(100)), "until": format_instant(at(3600))})
-    take(root, capture(tmp_path / "a.pcap", [100, 110, 120, 99, 121, 3599.5]))
-    assert state_of(root, 0) == ("done", "")
-    settings(root, {"since": format_instant(at(100)), "until": format_instant(at(3600)), "skew": "2m"})
-    assert "leaves out 1 packet of a.pcap" in state_of(root, 0)[1]
-
-
+@pytest.mark.slow
 def test_a_capture_that_comes_later_and_lies_outside_takes_done_away(tmp_path: Path) -> None:
     """Of an interval that is published, too: 3,000 of 6,770 packets were in no row, and all was done."""
     root = tmp_path / "lake"
@@ -170,37 +160,6 @@ def test_a_capture_that_comes_later_and_lies_outside_takes_done_away(tmp_path: P
     assert outside_lines(lake, load_config(root))[0].endswith("in no row, accepted")
 
 
-def test_an_interval_in_which_captures_end_is_listed_and_runs_when_it_is_asked_for(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {})
-    take(root, capture(tmp_path / "a.pcap", [3156, 4000, 5892]))
-    assert listed(root) == [(0, True, True), (1, True, True)]
-    assert listed(root, through_end=True) == [(0, False, False), (1, False, False)]
-    job = Job.open(root, "n", root)
-    found = due(job, DueSelection())
-    assert [each.packets for each in found] == [1, 2] or sum(each.packets for each in found) == 3
-
-
-def test_a_gap_between_captures_is_no_edge(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {})
-    take(root, capture(tmp_path / "a.pcap", [0, 1000]), capture(tmp_path / "b.pcap", [2000, 7200]))
-    assert listed(root) == [(0, True, False), (1, False, False), (2, True, True)]
-    assert listed(root, through_end=True) == [(0, True, False), (1, False, False), (2, False, False)]
-
-
-def test_records_outside_of_a_declared_coverage_are_counted_and_read(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    settings(root, {"captures": "a-%Y%m%d%H.pcap", "rotation": "1h"})
-    take(root, capture(tmp_path / "a-2027011509.pcap", [3156, 4000, 7100, 7201]))
-    (row,) = read_captures(open_lake(root), ["a"])["a"]
-    assert (row.early, row.late) == (1, 1)
-    assert accounted(root) == (4, 4)
-    assert [hour for hour, *_ in listed(root)] == [0, 1, 2]
-    ((_, found),) = lake_records_outside(open_lake(root), "a", Link())
-    assert found == OutsideCount(uncovered=2)
-
-
 @pytest.mark.slow
 def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     root = tmp_path / "lake"
@@ -221,37 +180,12 @@ def test_covers_stands_when_the_file_is_ingested_again(tmp_path: Path) -> None:
     assert row.declared == (at(3600), at(7200))
 
 
-def test_settings_declare_what_files_cover_by_their_names(tmp_path: Path) -> None:
-    """`covers` is over the rotation and under `--covers`; a change of it is taken up by the next ingest."""
-    root, lake = tmp_path / "lake", open_lake(tmp_path / "lake")
-    span = f"{format_instant(at(3000))}/{format_instant(at(8000))}"
-    told = {"captures": "a-%Y%m%d%H*.pcap", "rotation": "1h"}
-    paths = [capture(tmp_path / name, [3700, 4000]) for name in ("a-2027011509.pcap", "node-1.pcap", "other.pcap")]
-    settings(root, {**told, "covers": {"a-2027011509.pcap": span, "node-*.pcap": span}})
-    for number, covered in enumerate([(at(3000), at(8000)), (at(3000), at(8000)), None]):
-        assert declared_coverage(load_config(root).link("a"), paths[number]) == covered
-    take(root, paths[1])
-    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(3000), at(8000))]
-    settings(root, {**told, "covers": {"node-1.pcap": f"{format_instant(at(0))}/{format_instant(at(7200))}"}})
-    take(root, paths[1])
-    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(0), at(7200))]
-    take(root, paths[1], covers=(at(3600), at(7200)))
-    assert [row.declared for row in read_captures(lake, ["a"])["a"]] == [(at(3600), at(7200))]
-
-
-@pytest.mark.parametrize("span", ["2027-01-15", "2027-01-15T09:00Z/2027-01-15T08:00Z", "soon/2027-01-15"])
-def test_a_declared_coverage_that_is_none_is_refused(span: str, tmp_path: Path) -> None:
-    settings(tmp_path, {"covers": {"x.pcap": span}})
-    with pytest.raises(ConfigError, match=r"links\.a\.covers"):
-        load_config(tmp_path)
-
-
-CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "40"))
+CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "16"))
 """`make fuzz` has more."""
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 9 else []) for seed in range(CASES)]
+    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 4 else []) for seed in range(CASES)]
 )
 def test_the_numbers_add_up_whatever_is_set(tmp_path: Path, seed: int) -> None:
     """Names, clocks, gaps and settings at random."""

@@ -108,20 +108,6 @@ def captures_order(captures: tuple[Any, ...], row: dict[str, Any]) -> tuple[int,
     return [each.capture for each in captures].index(row["capture"]), row["position"]
 
 
-def test_files_outside_are_not_read(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    for hour in range(3):
-        ingest(lake, "a", [capture(tmp_path / f"{hour}.pcap", range(hour * 3600, hour * 3600 + 3600, 60))], CONFIG)
-    captures = read_captures(lake, ["a"])["a"]
-    read = packet_files(PacketFiles.of(lake), "a", captures, LINK, at(3590), at(3600), at(7200))
-    assert [each.clock for each in read.captures] == [at(3540)]
-    (file,) = read.captures[0].files
-    file.path.unlink()
-    file.path.symlink_to(tmp_path / "gone")
-    outside = packet_files(PacketFiles.of(lake), "a", captures, LINK, at(0), at(0), at(3600))
-    assert sum(batch.num_rows for batch in outside.batches()) == 60
-
-
 def test_a_late_packet_is_read_by_the_interval_of_its_arrival(tmp_path: Path) -> None:
     """Its capture alone does not know that it is late: the clock of the link does."""
     lake = open_lake(tmp_path / "lake")

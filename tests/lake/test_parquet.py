@@ -12,7 +12,7 @@ import pytest
 
 from lowwater.capture.interpretation import FEW, FirstRecords
 from lowwater.lake import parquet
-from lowwater.lake.parquet import FileWriter, PageBuffers, varint
+from lowwater.lake.parquet import FileWriter, PageBuffers
 
 LOW = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
 CONSTANTS = {"capture": "ab" * 32, "empty": ""}
@@ -69,14 +69,6 @@ def test_numbers_come_back(tmp_path: Path, kind: str, counters: bool, share: flo
         assert duckdb.read_parquet(str(path)).to_arrow_table().cast(read.schema).equals(read)
 
 
-def test_the_first_values_of_a_column_may_come_in_a_later_page(tmp_path: Path) -> None:
-    for pages in (1, 2):
-        values = pa.array([None] * 10 * pages + [5, None, 7, 5], pa.int32())
-        path = written(tmp_path / "a.parquet", pa.table({"late": values}), (), 10)
-        assert pq.read_table(path, columns=["late"]).column("late").combine_chunks().equals(values)
-        assert [row[0] for row in duckdb.read_parquet(str(path)).fetchall()] == values.to_pylist()
-
-
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_numbers_of_a_first_capture_come_back_from_arrow_and_from_kernels_behind_it(
@@ -107,27 +99,6 @@ def test_numbers_of_a_first_capture_come_back_from_arrow_and_from_kernels_behind
     assert uses == {FEW: differences, page: differences, 0: {"RLE_DICTIONARY"}}
 
 
-def test_a_full_dictionary_gives_way_to_differences(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 1 << 40, 3 * parquet.MOST_ENTRIES)
-    values[: parquet.MOST_ENTRIES] %= 100
-    table = pa.table({"a": nulls(pa.array(values), 0.1, 2)})
-    path = written(tmp_path / "a.parquet", table, (), 4099)
-    encodings = set(pq.read_metadata(path).row_group(0).column(0).encodings)
-    assert {"RLE_DICTIONARY", "DELTA_BINARY_PACKED"} <= encodings
-    assert pq.read_table(path, columns=["a"]).equals(table)
-    assert duckdb.read_parquet(str(path)).to_arrow_table().column("a").equals(table.column("a"))
-
-
-def test_values_that_all_fall_into_one_slot_give_way_to_differences(tmp_path: Path) -> None:
-    inverse = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
-    wanted = [number * inverse % (1 << 64) for number in range(1, 2000)]  # their hashes begin with zeros
-    values = np.array(wanted, np.uint64).astype(np.int64)
-    table = pa.table({"a": pa.array(values)})
-    path = written(tmp_path / "a.parquet", table, (), 4096)
-    assert "DELTA_BINARY_PACKED" in pq.read_metadata(path).row_group(0).column(0).encodings
-    assert pq.read_table(path, columns=["a"]).equals(table)
-
-
 def test_texts_and_bytes_stand_beside_numbers_and_empty_columns_are_left_out(tmp_path: Path) -> None:
     fields = [
         pa.field("number", pa.int64(), nullable=False),
@@ -148,11 +119,6 @@ def test_texts_and_bytes_stand_beside_numbers_and_empty_columns_are_left_out(tmp
     bounds = pq.read_metadata(path).row_group(0).column(0).statistics
     assert (bounds.min, bounds.max) == (0, 299)
     assert duckdb.read_parquet(str(path)).fetchall() == [tuple(row.values()) for row in read.to_pylist()]
-
-
-@pytest.mark.parametrize(("value", "expected"), [(0, b"\0"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02")])
-def test_varint(value: int, expected: bytes) -> None:
-    assert varint(value) == expected
 
 
 def test_texts_may_come_in_dictionaries_and_without(tmp_path: Path) -> None:

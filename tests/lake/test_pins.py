@@ -13,7 +13,6 @@ import pytest
 from deltalake import DeltaTable
 
 from lowwater.config import Retention
-from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.maintain import maintain
@@ -53,17 +52,6 @@ def child(lake: Lake, mark: int, deaths: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT)
 
 
-def test_the_pins_follow_whole_publications(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    assert pinned(lake, "set") is None
-    put(lake, 0, 1)
-    first = pins_of(lake)
-    assert set(first.tables) == set(QUERIES) and not first.unfinished and first.at
-    put(lake, 0, 2)
-    assert marks(lake, first.tables) == {query: {0: {1}} for query in QUERIES}
-    assert marks(lake, pins_of(lake).tables) == {query: {0: {2}} for query in QUERIES}
-
-
 @pytest.mark.slow
 def test_an_interval_that_died_half_published_holds_the_pins(tmp_path: Path) -> None:
     lake = open_lake(tmp_path / "lake")
@@ -83,28 +71,6 @@ def test_an_interval_that_died_half_published_holds_the_pins(tmp_path: Path) -> 
     put(lake, 1, 4)
     assert marks(lake, pins_of(lake).tables) == {query: {0: {1}, 1: {4}, 2: {3}} for query in QUERIES}
     assert not pins_of(lake).unfinished
-
-
-def test_a_publication_that_commits_nothing_leaves_nothing_unfinished(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    put(lake, 0, 1)
-    before = pins_of(lake)
-    from lowwater.lake.results.pins import publishing
-
-    with pytest.raises(LakeError), publishing(lake, "set", QUERIES):
-        raise LakeError("the disk is full")
-    assert pins_of(lake) == before
-
-
-def test_a_set_of_an_older_version_is_pinned_by_what_all_its_tables_have(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    put(lake, 0, 1)
-    pins_file(lake, "set").unlink()
-    put(lake, 1, 2)
-    assert whole(marks(lake, pins_of(lake).tables))
-    Path(pins_file(lake, "set")).write_text("[]")
-    put(lake, 1, 3)
-    assert json.loads(Path(pins_file(lake, "set")).read_text())["tables"] == pins_of(lake).tables
 
 
 def test_the_file_is_read_without_lowwater(tmp_path: Path) -> None:

@@ -14,14 +14,12 @@ import pytest
 from lowwater.config import Config, Link, load_config
 from lowwater.errors import LowwaterError, OverlapError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion import arrivals as looking_for
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.folders import look, set_aside
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, family_captures
-from lowwater.lake.ledgers.files import ASIDE, GONE, READ, REFUSED, FolderNames, file_of, read_seen, unread_lines
-from lowwater.replay.packets.export import exported_links, read_predicate, select
+from lowwater.lake.ledgers.files import ASIDE, GONE, READ, REFUSED, read_seen, unread_lines
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 
@@ -108,32 +106,6 @@ def test_a_corrected_file_replaces_the_old_one_wherever_both_lie(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("move", [move_both, move_lake], ids=lambda move: move.__name__)
-def test_a_file_that_no_pattern_claims_is_known_by_its_path_from_the_lake_or_as_it_was_named(
-    tmp_path: Path, move: Callable[[Path], tuple[Path, Path]]
-) -> None:
-    top, config = tmp_path / "old", Config()
-    ingest(open_lake(top / "lake"), "a", [hourly(top / "cap", 0)], config)
-    root, folder = move(top)
-    lake = open_lake(root)
-    (done,) = ingest(lake, "a", [hourly(folder, 0, (1, 2))], config)
-    assert done.state == "replaced" and [row.packets for row in rows(lake)] == [2]
-
-
-@pytest.mark.slow
-def test_a_relative_path_is_the_same_file_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, path = open_lake(tmp_path / "lake"), hourly(tmp_path / "cap", 0)
-    monkeypatch.chdir(tmp_path)
-    ingest(lake, "a", [path.relative_to(tmp_path)], Config())
-    monkeypatch.chdir(tmp_path / "cap")
-    hourly(tmp_path / "cap", 0, (1, 2))
-    assert [each.state for each in ingest(lake, "a", [Path(path.name)], Config())] == ["replaced"]
-    (tmp_path / "else").mkdir()
-    monkeypatch.chdir(tmp_path / "else")
-    assert [each.state for each in ingest(lake, "a", [hourly(tmp_path / "cap", 0)], Config())] == ["replaced"]
-
-
-@pytest.mark.slow
 def test_one_name_in_two_folders_of_a_link_is_two_files(tmp_path: Path) -> None:
     first, second = tmp_path / "old" / "one", tmp_path / "old" / "two"
     lake, skew = open_lake(tmp_path / "lake"), {"skew": "1h"}
@@ -151,43 +123,6 @@ def test_one_name_in_two_folders_of_a_link_is_two_files(tmp_path: Path) -> None:
     hourly(tmp_path / "three", 0, (4, 5))
     assert take(lake, settings(first, tmp_path / "three", **skew)) == {mended.name: "replaced"}
     assert [row.packets for row in rows(lake)] == [1, 2]
-
-
-@pytest.mark.slow
-def test_a_folder_by_its_own_name_and_by_a_link_is_one(tmp_path: Path) -> None:
-    lake, real, link = open_lake(tmp_path / "lake"), tmp_path / "disk" / "1", tmp_path / "cap"
-    hourly(real, 0)
-    link.symlink_to(real)
-    config = settings(link)
-    assert take(lake, config) == {"a_2027011508.pcap": "added"}
-    assert [each.state for each in ingest(lake, "a", [hourly(real, 0, (1, 2))], config)] == ["replaced"]
-    assert take(lake, config) == {} and unread_lines(lake, config) == []
-    link.unlink()
-    real.rename(tmp_path / "disk" / "2")
-    link.symlink_to(tmp_path / "disk" / "2")
-    hourly(tmp_path / "disk" / "2", 0, (1,))
-    assert take(lake, config) == {"a_2027011508.pcap": "replaced"} and [row.packets for row in rows(lake)] == [1]
-
-
-@pytest.mark.slow
-def test_files_of_another_recorder_with_old_names_and_lengths_are_read(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    hourly(tmp_path / "one", 0)
-    take(lake, settings(tmp_path / "one"))
-    other = hourly(tmp_path / "two", 0, (1, 2, 4))
-    os.utime(other, ns=(OLD + 1, OLD + 1))
-    assert take(lake, settings(tmp_path / "two")) == {other.name: "replaced"}
-
-
-@pytest.mark.slow
-def test_a_copy_that_was_written_after_the_ingest_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking_for, "SETTLED", 0)
-    lake, path = open_lake(tmp_path / "lake"), hourly(tmp_path / "one", 0)
-    take(lake, settings(path.parent))
-    path.parent.rename(tmp_path / "two")
-    os.utime(tmp_path / "two" / path.name)
-    assert take(lake, settings(tmp_path / "two")) == {path.name: "known"}
-    assert take(lake, settings(tmp_path / "two")) == {}
 
 
 @pytest.mark.slow
@@ -222,18 +157,6 @@ def test_what_the_ledger_of_files_says_follows_the_captures(tmp_path: Path) -> N
         if row.state != GONE
     }
     assert after == before
-
-
-@pytest.mark.slow
-def test_export_finds_the_files_where_they_lie(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    hourly(tmp_path / "cap", 0)
-    take(lake, settings(tmp_path / "cap"))
-    (tmp_path / "cap").rename(tmp_path / "new")
-    config = settings(tmp_path / "new")
-    assert [file_of(lake, config.link("a"), row).parent.name for row in rows(lake)] == ["new"]
-    predicate = read_predicate(None)
-    assert select(lake, config, exported_links(lake, config, []), predicate).packets == 3
 
 
 @pytest.mark.slow
@@ -275,24 +198,3 @@ def test_a_lake_of_0_1_that_was_moved_knows_its_captures(tmp_path: Path, relativ
     done = ingest(lake, "main1", arrivals(lake, config)["main1"].new, config)
     assert [(each.path, each.state) for each in done] == [(first, "replaced"), (second, "replaced")]
     assert len(family_captures(lake, "main1")) == 2 and arrivals(lake, config)["main1"].new == ()
-
-
-def test_names_under_the_folders_of_patterns() -> None:
-    names = FolderNames(Link(captures=("/d/%Y/x/a-%d.pcap", "s3://taps/m/b-%d.pcap")))
-    assert names.folders == [("/d/%Y/x/a-%d.pcap", "/d"), ("s3://taps/m/b-%d.pcap", "s3://taps/m")]
-    assert names.name("/d/2026/x/a-01.pcap") == "2026/x/a-01.pcap" and names.name("/d/2026/a-01.pcap") == ""
-    assert names.moved("/old/2026/x/a-01.pcap", None) == "/d/2026/x/a-01.pcap"
-    assert names.moved("/old/2026/x/a-01.pcap", "") is None, "no pattern claimed it"
-    assert names.moved("/old/2026/x/a-01.pcap", "x/a-01.pcap") is None
-    assert names.moved("/old/b-01.pcap", "b-01.pcap") == "s3://taps/m/b-01.pcap"
-    assert names.moved("s3://taps/m/b-01.pcap", None) is None
-    assert names.moved("/old/2026/x/a-01.pcap1", None) is None
-    dated = FolderNames(Link(captures=("/d/%Y/x/a-%d.pcap",)))
-    assert dated.moved("/old/2026/x/a-01.pcap1", None, unclaimed=True) == "/d/2026/x/a-01.pcap1"
-    monthly = FolderNames(Link(captures=("/d/2027-02/a-%d.pcap",)))
-    assert monthly.moved("/d/2027-01/a-05.pcap", "a-05.pcap") is None, "of another month"
-    assert monthly.moved("/e/2027-01/a-05.pcap", "a-05.pcap") == "/d/2027-02/a-05.pcap"
-    several = FolderNames(Link(captures=("/n/one/a-%d.pcap", "/n/two/a-%d.pcap")))
-    assert several.moved("/o/two/a-01.pcap", None) == "/n/two/a-01.pcap"
-    assert several.moved("/o/three/a-01.pcap", None) is None
-    assert several.moved("/o/three/a-01.pcap", None, "/n/one/a-01.pcap".__eq__) == "/n/two/a-01.pcap"

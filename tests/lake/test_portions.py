@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link
-from lowwater.errors import OverlapError
 from lowwater.lake import tables
 from lowwater.lake.ingestion import batch, replacement
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.replacement import Places, Spans
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
@@ -26,7 +24,6 @@ from tests.lake.support import at, capture
 from tests.lake.test_coverage import row
 
 CONFIG = Config(links={"a": Link(skew="1s")})
-KEYS = st.lists(st.integers(0, 5), max_size=3)
 
 
 @pytest.fixture
@@ -97,25 +94,6 @@ def test_files_that_are_read_again_are_replaced_in_as_few_commits(
     assert [each.state for each in ingest(lake, "a", paths, CONFIG)] == ["known"] * 12
 
 
-@pytest.mark.slow
-def test_a_file_replaces_another_one_of_its_portion(lake: Lake, tmp_path: Path) -> None:
-    short = capture(tmp_path / "short.pcap", [1, 2])
-    whole = capture(tmp_path / "whole.pcap", [1, 2, 3])
-    results = ingest(lake, "a", [short, whole], CONFIG)
-    assert [each.state for each in results] == ["added", "replaced"] and "short.pcap" in results[1].note
-    assert stamps(lake) == [at(1), at(2), at(3)]
-    table = tables.open_table(lake.packets)
-    assert table is not None and len(tables.live_files(table)) == len(list(lake.packets.rglob("*.parquet"))) == 1
-
-
-@pytest.mark.slow
-def test_an_overlap_with_a_file_of_the_portion_is_refused_and_leaves_the_rest(lake: Lake, tmp_path: Path) -> None:
-    first, late = capture(tmp_path / "0.pcap", [0, 60]), capture(tmp_path / "2.pcap", [100, 120])
-    with pytest.raises(OverlapError, match=r"1.pcap.*0.pcap"):
-        ingest(lake, "a", [first, capture(tmp_path / "1.pcap", [10, 70]), late], CONFIG)
-    assert stamps(lake) == [at(0), at(60), at(100), at(120)]
-
-
 DECLARED = st.one_of(st.none(), st.integers(0, 2).map(lambda at: (at * 100, at * 100 + 50)))
 LEDGER_FILES = st.builds(
     lambda sha, path, first, packets, declared, by_hand: replacement.LedgerFile(
@@ -154,39 +132,3 @@ def test_every_file_that_a_new_one_replaces_is_looked_at(
     with patch.object(replacement, "starts_with", lambda *_: True):
         right = [file for file in named if ledger._replaces(longer, file, CONFIG.link("a"), 20) is not None]
     assert {file.row.attempt for file in right} <= {file.row.attempt for file in ledger._alike(longer)}
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.tuples(KEYS, st.booleans()), max_size=8), KEYS)
-def test_things_are_found_by_each_of_their_keys(things: list[tuple[list[int], bool]], asked: list[int]) -> None:
-    places: Places[int] = Places()
-    for number, (keys, _) in enumerate(things):
-        places.add(str(number), number, set(keys))
-    for number, (keys, stays) in enumerate(things):
-        if not stays:
-            places.remove(str(number), set(keys))
-    right = {number for number, (keys, stays) in enumerate(things) if stays and set(keys) & set(asked)}
-    found = places.find(asked)
-    assert len(found) == len(right) and set(found) == right
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 60), st.sampled_from([0, 1, 2, 7, 30, 1 << 40]), st.booleans()), max_size=10),
-    st.integers(0, 60),
-    st.integers(0, 40),
-)
-def test_ranges_that_meet_are_found(ranges: list[tuple[int, int, bool]], begin: int, size: int) -> None:
-    spans: Spans[int] = Spans()
-    for number, (start, length, _) in enumerate(ranges):
-        spans.add(str(number), number, start, start + length)
-    for number, (start, length, stays) in enumerate(ranges):
-        if not stays:
-            spans.remove(str(number), start, start + length)
-    end = begin + size
-    right = [
-        number
-        for number, (start, length, stays) in enumerate(ranges)
-        if stays and length and start < end and start + length > begin
-    ]
-    assert sorted(spans.meeting(begin, end)) == right

@@ -11,21 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowwater import limits
-from lowwater.catalog.expr import Type
+from lowwater.catalog.values import Type
 from lowwater.errors import LakeError, LawError, OwnerError
-from lowwater.instants import HOUR, SECOND
-from lowwater.lake import compaction, tables
+from lowwater.instants import HOUR
+from lowwater.lake import tables
 from lowwater.lake.compaction import join_files
-from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema, table_schema
+from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published_log import last_note
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
-from lowwater.lake.results.table_state import table_state
 from lowwater.plan.operators import Field
-from lowwater.plan.temporal import CLOCK, Step
 from tests.lake.support import BASE, FIELDS, at, put_stream, stream
 
 ROWS = [
@@ -88,14 +85,6 @@ def version(lake: Lake, query: str = "q") -> int:
     return int(found.version())
 
 
-def test_rows_only_and_addresses_as_text(lake: Lake) -> None:
-    assert run(lake, BASE, BASE + 2 * HOUR).rows == 5
-    mac, hour = "00:00:00:00:00:02", BASE // HOUR
-    assert table(lake) == [
-        {"addr": a, "mac": mac, "n": n, "_last": at(s), "_hour": hour + int(s // 3600)} for a, n, s in ROWS
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [HOUR // 4, HOUR // 2, HOUR, 2 * HOUR])
 @pytest.mark.parametrize("backwards", [False, True])
@@ -149,19 +138,6 @@ def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
     assert table(lake) == []
 
 
-def test_the_audited_files_are_those_of_the_table(lake: Lake) -> None:
-    """Byte for byte, and apart: what damages a stream later damages nothing that is visible."""
-    run(lake, BASE, BASE + 2 * HOUR)
-    published, streamed = (
-        {file.read_bytes() for file in path.rglob("*.parquet")} for path in (lake.table("q"), lake.stream("q"))
-    )
-    assert len(published) == 2 and len(streamed - published) == 1, "all but the punctuation"
-    before = table(lake)
-    for file in lake.stream("q").rglob("*.parquet"):
-        file.write_bytes(b"damaged")
-    assert table(lake) == before
-
-
 def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
     half = HOUR // 2
     for start in (BASE, BASE + half):
@@ -172,15 +148,6 @@ def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
     assert table(lake) == before
     run(lake, BASE, BASE + half, [("1.1.1.1", 9, 1.0)], "anew")
     assert [row["n"] for row in table(lake)] == [9, 3]
-
-
-def test_what_is_kept_of_a_file_keeps_columns_that_the_query_has_no_more(lake: Lake) -> None:
-    wide = (*FIELDS, Field("more", Type.STRING))
-    rows = stream([("1.1.1.1", 1, 1.0), ("1.1.1.1", 2, 1900.0)]).append_column("more", pa.array(["x", "y", None]))
-    put_stream(lake.stream("q"), wide, BASE, BASE + HOUR, rows, "set")
-    publish(lake, "set", "q", wide, BASE, BASE + HOUR, "wide", audited(lake))
-    run(lake, BASE, BASE + HOUR // 2, [("1.1.1.1", 9, 2.0)], "narrow")
-    assert [(row["n"], row["more"]) for row in table(lake)] == [(9, None), (2, "y")]
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -275,52 +242,3 @@ def test_violations_are_replaced_by_range_of_arrival(lake: Lake) -> None:
     records.record_violations(lake, "a", 8, at(0), at(20), late(2))
     records.record_violations(lake, "a", 9, at(10), at(20), late())
     assert (seen(), seen(8)) == ([1], [2])
-
-
-def test_heartbeats_are_replaced_by_interval(lake: Lake) -> None:
-    def counts(start: int, sane: int) -> pa.Table:
-        row = {"lfta": "q", "link": "a", "start": at(start), "end": at(start + 60), "sane": sane, "rows_out": None}
-        row |= {"not_of_protocol": 0, "filtered": 0, "failed": 0, "sampled_out": 0, "shed": 0, "accepted": sane}
-        row |= {"ejections": 1, "punctuations": 1}
-        return pa.Table.from_pylist([row])
-
-    records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 1))
-    records.record_heartbeats(lake, "s", at(60), at(120), counts(60, 2))
-    records.record_heartbeats(lake, "s", at(0), at(60), counts(0, 3))
-    assert sorted(records.read_heartbeats(lake, "s", at(0), at(120))["sane"].to_pylist()) == [2, 3]
-
-
-def test_fragmented_ledgers_are_joined(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LEDGER_FRAGMENTS", 5)
-    for when in range(12):
-        record_replays(lake, [ReplayRow("s", "q", 0, HOUR, "publish", "done", when)])
-        compaction.tidy_ledgers(lake.root, lake.run_ledgers())
-    found = tables.open_table(lake.replays)
-    assert found is not None and len(found.file_uris()) < 8
-    assert [row.finished_at for row in records.read_replays(lake)] == list(range(12))
-
-
-def test_a_table_says_what_it_holds(lake: Lake) -> None:
-    """Comments of its columns, key and query, as other tools show them; a changed query damages nothing."""
-    minute = Field("tb", Type.INT, CLOCK.then(Step("div", 60 * SECOND)))
-    schema = table_schema((minute, *FIELDS))
-    comments = {each.name: (each.metadata or {}).get(b"comment", b"").decode() for each in schema}
-    assert (comments["tb"], comments["tb_start"], comments["addr"]) == (
-        "time in minutes",
-        "begin of tb, UTC",
-        "IP address, as text",
-    )
-    run(lake, BASE, BASE + HOUR)
-    made = tables.open_table(lake.table("q"))
-    assert made is not None
-    told = {each.name: each.metadata.get("comment", "") for each in made.schema().fields}
-    assert told["addr"] == "IP address, as text" and told["_hour"].endswith("the partition") and told["n"] == ""
-    before = table(lake)
-    for text in ("SELECT 1", "SELECT 2", "SELECT 2"):
-        words = {"lowwater.query": text, "lowwater.key": "addr"}
-        print_ = audited(lake)
-        publish(lake, "set", "q", FIELDS, BASE, BASE + HOUR, f"other {text}", print_, words=words)
-        newest = tables.open_table(lake.table("q"))
-        assert newest is not None and newest.metadata().configuration["lowwater.query"] == text
-    state = table_state(lake.table("q"))
-    assert state is not None and not state.damage and table(lake) == before

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +12,12 @@ import pytest
 from lowwater import limits
 from lowwater.capture.tables import blocks, columnar
 from lowwater.config import load_config
-from lowwater.errors import CaptureError, QueryError
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion import batch
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import MALFORMED, Lake, open_lake
+from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.packets import PacketFiles, read_packets
-from lowwater.lake.tables import read_rows
+from lowwater.lake.packets import read_packets
 from lowwater.low import Policy
 from lowwater.plan.context import Links
 from lowwater.plan.definitions import make_context
@@ -125,39 +119,6 @@ def test_records_are_divided_into_files_and_pages_by_their_bytes(
     assert _without_sources(_kept(lake)) == _without_sources(rows)
 
 
-def test_malformed_lines_are_in_the_ledger(tmp_path: Path) -> None:
-    lake = _lake(tmp_path)
-    data = as_csv(flows(3, 6), header=True).split(b"\n")
-    data[3] = b"x" + data[3]
-    data[5] = data[5].rpartition(b",")[0]
-    write(tmp_path / "log_0", b"\n".join(data))
-    (result,) = _take(lake, "log_0")
-    ledger = read_rows(lake.malformed, MALFORMED).sort_by("offset").to_pylist()
-    assert [(row["reason"], data[row["line"] - 1]) for row in ledger if row["line"] < 7] == [
-        ("value of time", data[3]),
-        ("columns", data[5]),
-    ]
-    whole = b"\n".join(data)
-    assert all(whole[row["offset"] :].startswith(data[row["line"] - 1]) for row in ledger)
-    assert result.capture.malformed == len(ledger) and {row["link"] for row in ledger} == {"log"}
-
-
-def test_a_crash_before_the_ledger_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = _lake(tmp_path)
-    write(tmp_path / "log_0", as_csv(flows(4, 100), header=True))
-
-    def killed(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(batch.LedgerFiles, "commit", killed)
-        with pytest.raises(KeyboardInterrupt):
-            _take(lake, "log_0")
-    assert read_captures(lake, ["log"])["log"] == () and len(PacketFiles.of(lake).attempts) == 1
-    assert [each.state for each in _take(lake, "log_0")] == ["added"]
-    assert len(PacketFiles.of(lake).attempts) == 1 and len(_kept(lake)) == 100
-
-
 @pytest.mark.slow
 def test_another_protocol_makes_intervals_wait_for_a_new_ingest(tmp_path: Path) -> None:
     lake, rows = _lake(tmp_path), flows(5, 50)
@@ -194,33 +155,6 @@ def test_intervals_of_a_lake_have_the_rows_of_duckdb(tmp_path: Path) -> None:
     query = "SELECT time // 60, count(*), sum(bytes)::BIGINT FROM written GROUP BY time // 60, src"
     assert sorted(found, key=repr) == sorted(duckdb.sql(query).fetchall(), key=repr)
     assert written.num_rows > 8000
-
-
-def test_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
-    lake = _lake(tmp_path, "parquet")
-    write(tmp_path / "log_0", as_parquet(flows(7, 10)))
-    write(tmp_path / "log_1", b"PAR1 no parquet")
-    with pytest.raises(CaptureError, match="not ingested: 1 of 2 files"):
-        _take(lake, "log_0", "log_1")
-    assert len(_kept(lake)) == 10
-    said = lowwater("status", "--lake", tmp_path)
-    assert said.code == 0, said
-
-
-@pytest.mark.slow
-def test_a_growing_file_is_read_to_its_last_whole_line(tmp_path: Path) -> None:
-    lake, rows = _lake(tmp_path), flows(8, 60)
-    data = as_csv([{**row, "host": "a"} for row in rows], header=True)
-    data = data[: data.rindex(b"\n", 0, -1) + 1] + b"1767225900,10.0.0.1,12,a,0.5,true"
-    link, config = [tmp_path / "log_0"], load_config(tmp_path)
-    link[0].write_bytes(data)  # its last line can be read, and yet it may go on
-    (result,) = ingest(lake, "log", link, config, growing=True)
-    assert (result.state, result.capture.packets, result.capture.growing) == ("added", 59, True)
-    ledger = read_rows(lake.malformed, MALFORMED).to_pylist()
-    assert [(row["reason"], row["line"]) for row in ledger] == [("cut", 61)]
-    (result,) = ingest(lake, "log", link, config)  # it did not go on: now the line counts
-    assert (result.state, result.capture.packets, result.capture.malformed) == ("replaced", 60, 0)
-    assert [each.state for each in ingest(lake, "log", link, config)] == ["known"]
 
 
 @pytest.mark.slow
@@ -278,38 +212,3 @@ def test_a_protocol_without_a_link_reads_the_links_of_this_protocol(
         [("q.gsql", f"SELECT time FROM {source}")], lake_links(config, open_lake(tmp_path)), None, context
     )
     assert tuple(plan.links) == links
-
-
-def test_a_protocol_of_which_no_link_is_says_so(tmp_path: Path) -> None:
-    (tmp_path / "lowwater.toml").write_text('[links.conns]\nkind = "zeek"\nprotocol = "ZEEK_CONN"\n')
-    links = lake_links(load_config(tmp_path), open_lake(tmp_path))
-    with pytest.raises(QueryError, match="ZEEK_DNS reads all links of zeek records, and there are none"):
-        plan_texts([("q.gsql", "SELECT time FROM ZEEK_DNS")], links)
-
-
-READS = """
-import sys
-from pathlib import Path
-import pyarrow as pa
-from lowwater.config import load_config
-from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import open_lake
-lake = open_lake(Path(sys.argv[1]))
-before = pa.array([1, 2])
-ingest(lake, "log", [lake.root / "log_0"], load_config(lake.root))
-print(pa.default_memory_pool().backend_name, before.to_pylist())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("named", "pool"), [(None, "jemalloc"), ("system", "system")])
-def test_records_are_read_with_a_pool_that_keeps_its_pages(named: str | None, pool: str, tmp_path: Path) -> None:
-    if pool not in pa.supported_memory_backends():
-        pytest.skip("Arrow was built without it")
-    _lake(tmp_path)
-    write(tmp_path / "log_0", as_csv(flows(1, 50), header=True))
-    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
-    environment |= {} if named is None else {"ARROW_DEFAULT_MEMORY_POOL": named}
-    words = [sys.executable, "-c", READS, str(tmp_path)]
-    said = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
-    assert said.stdout.strip() == f"{pool} [1, 2]"

@@ -25,7 +25,6 @@ from lowwater.catalog.records import stored_parts
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake.files.proposal import propose
 from lowwater.lake.files.protocols import propose_protocol
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -139,6 +138,7 @@ def _text(value: Any, case: Drawn) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
+@pytest.mark.slow
 @given(drawn(), st.booleans())
 def test_a_proposal_reads_the_records_back(tmp_path_factory: pytest.TempPathFactory, case: Drawn, gz: bool) -> None:
     path = write(tmp_path_factory.mktemp("t") / "log", case, gz)
@@ -226,59 +226,3 @@ def _by_duckdb(folder: Path, form: Drawn, case: Drawn) -> list[tuple[Any, ...]]:
         f"SELECT floor({at} / 60)::BIGINT, count(*), sum(bytes::BIGINT)::BIGINT, max(host) FROM {source} "
         f"GROUP BY floor({at} / 60), src"
     ).fetchall()
-
-
-def test_what_init_cannot_decide_is_said(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "noclock.csv").write_text("a,b\n1,x\n2,y\n")
-    (folder / "falling.csv").write_text("time,b\n" + "".join(f"{BEGIN - at},{at}\n" for at in range(30)))
-    (folder / "days.txt").write_text("".join(f"2026-01-01 00:00:{at:02d} a {at}\n" for at in range(30)))
-    (folder / "notes.txt").write_text("some words\nmore words of a text\n")
-    (folder / "picture.bin").write_bytes(bytes(range(256)) * 10)
-    lines = [{"ts": BEGIN + at, "list": [1], "odd": at if at % 2 else "x", "none": None} for at in range(30)]
-    (folder / "good.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (folder / "relative.csv").write_text("time,b\n" + "".join(f"{at},{at * 3 % 7}\n" for at in range(30)))
-    said = lowwater("init", folder, "--lake", tmp_path / "lake")
-    assert said.code == 0, said
-    assert set(load_config(tmp_path / "lake").links) == {"good", "relative"}
-    for line in (
-        "left out: noclock.csv: its records have no clock: no column has times",
-        "left out: falling.csv: its records have no clock: its time time falls, and a clock rises: sort the file by it",
-        "left out: days.txt: its records have no clock: its times (column 1) are days",
-        "left out: notes.txt: ",
-        "left out: picture.bin: ",
-    ):
-        assert line in said.err
-    for line in (
-        "left out: list: its values are lists",
-        "left out: odd: its values are of several types: numbers, texts",
-        "left out: none: it has no value in the sample",
-        "the unit of time is a guess: its values are near no instant of today",
-    ):
-        assert line in said.out
-    again = lowwater("init", folder, "--lake", tmp_path / "lake")
-    assert again.code == 1 and "already exists" in again.err
-
-
-def test_names_that_a_terminal_would_obey_are_in_no_file(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "log.csv").write_text(f"time,a\x1b[31mb,it's\n{BEGIN},1,2\n{BEGIN + 1},2,3\n")
-    assert lowwater("init", tmp_path / "in", "--lake", tmp_path / "lake").code == 0
-    text = (tmp_path / "lake" / "log.schema").read_text()
-    assert "\x1b" not in text and "get_csv_uint_pos2;" in text and "(name 'it''s')" in text
-    assert lowwater("ingest", "--lake", tmp_path / "lake").code == 0
-
-
-@pytest.mark.slow
-def test_values_behind_the_sample_widen_a_type(tmp_path: Path) -> None:
-    """The file is read whole: one odd value stays malformed, many make another type; a sample has neither."""
-    lines = [f"{BEGIN + at // 100},{at % 1500},{at % 7}" for at in range(400_000)]
-    lines[120_000:122_000] = [f"{BEGIN + at // 100},{at}.5,{at % 7}" for at in range(120_000, 122_000)]
-    lines[130_000] = f"{BEGIN + 1300},1,what"
-    (tmp_path / "log.csv").write_text("time,size,kind\n" + "\n".join(lines) + "\n")
-    proposal = propose(tmp_path, 2).links[0]
-    assert proposal.records is not None
-    kinds = {f.name: str(f.type) for f in proposal.records.layout.fields}
-    assert kinds == {"time": "int", "size": "float", "kind": "int"}
-    assert proposal.records.refused == {"kind": 1}

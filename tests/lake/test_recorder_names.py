@@ -14,6 +14,7 @@ import pytest
 from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.files.patterns import regex_of
 from lowwater.lake.files.proposal import LinkProposal, propose
+from tests.breadth import some
 from tests.capturemaker import pcap_bytes, tcp
 
 FRAME = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
@@ -40,11 +41,6 @@ class Recorder:
 
 def strftime(form: str) -> Names:
     return lambda at, _: [at.strftime(form)]
-
-
-def numbered(form: str) -> Names:
-    """Names by a date and the number `{n}` of the rotation."""
-    return lambda at, n: [at.strftime(form).format(n=n)]
 
 
 def epoch(form: str, unit: int = 1, more: int = 0) -> Names:
@@ -329,7 +325,7 @@ def said(link: LinkProposal) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RECORDERS)
+@pytest.mark.parametrize("name", some(RECORDERS, 3))
 def test_a_recorder_is_one_link_and_so_is_its_next_file(name: str, tmp_path: Path) -> None:
     recorder = RECORDERS[name]
     names = write(tmp_path / "all", recorder, recorder.slices)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.inspect import doubts, inspect, inspect_times
+from lowwater.capture.inspect import doubts, inspect
 from lowwater.capture.reader import DECODER_VERSION, read
 from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND
@@ -24,7 +23,7 @@ from lowwater.lake.packets import read_packets
 from lowwater.lake.run_inputs import link_inputs, outdated
 from lowwater.lake.tables import read_rows
 from lowwater.replay.packets.export import CaptureFrames
-from tests.capturemaker import arp, pcap_bytes, snoop_bytes, tcp
+from tests.capturemaker import arp, pcap_bytes, tcp
 from tests.pcapngmaker import Section
 from tests.replay.support import lowwater
 
@@ -74,14 +73,6 @@ def test_nanoseconds_that_say_microseconds_are_named_and_read(tmp_path: Path) ->
     assert rows(saved(tmp_path / "bad.pcap.gz", gzip.compress(bad())), content=NANOSECONDS) == rows(right)
 
 
-def test_in_chunks_too(tmp_path: Path) -> None:
-    wrong, right = saved(tmp_path / "bad.pcap", bad()), saved(tmp_path / "good.pcap", good())
-    divided = index(wrong, JUMP, 4096, content=NANOSECONDS)
-    assert len(divided.chunks) > 3
-    parts = [batch for chunk in divided.chunks for _, batch in read_chunk(chunk, NANOSECONDS)]
-    assert [row for batch in parts for row in batch.to_pylist()] == rows(right)
-
-
 @pytest.mark.parametrize("extra", [0, 198, 999_999])
 def test_less_than_two_seconds_is_carried_over(tmp_path: Path, extra: int) -> None:
     data = pcap_bytes([(BEGIN, FRAME)])
@@ -90,38 +81,6 @@ def test_less_than_two_seconds_is_carried_over(tmp_path: Path, extra: int) -> No
     path.write_bytes(data[:28] + struct.pack("<I", 2_000_000) + data[32:])
     reader = read(path, JUMP)
     assert list(reader) == [] and [bad.reason for bad in reader.malformed] == ["sub-second"]
-
-
-def test_some_impossible_ones_look_like_nothing(tmp_path: Path) -> None:
-    data = pcap_bytes([(stamp, FRAME) for stamp in times()])
-    facts = inspect(saved(tmp_path / "a.pcap", data[:28] + b"\xff\xff\xff\x7f" + data[32:]), JUMP, SECOND)
-    (doubt,) = doubts(facts)
-    assert (doubt.words, doubt.resolution) == ("1 of 300 sub-seconds exceed a second", "")
-
-
-def test_snoop_has_sub_seconds_too(tmp_path: Path) -> None:
-    records = [(stamp, FRAME) for stamp in times(50)]
-    path = saved(tmp_path / "a.snoop", snoop_bytes([(stamp // SECOND * SECOND, FRAME) for stamp in times(50)]))
-    data = bytearray(path.read_bytes())
-    at = 16
-    for stamp, _ in records:
-        struct.pack_into(">I", data, at + 20, stamp % SECOND)
-        at += struct.unpack_from(">I", data, at + 8)[0]
-    path.write_bytes(data)
-    assert [row["timestamp"] for row in rows(path, content=NANOSECONDS)] == times(50)
-    assert set(inspect(path, JUMP, SECOND).interfaces[0].malformed) == {"sub-second"}
-
-
-def test_microseconds_that_say_nanoseconds_are_suspected(tmp_path: Path) -> None:
-    data = pcap_bytes([(stamp, FRAME) for stamp in times()])
-    wrong, right = saved(tmp_path / "bad.pcap", relabelled(data, 0xA1B23C4D)), saved(tmp_path / "good.pcap", data)
-    for facts in (inspect(wrong, JUMP, SECOND), inspect_times(wrong, JUMP, SECOND)):
-        (doubt,) = doubts(facts)
-        assert doubt.words.startswith("all 300 sub-seconds are below a millisecond: these look like microseconds")
-        assert (doubt.resolution, doubt.impossible) == ("microseconds", False)
-    assert rows(wrong, content=ContentOptions(resolution="us")) == rows(right)
-    whole = pcap_bytes([(stamp // SECOND * SECOND, FRAME) for stamp in times()], nanoseconds=True)
-    assert doubts(inspect(saved(tmp_path / "whole.pcap", whole), JUMP, SECOND)) == []
 
 
 @pytest.mark.parametrize(("says", "has", "unit"), [(6, 1, "nanoseconds"), (9, 1000, "microseconds")])
@@ -196,8 +155,3 @@ def test_run_says_it_and_reads_it_right(tmp_path: Path, setting: str) -> None:
     assert ("these look like nanoseconds" in said.out + said.err) == (not setting)
     counted = sum(int(line.split(",")[1]) for line in (tmp_path / "out" / "q.csv").read_text().splitlines()[1:])
     assert counted == 300 if setting else counted < 30
-
-
-def test_a_link_of_other_records_has_no_such_times() -> None:
-    with pytest.raises(ValueError, match="resolution: only for a link"):
-        Link(kind="csv", resolution="nanoseconds")

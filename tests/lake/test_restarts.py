@@ -15,13 +15,11 @@ from lowwater.errors import OverlapError
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import put_captures, read_captures
-from lowwater.lake.ledgers.coverage import gap_texts, gaps, silences
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.coverage import gap_texts, gaps
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
 from tests.lake.support import at, capture
-from tests.lake.test_coverage import row
-from tests.lake.test_interfaces import pcapng
 
 MINUTE, HOUR = 60, 3600
 QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"
@@ -77,6 +75,7 @@ def restarted(root: Path) -> list[Path]:
     return [*files, *(named(root, begin, every(begin, begin + HOUR)) for begin in begins)]
 
 
+@pytest.mark.slow
 def test_a_file_that_begins_inside_the_rotation_of_another_ends_it_at_its_last_record(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)
@@ -95,12 +94,6 @@ def test_a_file_that_begins_inside_the_rotation_of_another_ends_it_at_its_last_r
     assert states(root, through_end=True)[3] == ("blocked", 300), "a gap between two captures"
 
 
-def test_policy_publish_names_the_gap(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    put(world(root, 'policy = "publish"'), restarted(root))
-    assert states(root)[3] == ("incomplete", 300)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("portion", [1, 3])
 def test_the_order_and_the_portions_of_ingest_change_no_coverage(portion: int, tmp_path: Path) -> None:
@@ -116,33 +109,7 @@ def test_the_order_and_the_portions_of_ingest_change_no_coverage(portion: int, t
     assert seen[0] == seen[1] and seen[0][0] == [(0, 180 + 590 / 60), (200, 380)]
 
 
-def test_a_stop_that_nothing_follows_within_the_rotation_is_covered_to_its_end(tmp_path: Path) -> None:
-    """The files cannot tell it from a quiet link: the audit warns (tests/quality)."""
-    root = tmp_path / "lake"
-    lake = world(root)
-    put(lake, [named(root, 0, every(0, 1200)), named(root, HOUR, every(HOUR, 2 * HOUR))])
-    assert spans(lake) == [(0, 120)]
-
-
-def test_a_name_a_second_early_is_a_rotation(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    lake = world(root)
-    put(lake, [named(root, 0, [0, 1800]), named(root, HOUR - 1, [HOUR + 5, HOUR + 1800])])
-    assert spans(lake) == [(0, 120 - 1 / 60)]
-
-
-def test_files_of_one_instant_follow_one_another_by_their_records(tmp_path: Path) -> None:
-    """`-C` beside `-G`: the counter is behind the same name."""
-    root = tmp_path / "lake"
-    lake = world(root)
-    first = named(root, 0, every(0, 1200, 1))
-    second = capture(first.with_name(first.name + "1"), every(1200, 1500, 1))
-    fourth = capture(first.with_name(first.name + "3"), every(3000, 3600, 1))
-    put(lake, [fourth, second, first])
-    assert spans(lake) == [(0, 1199 / 60), (20, 1499 / 60), (50, 60)]
-    assert [Path(row.path) for row in read_captures(lake, "a")["a"]] == [first, second, fourth]
-
-
+@pytest.mark.slow
 def test_what_a_person_declares_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)
@@ -157,21 +124,7 @@ def test_what_a_person_declares_stands(tmp_path: Path) -> None:
         ingest(lake, "a", [third], config, covers=(at(1100), at(1300)))
 
 
-def test_interfaces_of_a_file_end_with_the_file(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    lake = world(root)
-    one, two = named(root, 0, []), named(root, 1200, [])
-    pcapng(one, ["eth0", "eth1"], [(0, 0), (600, 1)])
-    pcapng(two, ["eth0", "eth1"], [(1200, 0), (1300, 0)])
-    put(lake, [one, two])
-    covered = {
-        link: [(b - at(0), e - at(0)) for b, e in found.spans]
-        for link, found in read_captures(lake, ["a/eth0", "a/eth1"]).items()
-    }
-    each = [(0, 600 * SECOND), (1200 * SECOND, 4800 * SECOND)]
-    assert covered == {"a/eth0": each, "a/eth1": each}
-
-
+@pytest.mark.slow
 def test_a_clock_that_was_put_back_is_told_with_both_readings(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root, rotation=False)
@@ -196,35 +149,6 @@ def test_a_clock_that_was_put_back_is_told_with_both_readings(tmp_path: Path) ->
     assert (rows.sane, rows.violations.num_rows) == (720, 0)
 
 
-def test_a_gap_before_the_interval_says_which_query_looks_back(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    lake = world(root)
-    (root / "n.gsql").write_text(
-        "DEFINE { query_name near; } SELECT x.time AS t FROM a.ETH x [RANGE 60 s], a.ETH y [RANGE 60 s] "
-        "WHERE x.len = y.len\n"
-    )
-    put(lake, [named(root, HOUR, every(HOUR, 2 * HOUR)), named(root, 2 * HOUR, every(2 * HOUR, 3 * HOUR))])
-    job = Job.open(root, "n", root)
-    (line,) = job.inputs(at(HOUR), at(2 * HOUR), job.captures()).lacking()
-    assert line == (
-        "link 'a': no capture covers 2027-01-15T08:59:00Z to 2027-01-15T09:00:00Z (its first capture begins there); "
-        "query near looks back 1min, to 2027-01-15T08:59:00Z; if nothing is missing there, set since in [links.a]"
-    )
-
-
-def test_a_ledger_of_before_says_who_declared_as_far_as_it_knows(tmp_path: Path) -> None:
-    """Its captures have no longest lull and no word of a rotation: `--covers` stands, anything else is made up."""
-    lake = world(tmp_path / "lake")
-    old = {"declared_from": at(0), "declared_to": at(HOUR), "covers_to": at(HOUR)}
-    for by_hand, covered in ((None, [(0, 10), (20, 80)]), (False, [(0, 10), (20, 80)]), (True, [(0, 80)])):
-        first = row(0, 600, "x", **old, by_hand=by_hand)
-        first = replace(first, largest=at(600))
-        put_captures(lake, [first, row(1200, 4800, "y", declared_from=at(1200), declared_to=at(4800))], [first])
-        assert spans(lake) == covered
-        (link,) = [load_config(lake.root).link("a")]
-        assert silences(read_captures(lake, "a")["a"], link, 0, at(10**6)) == []
-
-
 def test_a_restart_makes_the_hour_before_stale_though_no_record_of_it_lies_there(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)
@@ -239,6 +163,7 @@ def test_a_restart_makes_the_hour_before_stale_though_no_record_of_it_lies_there
     assert [(gap.since, gap.until) for gap in after.gaps()] == [(at(590), at(3000))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [5, 1200])
 def test_the_skew_of_the_hint_admits_every_record(length: int, tmp_path: Path) -> None:
     """Of a file in the middle of another one, the records are late by more than the two overlap."""

@@ -18,25 +18,21 @@ from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link
-from lowwater.errors import ConfigError, LowwaterError
+from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion import folders
 from lowwater.lake.ingestion.arrivals import arrivals
-from lowwater.lake.ingestion.folders import listing, look, set_aside, undo
+from lowwater.lake.ingestion.folders import look
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.files import (
-    ASIDE,
     EMPTY,
     FOLDER,
     GONE,
-    NEW,
     OTHER,
     READ,
-    REFUSED,
     UNCLAIMED,
     key_of,
-    location,
     read_seen,
     unread_lines,
 )
@@ -125,79 +121,6 @@ def test_a_spill_beside_the_pattern_is_named_with_its_time(lake: Lake, tmp_path:
     assert take(lake, wider) == [] and lacking(lake, wider, 1) == [] and unread_lines(lake, wider) == []
 
 
-def test_a_refused_file_stays_known_until_it_is_read(lake: Lake, tmp_path: Path) -> None:
-    """7-filesets, 15: the second file of an hour, of a clock that was put back, and one that is no capture."""
-    folder = tmp_path / "cap"
-    for number, begin in enumerate((0, 3600, 3605)):
-        os.utime(capture(folder / f"p_{number}.pcap", [begin, begin + 3000]), ns=(OLD, OLD))
-    (folder / "p_3.pcap").write_bytes(b"no capture at all, by its first bytes")
-    config = settings(folder, "p_*.pcap")
-    (error,) = take(lake, config)
-    assert "p_2.pcap" in error
-    assert states(lake) == {"p_0.pcap": READ, "p_1.pcap": READ, "p_2.pcap": REFUSED, "p_3.pcap": REFUSED}
-    seen = version(lake)
-    assert len(take(lake, config)) == 1 and version(lake) == seen  # refused again, and nothing new to say
-    (text,) = lacking(lake, config, 1)
-    assert (
-        text.startswith("link 'a': not read: p_2.pcap (refused: link 'a': ")
-        and "begins at" in text
-        and "; " not in text
-    )
-    assert lacking(lake, config, 0) == []
-    assert "at a time that nothing tells" not in unread_lines(lake, config)[0]
-    assert any("p_3.pcap" in line or "2 files were refused" in line for line in unread_lines(lake, config))
-    wide = settings(folder, "p_*.pcap", skew="1h")  # another reading of the same two files
-    assert len(take(lake, wide)) == 1 and states(lake)["p_2.pcap"] == READ and lacking(lake, wide, 1) == []
-
-
-def test_a_refused_file_that_was_named_is_kept_without_any_pattern(lake: Lake, tmp_path: Path) -> None:
-    good, bad = capture(tmp_path / "g.pcap", [0, 100]), capture(tmp_path / "b.pcap", [5, 90])
-    ingest(lake, "a", [good], Config())
-    with pytest.raises(LowwaterError, match="either these are two recorders"):
-        ingest(lake, "a", [bad], Config())
-    assert states(lake) == {"b.pcap": REFUSED} and len(lacking(lake, Config(), 0)) == 1
-    look(lake, Config())
-    assert states(lake) == {"b.pcap": REFUSED}
-    set_aside(lake, Config(), ["b.pcap"], "a copy of g.pcap", "me")
-    assert lacking(lake, Config(), 0) == []
-    assert unread_lines(lake, Config()) == [
-        "link 'a': 1 file set aside by me, 2 records, from 2027-01-15T08:00:05Z: b.pcap: a copy of g.pcap"
-    ]
-    undo(lake, Config(), [str(bad)])
-    assert states(lake) == {"b.pcap": REFUSED} and len(lacking(lake, Config(), 0)) == 1
-
-
-def test_set_aside_leaves_a_file_alone_until_it_is_another_one(lake: Lake, tmp_path: Path) -> None:
-    folder = tmp_path / "cap"
-    hourly(folder, 0)
-    spill, claimed = hourly(folder, 0, (5, 6), ".pcap1"), hourly(folder, 1)
-    config = settings(folder)
-    look(lake, config)
-    assert states(lake)[claimed.name] == NEW and lacking(lake, config, 1)
-    rows = set_aside(lake, config, [f"{folder}/*.pcap1", claimed.name], "the tap was tested", "me")
-    assert sorted(row.name for row in rows) == [spill.name, claimed.name][::-1] or len(rows) == 2
-    assert take(lake, config) == [] and states(lake) == {
-        "a_2027011508.pcap": READ,
-        spill.name: ASIDE,
-        claimed.name: ASIDE,
-    }
-    assert arrivals(lake, config)["a"].aside == 1
-    assert lacking(lake, config, 0) == lacking(lake, config, 1) == []
-    os.utime(spill, ns=(OLD + 1, OLD + 1))
-    look(lake, config)
-    assert states(lake)[spill.name] == ASIDE  # touched, not changed
-    hourly(folder, 0, (5, 6, 7), ".pcap1")
-    look(lake, config)
-    assert states(lake)[spill.name] == UNCLAIMED and lacking(lake, config, 0)
-    undo(lake, config, [claimed.name])
-    assert states(lake)[claimed.name] == NEW and take(lake, config) == [] and states(lake)[claimed.name] == READ
-    for names, why in ((["none.pcap"], "no file of this name"), ([claimed.name], "is in the lake, and read")):
-        with pytest.raises(ConfigError, match=why):
-            set_aside(lake, config, names, "why", "me")
-    with pytest.raises(ConfigError, match="is not set aside"):
-        undo(lake, config, [spill.name])
-
-
 def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "cap"
     hourly(folder, 0)
@@ -228,52 +151,6 @@ def test_what_holds_no_traffic_poisons_nothing(lake: Lake, tmp_path: Path) -> No
     assert unread_lines(lake, config) == [] and lacking(lake, config, 0) == []
 
 
-def test_what_is_named_as_a_capture_and_cannot_be_read_has_no_time(lake: Lake, tmp_path: Path) -> None:
-    folder = tmp_path / "cap"
-    hourly(folder, 0)
-    (folder / "x.pcap7").write_bytes(b"\0" * 100)
-    (folder / "a_2027011509.pcap").touch()
-    config = settings(folder)
-    assert len(take(lake, config)) == 1
-    assert states(lake) == {"a_2027011508.pcap": READ, "x.pcap7": UNCLAIMED, "a_2027011509.pcap": EMPTY}
-    assert lacking(lake, config, 0) == []
-    assert lacking(lake, config, 1) == ["link 'a': not read: a_2027011509.pcap (it has 0 bytes)"]  # its name says when
-    lines = unread_lines(lake, config, hint=False)
-    assert "1 file lies in the folder and no pattern claims it, at a time that nothing tells: x.pcap7" in lines[0]
-
-
-def test_the_next_folder_is_looked_into(lake: Lake, tmp_path: Path) -> None:
-    """A folder that is named by a date has siblings; one of another tap is none."""
-    months = tmp_path / "2026" / "12", tmp_path / "2027" / "01"
-    capture(months[0] / "x.pcap", [-100])
-    capture(months[1] / "y.pcap", [100])
-    capture(tmp_path / "tap1" / "z.pcap", [100])
-    capture(tmp_path / "tap2" / "z.pcap", [100])
-    config = Config(
-        links={
-            "a": Link(captures=f"{months[0]}/*.pcap"),  # type: ignore[arg-type]
-            "b": Link(captures=f"{tmp_path}/tap1/*.pcap"),  # type: ignore[arg-type]
-        }
-    )
-    assert take(lake, config) == []
-    assert states(lake) == {"x.pcap": READ, "y.pcap": UNCLAIMED, "z.pcap": READ}
-    assert lacking(lake, config, 0) and not lacking(lake, config, 0, "b")
-    found = listing(config)
-    assert set(found.links) == {str(months[0]), str(months[1]), str(tmp_path / "tap1")}
-
-
-def test_a_file_belongs_to_the_link_that_its_name_begins_as(lake: Lake, tmp_path: Path) -> None:
-    for number, name in enumerate(("tap_0.pcap", "tap_b_0.pcap", "tap_b_0.pcap1", "other.pcap")):
-        capture(tmp_path / "cap" / name, [number, 2])
-    links = {"a": Link(captures=f"{tmp_path}/cap/tap_[0-9].pcap"), "b": Link(captures=f"{tmp_path}/cap/tap_b_*.pcap")}  # type: ignore[arg-type]
-    config = Config(links=links)
-    assert take(lake, config) == []
-    assert {row.name: row.links for row in read_seen(lake).values() if row.unread} == {
-        "tap_b_0.pcap1": ("b",),
-        "other.pcap": ("a", "b"),
-    }
-
-
 def test_a_file_that_went_unread_is_missed_until_it_is_found(lake: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "cap"
     read, spill = hourly(folder, 0), hourly(folder, 0, (5, 6), ".pcap1")
@@ -287,44 +164,6 @@ def test_a_file_that_went_unread_is_missed_until_it_is_found(lake: Lake, tmp_pat
     ingest(lake, "a", [tmp_path / "away.pcap"], config.model_copy(update={"links": {"a": Link(skew="1h")}}))  # type: ignore[arg-type]
     look(lake, config)
     assert states(lake) == {} and lacking(lake, config, 0) == []
-
-
-def test_a_twin_of_what_was_read_is_no_trace_of_a_file_that_is_gone(lake: Lake, tmp_path: Path) -> None:
-    """7-filesets, 15: both files of the hour begin and end at the same instants."""
-    folder = tmp_path / "cap"
-    good = capture(folder / "p_1.pcap", [1, 2, 3])
-    twin = folder / "p_2.pcap"
-    twin.write_bytes(good.read_bytes()[:-1] + b"x")
-    config = settings(folder, "p_*.pcap")
-    assert len(take(lake, config)) == 1 and states(lake) == {"p_1.pcap": READ, "p_2.pcap": REFUSED}
-    twin.unlink()
-    assert take(lake, config) == [] and states(lake) == {"p_1.pcap": READ, "p_2.pcap": GONE}
-    assert lacking(lake, config, 0)
-    packed = folder / "p_2.pcap.gz"
-    packed.write_bytes(gzip.compress(good.read_bytes()[:-1] + b"x"))
-    look(lake, config)
-    assert states(lake) == {"p_1.pcap": READ, "p_2.pcap.gz": UNCLAIMED}
-    packed.rename(folder / "q.gz")
-    look(lake, config)
-    assert states(lake) == {"p_1.pcap": READ, "q.gz": UNCLAIMED}
-
-
-def test_a_moved_tree_is_the_same_and_a_moved_folder_keeps_its_reasons(tmp_path: Path) -> None:
-    root = tmp_path / "old"
-    lake = open_lake(root / "lake")
-    hourly(root / "cap", 0), hourly(root / "cap", 0, (5, 6), ".pcap1")
-    take(lake, settings(root / "cap"))
-    set_aside(lake, settings(root / "cap"), ["a_2027011508.pcap1"], "a test", "me")
-    root.rename(tmp_path / "new")
-    moved = open_lake(tmp_path / "new" / "lake")
-    assert {location(moved, key) for key in read_seen(moved)} == {
-        str(tmp_path / "new" / "cap" / name) for name in ("a_2027011508.pcap", "a_2027011508.pcap1")
-    }
-    take(moved, settings(tmp_path / "new" / "cap"))
-    assert states(moved) == {"a_2027011508.pcap": READ, "a_2027011508.pcap1": ASIDE}
-    (tmp_path / "new" / "cap").rename(tmp_path / "cap")
-    take(moved, settings(tmp_path / "cap"))
-    assert states(moved) == {"a_2027011508.pcap": READ, "a_2027011508.pcap1": ASIDE}
 
 
 def test_a_folder_that_cannot_be_read_is_said_and_forgets_nothing(
@@ -354,44 +193,6 @@ def test_a_folder_that_cannot_be_read_is_said_and_forgets_nothing(
     assert "only the first 0 are judged" in unread_lines(lake, config)[1]
 
 
-def test_names_that_are_no_text_and_loops_of_links_are_told(lake: Lake, tmp_path: Path) -> None:
-    folder = tmp_path / "cap"
-    capture(folder / "2027" / "x_1.pcap", [1, 2])
-    (folder / "2027" / "loop").symlink_to(folder)
-    (folder / "loop").symlink_to(folder)
-    odd = capture(Path(os.fsdecode(bytes(folder) + b"/2027/x_\xff.pcap")), [5, 6])
-    capture(Path(os.fsdecode(bytes(folder) + b"/2027/\xfe.pcap1")), [3601, 3602])
-    config = Config(links={"a": Link(captures=f"{folder}/*/x_*.pcap")})  # type: ignore[arg-type]
-    (error,) = take(lake, config)
-    assert "is not UTF-8 text" in error
-    assert states(lake) == {"x_1.pcap": READ, "x_\\xff.pcap": REFUSED, "\\xfe.pcap1": UNCLAIMED}
-    assert lacking(lake, config, 0) and lacking(lake, config, 1)
-    assert key_of(lake, odd) != key_of(lake, folder / "2027" / "x_\\xff.pcap")
-
-
-def test_files_of_records_count_by_their_protocol(lake: Lake, tmp_path: Path) -> None:
-    protocol = tmp_path / "rec.gsql"
-    protocol.write_text(
-        "PROTOCOL REC { ullong at get_csv_ullong_pos1 (increasing, unit ns); uint n get_csv_uint_pos2; }"
-    )
-    folder = tmp_path / "csv"
-    folder.mkdir()
-    files = {
-        "r_1.csv": f"{at(1)},1\n{at(2)},2\n",
-        "late.csv.1": f"{at(3601)},1\n",
-        "notes.csv": "no,number\n",
-        "x.txt": "1",
-    }
-    for name, text in files.items():
-        (folder / name).write_text(text)
-        os.utime(folder / name, ns=(OLD, OLD))
-    link = Link(captures=f"{folder}/r_*.csv", kind="csv", protocol="REC", schemas=str(protocol), header=False)  # type: ignore[arg-type]
-    config = Config(links={"a": link})
-    assert take(lake, config) == []
-    assert states(lake) == {"r_1.csv": READ, "late.csv.1": UNCLAIMED, "notes.csv": OTHER, "x.txt": OTHER}
-    assert lacking(lake, config, 1) and not lacking(lake, config, 0)
-
-
 def test_a_file_falls_only_into_the_hours_of_its_records(lake: Lake, tmp_path: Path) -> None:
     """A clock that began in 1970, and zeros at the end, make no year incomplete."""
     folder = tmp_path / "cap"
@@ -403,32 +204,6 @@ def test_a_file_falls_only_into_the_hours_of_its_records(lake: Lake, tmp_path: P
     assert take(lake, config) == []
     assert [hour for hour in range(-3, 7) if lacking(lake, config, hour)] == [1, 4]
     assert KnownMissing(lake, config, {}).of({"a": 0}, 0, HOUR)
-
-
-def test_what_is_outside_of_the_life_of_its_link_is_not_missed(lake: Lake, tmp_path: Path) -> None:
-    folder = tmp_path / "cap"
-    hourly(folder, 1), hourly(folder, 0, (5, 6), ".pcap1")
-    config = settings(folder, since="2027-01-15T09:00:00Z")
-    take(lake, config)
-    assert states(lake)["a_2027011508.pcap1"] == UNCLAIMED and lacking(lake, config, 0) == []
-    assert lacking(lake, settings(folder), 0)
-
-
-def test_many_files_cost_one_commit_and_are_opened_once(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "cap"
-    folder.mkdir()
-    for number in range(300):
-        (folder / f"note{number}").write_text("a note")
-    opened: list[str] = []
-    real = folders.open_capture
-    monkeypatch.setattr(folders, "open_capture", lambda path: (opened.append(path.name), real(path))[1])
-    config = settings(folder)
-    assert look(lake, config) == 300 and len(opened) == 300 and version(lake) == 1
-    (folder / "note7").write_text("another note")
-    assert look(lake, config) == 1 and len(opened) == 301 and version(lake) == 2
-    assert len(read_seen(lake)) == 300
 
 
 KINDS = st.sampled_from(

@@ -56,16 +56,6 @@ def test_a_tail_of_forty_minutes_behind_records_each_ten_seconds() -> None:
     )
 
 
-def test_a_head_likewise() -> None:
-    assert found([hour(0, every(2400, HOUR))]) == [(0, 2400)]
-    assert found([hour(0, every(2400, HOUR))], LINK.model_copy(update={"since": at(2395)})) == []
-
-
-def test_an_interval_within_the_silence_without_any_record_warns_too() -> None:
-    assert found([hour(0, every(0, 1200))], start=1800, end=2400) == [(1190, 3600)]
-    assert found([hour(0, every(0, 1200))], start=0, end=600) == []
-
-
 @pytest.mark.parametrize(
     ("records", "why"),
     [
@@ -82,21 +72,6 @@ def test_what_quiet_links_do_is_no_silence(records: list[float], why: str) -> No
     if why == "some seconds":
         records = [each * 10 for each in records]
     assert found([hour(0, records)]) == [], why
-
-
-def test_what_captures_of_a_link_do_often_is_usual() -> None:
-    """A job at the beginning of each hour: reported until three captures have done so."""
-    jobs = [hour(n, every(0, 300)) for n in range(30)]
-    assert len(found(jobs)) == 3
-    assert found(jobs, start=10 * HOUR) == []
-    assert len(found([*jobs[:10], *(hour(n, every(0, HOUR)) for n in range(10, 40)), hour(40, every(0, 300))])) == 4
-
-
-def test_records_of_another_capture_end_a_silence() -> None:
-    whole = (0, HOUR)
-    parts = [hour(0, every(0, 600), whole), hour(0, every(600, 3000), whole), hour(0, every(3000, HOUR), whole)]
-    assert found(parts) == []
-    assert found([parts[0], parts[2]]) == [(590, 3000), (590, 3000)], "the middle one is missing"
 
 
 def test_records_of_captures_before_tell_of_one_with_too_few() -> None:
@@ -122,15 +97,6 @@ def test_records_of_captures_before_tell_of_one_with_too_few() -> None:
         for n in range(96)
     ]
     assert len(found(nights)) == 3, "the first hours of the first night"
-
-
-def test_what_a_person_declares_is_not_doubted() -> None:
-    assert found([replace(hour(0, every(0, 1200)), rotated=False)]) == []
-
-
-def test_pauses_within_the_tolerance_are_no_silence() -> None:
-    link = LINK.model_copy(update={"gap_tolerance": HOUR * SECOND})
-    assert found([hour(0, every(0, 1200))], link) == []
 
 
 def test_random_stops_of_busy_links_are_found_and_quiet_ones_are_not() -> None:

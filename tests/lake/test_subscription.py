@@ -11,22 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowwater
-from lowwater.catalog.expr import Type
-from lowwater.errors import BehindError, BusyError, LakeError
-from lowwater.instants import HOUR, SECOND
+from lowwater.errors import BusyError, LakeError
+from lowwater.instants import HOUR
 from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.subscription import Change, Subscription, consumers_of, subscribe
+from lowwater.lake.results.subscription import Change, Subscription, subscribe
 from lowwater.lake.tables import open_table
-from lowwater.plan.operators import Field
-from lowwater.plan.temporal import Step, Temporal
 from tests.breadth import examples
-from tests.lake.support import BASE, FIELDS, at
+from tests.lake.support import BASE
 from tests.lake.test_publish import run
 
 HALF = HOUR // 2
@@ -97,27 +93,6 @@ def test_a_subscriber_gets_each_interval_as_it_is_published(lake: Lake) -> None:
     assert view.rows == published(lake) and sum(view.rows.values()) == 2
 
 
-def test_promises_follow_the_furthest_interval(lake: Lake) -> None:
-    minutes = Temporal(((Step("div", 60 * SECOND),),))
-    fields = (*FIELDS[:2], Field("n", Type.INT, minutes))
-    for slot in (0, 2, 1):
-        start = BASE + slot * HALF
-        from tests.lake.test_publish import audited, put_stream, stream  # the fields of this test
-
-        put_stream(lake.stream("q"), fields, start, start + HALF, stream([]), "set")
-        from lowwater.lake.results.publish import publish
-
-        publish(lake, "set", "q", fields, start, start + HALF, "d", audited(lake, start, start + HALF))
-        if slot == 0:
-            stream_of = subscribe(lake.root, "q")
-            first = stream_of.poll()
-    changes = [first, stream_of.poll(), stream_of.poll()]
-    begin = BASE // (60 * SECOND)
-    assert [change and dict(change.promise) for change in changes] == [{"n": begin + m} for m in (30, 90, 90)]
-    assert [change and change.late for change in changes] == [False, False, True]
-    assert [change and change.restated for change in changes] == [False, False, False]
-
-
 steps = st.one_of(
     st.tuples(st.just("put"), st.integers(0, 3), st.lists(st.integers(0, 1799), max_size=4), st.integers(1, 3)),
     st.tuples(st.just("poll"), st.integers(1, 3)),
@@ -186,91 +161,6 @@ def test_a_position_in_a_file_survives_and_is_held_once(lake: Lake, tmp_path: Pa
         assert stream.poll() is None
     with subscribe(lake.root, "q", position=place) as stream:
         assert stream.poll() is None
-
-
-def test_the_lake_knows_named_subscribers(lake: Lake) -> None:
-    put(lake, 0, [1])
-    for rows in (1, 0):
-        with subscribe(lake.root, "q", name="billing") as stream:
-            change = stream.poll()
-            assert (change is not None) == bool(rows)
-            if change is not None:
-                stream.done(change)
-    (consumer,) = consumers_of(lake, "q")
-    assert (consumer.name, consumer.until) == ("billing", BASE + HALF)
-    with pytest.raises(LakeError, match="no name of a subscriber"):
-        subscribe(lake.root, "q", name="../etc")
-
-
-def test_since_leaves_out_what_is_before(lake: Lake) -> None:
-    put(lake, 0, [0, 1000])
-    put(lake, 1, [5])
-    stream = subscribe(lake.root, "q", since=at(900))
-    first = stream.poll()
-    assert first is not None and first.start == at(900)
-    assert [row["n"] for row in first.rows()] == [1000, 5]
-    put(lake, 0, [7, 1001])
-    put(lake, 0, [8])
-    restated = [stream.poll(), stream.poll()]
-    assert [[row["n"] for row in change.rows()] for change in restated if change] == [[1001], []]
-    put(lake, 2, [1], length=2)
-    assert stream.poll() is not None and stream.poll() is None
-
-
-def test_a_log_that_was_cleaned_up_is_told(lake: Lake) -> None:
-    put(lake, 0, [1])
-    view = View()
-    view.drain(lake)
-    for n in range(3):
-        put(lake, 1, [n])
-    table = open_table(lake.table("q"))
-    assert table is not None
-    table.create_checkpoint()
-    log = lake.table("q") / "_delta_log"
-    for version in range(table.version()):
-        Path(log / f"{version:020d}.json").unlink()
-    with pytest.raises(BehindError, match=r"version \d+ is no longer in its log, which is at version \d+") as refused:
-        view.drain(lake)
-    assert "begin again without a position" in refused.value.hint
-    view.position = ""
-    view.drain(lake)
-    assert view.rows == published(lake)
-
-
-def test_replaced_files_that_maintenance_removed_are_told(lake: Lake) -> None:
-    put(lake, 0, [1])
-    stream = subscribe(lake.root, "q", history=False)
-    put(lake, 1, [2])
-    put(lake, 1, [3])
-    table = open_table(lake.table("q"))
-    assert table is not None
-    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
-    change = stream.poll()
-    assert change is not None
-    with pytest.raises(BehindError, match="the files of version 2 are gone"):
-        list(change.rows())
-    last = stream.poll()
-    assert last is not None and [row["n"] for row in last.rows()] == [3]
-
-
-def test_another_table_and_another_writer_are_told(lake: Lake, tmp_path: Path) -> None:
-    put(lake, 0, [1])
-    view = View()
-    view.drain(lake)
-    other = open_lake(tmp_path / "other")
-    put(other, 0, [1])
-    with pytest.raises(BehindError, match="its table was made anew since"):
-        view.drain(other)
-    DeltaTable(str(lake.table("q"))).delete("n = 1")
-    with pytest.raises(LakeError, match="changes rows and does not say of which interval"):
-        view.drain(lake)
-
-
-@pytest.mark.parametrize("text", ["{}", "nonsense", '{"table":"a","version":"x","within":null,"since":null}', "[1]"])
-def test_a_position_that_is_none_is_refused(lake: Lake, text: str) -> None:
-    put(lake, 0, [1])
-    with pytest.raises(LakeError, match="it is no position of a subscriber"):
-        subscribe(lake.root, "q", after=text)
 
 
 def test_a_log_that_names_files_elsewhere_is_refused(lake: Lake) -> None:

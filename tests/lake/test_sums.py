@@ -6,26 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
-from lowwater import limits
 from lowwater.config import Retention
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results import exploring
-from lowwater.lake.results.exploring import OTHERS, Filter, RowQuery, curves, make_sums, result_table, sums_path
+from lowwater.lake.results.exploring import Filter, curves, make_sums, result_table
+from lowwater.lake.results.exploring import RowQuery as Wish
 from lowwater.lake.tables import append_rows, create
 
 pytestmark = pytest.mark.slow
 HOURS, ROWS = 130, 3_000
-WHOLE = RowQuery(0, HOURS * HOUR)
+WHOLE = Wish(0, HOURS * HOUR)
 
 
 def make_rows(seed: int, first: int = 0, hours: int = HOURS) -> pa.Table:
@@ -56,7 +52,7 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def shown(lake: Lake, wish: RowQuery, number: str, key: str) -> Any:
+def shown(lake: Lake, wish: Wish, number: str, key: str) -> Any:
     """Names, sums by part of time, and whether they are exact."""
     found = curves(result_table(lake, "flows"), wish, number, key)
     return [(each.name, [round(value, 6) for value in each.values]) for each in found.curves], found.approximate
@@ -69,7 +65,7 @@ ASKED = [
     (WHOLE, "", ""),
     (WHOLE, "cnt", "port"),
     (WHOLE, "cnt", "flow"),
-    (RowQuery(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
+    (Wish(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
     (replace(WHOLE, filters=(Filter("source", "=", "10.0.0.1"),)), "cnt", "source"),
     (replace(WHOLE, filters=(Filter("source", "contains", "0.0"), Filter("source", "!=", "10.0.0.2"))), "cnt", ""),
     (replace(WHOLE, filters=(Filter("port", ">", "4"),)), "share", "port"),
@@ -98,47 +94,3 @@ def test_no_file_of_the_table_is_opened_where_its_sums_are_known(lake: Lake) -> 
     assert result_table(lake, "flows").count(ASKED[7][0]) > 0
     with pytest.raises(LakeError, match="cannot be read"):
         shown(lake, replace(WHOLE, filters=(Filter("cnt", ">", "5"),)), "cnt", "source")
-
-
-def test_new_files_are_read_until_the_next_maintenance_and_sums_of_gone_ones_are_dropped(lake: Lake) -> None:
-    table, path = lake.table("flows"), sums_path(lake.table("flows"))
-    assert make_sums(table, dry_run=True)[0] == HOURS and not Path(path).exists()
-    assert make_sums(table)[0] == HOURS and make_sums(table) == (0, 0)
-    append_rows(table, make_rows(4, HOURS, 10))
-    later = RowQuery(0, (HOURS + 10) * HOUR)
-    before = shown(lake, later, "cnt", "source")
-    assert make_sums(table)[0] == 10 and shown(lake, later, "cnt", "source") == before
-    total = duckdb.execute(f"SELECT sum(cnt) FROM read_parquet('{table}/**/*.parquet')").fetchall()
-    assert [(sum(sum(values) for _, values in before[0]),)] == total
-    for turn in range(2):  # every file of the table is replaced
-        write_deltalake(str(table), make_rows(5 + turn, hours=HOURS), mode="overwrite")
-        make_sums(table)
-    names = {row["path"] for row in tables.live_files(tables.existing(table))}
-    assert exploring._known(path) == names and shown(lake, WHOLE, "cnt", "source")[1] is False
-
-
-def test_a_text_with_many_values_keeps_its_largest_and_says_so(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = shown(lake, WHOLE, "cnt", "flow")[0]
-    monkeypatch.setattr(limits, "SUMMED_VALUES", 10)
-    monkeypatch.setattr(limits, "LARGEST_SUMS", 8)
-    make_sums(lake.table("flows"))
-    some, approximate = shown(lake, WHOLE, "cnt", "flow")
-    assert approximate and some[-1][0] == OTHERS
-    added = [sum(values[at] for _, values in exact) for at in range(len(exact[0][1]))]
-    assert [sum(values[at] for _, values in some) for at in range(len(added))] == pytest.approx(added)
-    assert not shown(lake, WHOLE, "cnt", "")[1]
-    filtered = replace(
-        WHOLE, filters=(Filter("flow", "contains", "f12"),)
-    )  # left out values could meet it: rows are read
-    text = "SELECT count(*) FROM rows WHERE contains(flow, 'f12')"
-    rows = make_rows(3)  # noqa: F841 - DuckDB finds it by name
-    assert [(result_table(lake, "flows").count(filtered),)] == duckdb.execute(text).fetchall()
-
-
-def test_more_values_than_are_held_become_others(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = shown(lake, WHOLE, "cnt", "flow")
-    monkeypatch.setattr(limits, "PLOT_SUMS", 2_000)
-    monkeypatch.setattr(exploring, "GROUPED", 500)
-    some, approximate = shown(lake, WHOLE, "cnt", "flow")
-    assert approximate and not exact[1]
-    assert sum(sum(values) for _, values in some) == pytest.approx(sum(sum(values) for _, values in exact[0]))

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import time
 from pathlib import Path
 from typing import NoReturn
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Retention
-from lowwater.errors import BehindError, BusyError, LakeError
+from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.commits import doubled_tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results import pins as pinning
-from lowwater.lake.results.exploring import Filter, RowQuery, result_table
-from lowwater.lake.results.pins import Pins, pin, pinned, pins_file, publishing
+from lowwater.lake.results.pins import pins_file, publishing
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.lake.results.subscription import subscribe
-from lowwater.lake.results.table_state import damages, stray_lines
+from lowwater.lake.results.table_state import damages
 from tests.breadth import examples
 from tests.lake.support import BASE, FIELDS, put_stream, stream
-from tests.lake.test_subscription import View, published
 
 HOURS = 3
 QUERIES = ("q", "r")
@@ -153,23 +148,7 @@ def test_what_another_program_does_is_named_and_mended(lake: Lake, act: object, 
     assert marks(lake) == {hour: [mark] * 4 for hour, mark in newest.items()}
 
 
-def test_a_table_that_is_gone_restored_or_replaced_lacks_what_was_published(lake: Lake, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(folder(lake), other)
-    put(lake, 1, 60)
-    put(lake, 3, 3)
-    shutil.rmtree(folder(lake))
-    assert damaged(lake) == dict.fromkeys(range(4), "the table of q is not there")
-    shutil.copytree(other, folder(lake))
-    found = damaged(lake)
-    assert list(found) == [1, 3] and "does not have what the ledger says" in found[3]
-    put(lake, 0, 70)  # the history goes on, with other commits of the same numbers
-    assert sorted(damaged(lake)) == [1, 3]
-    put(lake, 1, 60)
-    put(lake, 3, 3)
-    assert damaged(lake) == {} and marks(lake) == {0: [70] * 4, 1: [60] * 4, 2: [2] * 4, 3: [3] * 4}
-
-
+@pytest.mark.slow
 def test_a_table_that_cannot_be_read_is_damaged_and_stops_no_other(lake: Lake) -> None:
     folder(lake).joinpath("_delta_log", f"{1:020d}.json").unlink()
     found = damaged(lake)
@@ -178,34 +157,6 @@ def test_a_table_that_cannot_be_read_is_damaged_and_stops_no_other(lake: Lake) -
     for hour in range(HOURS):
         put(lake, hour, hour)
     assert damaged(lake) == {} and marks(lake) == {hour: [hour] * 4 for hour in range(HOURS)}
-
-
-def test_a_ledger_that_is_restored_alone_knows_less_than_the_table(lake: Lake, tmp_path: Path) -> None:
-    before = tmp_path / "ledger"
-    shutil.copytree(Path(lake.replays), before)
-    put(lake, 1, 60)
-    put(lake, 3, 3)
-    shutil.rmtree(Path(lake.replays))
-    shutil.copytree(before, Path(lake.replays))
-    found = damaged(lake)
-    assert list(found) == [1] and "the ledger `replays` does not: one of them was restored" in found[1]
-    put(lake, 1, 60)
-    assert damaged(lake) == {}
-
-
-def test_joining_files_is_no_damage_whoever_does_it(lake: Lake) -> None:
-    half = HOUR // 2
-    for part in range(2):
-        begin = BASE + 4 * HOUR + part * half
-        put_stream(lake.stream("q"), FIELDS, begin, begin + half, stream([("::1", part, 14400.0 + part * 1800)]), "set")
-        print_ = fingerprint(stream_files(lake.stream("q"), begin, begin + half))
-        done = publish(lake, "set", "q", FIELDS, begin, begin + half, "d", print_)
-        facts = {"digest": "d", "rows": 1, "publication": done.number}
-        record_replays(lake, [ReplayRow("set", "q", begin, begin + half, "publish", "done", part, **facts)])
-    opened(lake).optimize.compact()
-    assert damaged(lake) == {}
-    opened(lake).delete('"n" = 1 AND "_last" > ' + str(BASE + 4 * HOUR))
-    assert list(damaged(lake)) == [4]
 
 
 @pytest.mark.slow
@@ -222,6 +173,7 @@ def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch:
         return read_entry(path, version)
 
     read_entry = published_log.read_entry
+
     monkeypatch.setattr(published_log, "read_entry", counted)
     state = module.state_at(lake.table("q"), opened(lake))
     assert state.numbers is not None and len(state.numbers) == HOURS
@@ -240,6 +192,7 @@ def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch:
     assert list(damaged(lake)) == [0]
 
 
+@pytest.mark.slow
 def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -> None:
     lake, half = open_lake(tmp_path / "lake"), HOUR // 2
 
@@ -263,19 +216,6 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
     assert list(damages(lake, "q", read_replays(lake, "set"))) == [(BASE + half, BASE + HOUR)]
     put_half(1)
     assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
-
-
-def test_maintenance_joins_nothing_of_an_hour_with_a_lost_file(lake: Lake) -> None:
-    _append(lake)  # a second file
-    _remove_file_of(lake, 1)
-    steps = maintain(lake, Retention(versions="1h"))
-    assert not [step for step in steps if step.what == "joined" and step.where.startswith("tables")]
-    put(lake, 1, 1)
-    assert damaged(lake) == {}
-
-
-def _remove_file_of(lake: Lake, hour: int) -> None:
-    next(folder(lake).glob(f"_hour={BASE // HOUR + hour}/*.parquet")).unlink()
 
 
 def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
@@ -397,40 +337,7 @@ def _check(lake: Lake, query: str) -> None:
         assert hour in bad or found.get(hour, []) == [mark] * rows, (hour, bad, found)
 
 
-def test_pins_follow_joins_and_are_made_again_from_the_logs(lake: Lake) -> None:
-    put(lake, 0, 10)
-    half = HOUR // 2  # a second file of an hour, which maintenance joins
-    begin = BASE + 5 * HOUR
-    for part in range(2):
-        with publishing(lake, "set", QUERIES) as act:
-            for query in QUERIES:
-                start = begin + part * half
-                rows = stream([("::1", part, 18000.0 + part * 1800)])
-                put_stream(lake.stream(query), FIELDS, start, start + half, rows, "set")
-                print_ = fingerprint(stream_files(lake.stream(query), start, start + half))
-                done = publish(lake, "set", query, FIELDS, start, start + half, "d", print_, act)
-                facts = {"digest": "d", "rows": 1, "publication": done.number}
-                record_replays(lake, [ReplayRow("set", query, start, start + half, "publish", "done", part, **facts)])
-    before = _file(lake)
-    old = Path(pins_file(lake, "set")).read_bytes()
-    maintain(lake, Retention(versions="1h"))
-    for query in QUERIES:  # as maintenance does once the files are old
-        opened(lake, query).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
-    after = _file(lake)
-    assert after["tables"] != before["tables"] and not after["unfinished"]
-    for query, version in after["tables"].items():
-        assert sum(map(len, marks(lake, query, version).values())) == 4 * HOURS + 2
-    Path(pins_file(lake, "set")).write_bytes(old)  # a late write of another process
-    found = pin(lake, "set", QUERIES)
-    newest = {query: opened(lake, query).version() for query in QUERIES}
-    assert found is not None and found.tables == newest == _file(lake)["tables"]
-    Path(pins_file(lake, "set")).unlink()
-    assert _tables(pinned(lake, "set", QUERIES)) == newest
-    opened(lake).delete(f'"_last" = {BASE}')
-    cut = pinned(lake, "set", QUERIES)
-    assert cut is not None and cut.tables == {} and cut.unfinished == ((BASE, BASE + HOUR),)
-
-
+@pytest.mark.slow
 def test_maintenance_keeps_what_readers_at_pinned_versions_need(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run has died before it wrote the pins, and another one publishes now: they cannot be written either."""
     old = Path(pins_file(lake, "set")).read_bytes()
@@ -456,125 +363,3 @@ def _busy(*_: object) -> NoReturn:
 def _file(lake: Lake) -> dict[str, dict[str, int]]:
     stored: dict[str, dict[str, int]] = json.loads(Path(pins_file(lake, "set")).read_text())
     return stored
-
-
-def _tables(pins: Pins | None) -> object:
-    return pins and pins.tables
-
-
-def test_pins_of_another_history_are_none(lake: Lake, tmp_path: Path) -> None:
-    shutil.copytree(folder(lake), tmp_path / "q")
-    put(lake, 0, 10)
-    shutil.rmtree(folder(lake))
-    shutil.copytree(tmp_path / "q", folder(lake))
-    lost = pinned(lake, "set", QUERIES)
-    assert lost is not None and lost.tables == {} and lost.unfinished
-    put(lake, 1, 1, queries=("q",))
-    again = pinned(lake, "set", QUERIES)
-    assert again is not None and again.tables == {}, "version numbers are there again, of other commits"
-    put(lake, 0, 10)
-    put(lake, 1, 1)
-    assert _tables(pinned(lake, "set", QUERIES)) == {query: opened(lake, query).version() for query in QUERIES}
-
-
-def test_a_query_whose_rows_stay_belongs_to_the_act_too(lake: Lake) -> None:
-    """Only one query of the set was changed: nothing of the other one is published, and nothing is unfinished."""
-    begin, end, before = BASE, BASE + HOUR, marks(lake, "r")
-    prints = {query: fingerprint(stream_files(lake.stream(query), begin, end)) for query in QUERIES}
-    with publishing(lake, "set", QUERIES) as act:
-        changed = publish(lake, "set", "q", FIELDS, begin, end, "other", prints["q"], act)
-        same = publish(lake, "set", "r", FIELDS, begin, end, "0 4", prints["r"], act)
-    assert (changed.committed, same.committed, marks(lake, "r")) == (True, False, before)
-    found = pinned(lake, "set", QUERIES)
-    assert found is not None and not found.unfinished and found.tables["r"] == opened(lake, "r").version()
-    with subscribe(lake.root, "r", after="", history=False) as changes:
-        assert changes.poll() is None
-
-
-def test_rows_of_others_where_nothing_is_published_are_told(lake: Lake) -> None:
-    write_deltalake(str(lake.table("q")), foreign_rows(9).cast(_schema(lake)), mode="append")
-    (line,) = stray_lines(lake)
-    assert "table q has rows of 2027-01-15T17:00:00Z to 2027-01-15T18:00:00Z" in line and "WRITE by delta-rs" in line
-    put(lake, 0, 5)
-    assert damaged(lake) == {} and stray_lines(lake) == [line]
-    found = pinned(lake, "set", QUERIES)
-    assert found is not None and not found.unfinished
-    opened(lake).delete('"n" = 99')
-    put(lake, 0, 6)
-    assert stray_lines(lake) == [] and damaged(lake) == {}
-
-
-def test_a_subscriber_goes_on_once_a_foreign_change_is_mended(lake: Lake) -> None:
-    view = View()
-    view.drain(lake)
-    _delete(lake)
-    with pytest.raises(LakeError, match="does not say of which interval") as refused:
-        view.drain(lake)
-    assert "`lowwater backfill`" in refused.value.hint
-    put(lake, 2, 2)
-    put(lake, 1, 1)
-    changes = view.drain(lake)
-    assert [(change.start - BASE) // HOUR for change in changes] == [1] and view.rows == published(lake)
-
-
-def test_a_position_of_another_history_is_refused(lake: Lake, tmp_path: Path) -> None:
-    shutil.copytree(Path(lake.root), tmp_path / "backup")
-    put(lake, 1, 60)
-    put(lake, 3, 3)
-    view = View()
-    view.drain(lake)
-    old = json.loads(view.position)
-    with subscribe(lake.root, "q", after=view.position) as living:
-        shutil.rmtree(Path(lake.root))
-        shutil.copytree(tmp_path / "backup", Path(lake.root))
-        for hour in (0, 1, 3):
-            put(lake, hour, 80 + hour)
-        with pytest.raises(BehindError, match="another commit"):
-            living.poll()
-    with pytest.raises(BehindError, match="another commit") as refused:
-        subscribe(lake.root, "q", after=view.position)
-    assert "begin again" in refused.value.hint
-    del old["digest"]  # of an older version of Lowwater: it goes on, and knows the commit from the next change on
-    with subscribe(lake.root, "q", after=json.dumps(old)) as stream:
-        change = stream.poll()
-        assert change is not None and json.loads(change.position)["digest"]
-    view = View()
-    view.drain(lake)
-    assert view.rows == published(lake)
-
-
-def test_values_of_a_table_are_of_its_history(lake: Lake, tmp_path: Path) -> None:
-    """A process that lives on while a table comes back from a backup, and goes on to the same version."""
-    shutil.copytree(folder(lake), tmp_path / "q")
-
-    def shown() -> set[int]:
-        found = result_table(lake, "q")
-        wish = RowQuery(BASE, BASE + HOUR)
-        return {number for batch in found.batches(wish) for number in batch.column("n").to_pylist()}
-
-    put(lake, 0, 10)
-    before, first = result_table(lake, "q").identity, shown()
-    shutil.rmtree(folder(lake))
-    shutil.copytree(tmp_path / "q", folder(lake))
-    put(lake, 0, 20, queries=("q",))
-    assert (first, shown()) == ({10}, {20})
-    assert result_table(lake, "q").identity != before
-
-
-@pytest.mark.parametrize(
-    ("operator", "count"), [("=", 9), ("!=", 0), ("<", 0), (">=", 9), ("contains", 9), ("is null", 0)]
-)
-def test_texts_that_another_program_rewrote_are_filtered(lake: Lake, operator: str, count: int) -> None:
-    """Delta's own DELETE writes texts as views, which Arrow compares in few places."""
-    opened(lake).delete(f'"_last" % {10**10} = {(BASE + 10**9) % 10**10}')
-    assert "string_view" in str(pq.read_schema(opened(lake).file_uris()[0]))
-    wish = RowQuery(0, 1 << 62, (Filter("addr", operator, "10.0.0.1"),), "addr")
-    table = result_table(lake, "q")
-    assert (table.count(wish), table.page(wish, 0, 20).num_rows) == (count, count)
-
-
-def test_acts_are_numbered_in_the_order_of_versions() -> None:
-    from lowwater.lake.results.published_log import Act
-
-    numbers = [Act(random.getrandbits(24), 255).number(version) for version in range(100)]
-    assert numbers == sorted(numbers) and numbers[-1] < 1 << 62

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.config import Link
-from lowwater.instants import HOUR, SECOND
+from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.intervals import (
-    LONGEST_SILENCE,
     Range,
     StatusInputs,
     StatusRow,
@@ -21,7 +19,6 @@ from lowwater.lake.ledgers.intervals import (
     merged,
     set_status,
     timetable,
-    without,
 )
 from lowwater.lake.ledgers.runs import ReplayRow
 from tests.breadth import examples
@@ -53,14 +50,6 @@ def states(times: Timetable, replays: tuple[ReplayRow, ...] = (), **bounds: int)
     return list(set_status(inputs, replays, **bounds))
 
 
-def test_two_captures_three_days_apart_are_three_lines() -> None:
-    times = timetable({"a": hours([(100, 101), (173, 174)])}, {"a": LINK}, HOUR, [(100, 101), (173, 174)])
-    first, gap, last = states(times)
-    assert (first.intervals, gap.intervals, last.intervals) == (1, 72, 1)
-    assert (gap.start, gap.end, gap.shown) == (101 * HOUR, 173 * HOUR, "cannot start")
-    assert 'policy = "publish"' in gap.why and gap.why.startswith("a gap; ")
-
-
 @pytest.mark.parametrize("apart", [1_000, 490_000, 1_200_000])
 def test_a_silence_of_any_length_is_as_many_lines(apart: int) -> None:
     """A capture from 1970 on whose clock was then set: two hours have records, and the time between has none."""
@@ -69,20 +58,6 @@ def test_a_silence_of_any_length_is_as_many_lines(apart: int) -> None:
     assert sum(each.intervals for each in found) == apart and len(found) <= 4
     silent = max(found, key=lambda each: each.intervals)
     assert silent.intervals >= apart - 4 and silent.state == "missing" and "which run as one" in silent.reason
-
-
-def test_a_short_silence_is_listed_by_interval() -> None:
-    times = timetable({"a": hours([(0, LONGEST_SILENCE)])}, {"a": LINK}, HOUR, [(0, 1)])
-    assert [each.intervals for each in states(times)] == [1] * LONGEST_SILENCE
-
-
-def test_a_range_without_anything_is_one_line() -> None:
-    times = timetable({"a": hours([(10, 11)])}, {"a": LINK}, HOUR, [(10, 11)])
-    assert in_hours(times.intervals((), 100 * HOUR, 10_000_000 * HOUR)) == [(100, 10_000_000)]
-    assert in_hours(times.intervals((), 8 * HOUR, 13 * HOUR)) == [(8, 10), (10, 11), (11, 13)]
-    assert in_hours(times.intervals((), 11 * HOUR)) == []
-    nothing = timetable({"a": Captures()}, {"a": LINK}, HOUR, [])
-    assert nothing.intervals() == [] and in_hours(nothing.intervals((), 0, 5 * HOUR)) == [(0, 5)]
 
 
 def published(first: int, last: int) -> ReplayRow:
@@ -136,20 +111,3 @@ def test_every_interval_is_in_one_line(
     assert len(alone) == len(set(alone)), "an interval is in two lines"
     records = {at for lo, hi in busy for at in range(lo, hi)}
     assert not [each for each in listed if each[1] - each[0] > 1 and records & set(range(*each))]
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(RANGES, RANGES)
-def test_ranges_are_joined_and_taken_away(some: list[Range], taken: list[Range]) -> None:
-    def members(ranges: list[Range]) -> set[int]:
-        return {at for begin, end in ranges for at in range(begin, end)}
-
-    joined, others = merged(some), merged(taken)
-    assert members(joined) == members(some) and all(a[1] < b[0] for a, b in pairwise(joined))
-    assert members(without(joined, others)) == members(some) - members(taken)
-
-
-def test_an_hour_of_captures_with_pauses_is_one_interval() -> None:
-    spans = [(10 * number * SECOND, (10 * number + 9) * SECOND) for number in range(360)]
-    captures = Captures([_covering(begin, end) for begin, end in spans])
-    assert in_hours(timetable({"a": captures}, {"a": LINK}, HOUR, [(0, 1)]).intervals()) == [(0, 1)]

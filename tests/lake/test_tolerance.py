@@ -11,7 +11,6 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.ledgers.coverage import Gap, gaps, tolerated, tolerated_lines
 from lowwater.lake.run_inputs import link_inputs
-from lowwater.plan.temporal import END_OF_TIME
 from tests.lake.support import at, capture
 from tests.lake.test_coverage import row
 from tests.lake.test_outside import listed, load_config, settings, take
@@ -31,25 +30,6 @@ def test_a_pause_within_the_tolerance_is_no_gap(captures: list[Capture], toleran
     link = Link(gap_tolerance=tolerance)  # type: ignore[arg-type]
     assert gaps("a", captures, link, at(0), at(20)) == left
     assert bool(tolerated("a", captures, link)) == (not left)
-
-
-def test_the_bound_of_an_interval_in_a_pause_makes_it_no_shorter() -> None:
-    captures = [row(0, 10), row(13, 20)]
-    assert gaps("a", captures, Link(), at(0), at(11)) == [Gap("a", at(10), at(11))]
-    assert gaps("a", captures, Link(), at(12), at(20)) == [Gap("a", at(12), at(13))]
-
-
-def test_a_pause_before_the_bounds_of_a_life_is_no_gap_either() -> None:
-    life = Link().model_copy(update={"since": at(0), "until": at(30)})
-    assert gaps("a", [row(2, 28)], life, at(-10), at(40)) == []
-    assert gaps("a", [row(2, 28)], life, at(1), at(29)) == []
-    assert gaps("a", [row(3, 27)], life, at(0), at(40)) == [Gap("a", at(0), at(3)), Gap("a", at(27), at(30))]
-    assert gaps("a", [row(2, 28, ended_cleanly=False)], life, at(0), at(40)) == [Gap("a", at(28), at(30))]
-
-
-def test_the_end_of_all_captures_is_no_pause() -> None:
-    captures = [row(0, 10), row(11, 20)]
-    assert gaps("a", captures, Link(), at(0), END_OF_TIME) == [Gap("a", at(20), END_OF_TIME)]
 
 
 def test_files_of_tcpdump_need_no_edit_and_are_told(tmp_path: Path) -> None:

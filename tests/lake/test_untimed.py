@@ -48,6 +48,7 @@ def stamps(lake: Lake, settings: Config) -> list[int]:
     return [stamp for batch in batches for stamp in batch.column("timestamp").to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True], ids=["chunks", "compressed"])
 def test_packets_without_a_time_take_that_of_the_file(tmp_path: Path, packed: bool) -> None:
     lake, path = open_lake(tmp_path / "lake"), simple_capture(tmp_path)
@@ -78,8 +79,3 @@ def test_without_a_declaration_only_what_follows_a_time_has_one(tmp_path: Path) 
     (done,) = ingest(lake, "a", [path], settings)
     assert (done.capture.packets, done.capture.malformed) == (2, 2)
     assert [row["reason"] for row in read_rows(lake.malformed, MALFORMED).to_pylist()] == ["no-time", "no-time"]
-
-
-def test_a_link_of_other_records_has_no_such_packets() -> None:
-    with pytest.raises(ValueError, match="untimed: only for a link"):
-        Link(kind="csv", untimed="file")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results import visible as module
@@ -68,47 +68,6 @@ def test_rows_come_by_time_with_addresses_as_texts(lake: Lake) -> None:
     table = rows(lake).out.splitlines()
     assert table[0].split() == ["addr", "mac", "n"] and [line.split()[-1] for line in table[1:]] == list("123456")
     assert "NULL" in table[3]
-
-
-@pytest.mark.slow
-def test_a_range_and_a_limit_choose(lake: Lake) -> None:
-    bounds = "--from", format_instant(at(1800)), "--to", format_instant(at(7199.9))
-    assert numbers(rows(lake, *bounds, "--format", "csv").out) == [3, 4]
-    said = rows(lake, "--limit", 2, "--format", "csv")
-    assert numbers(said.out) == [1, 2] and "2 of 6 rows; --limit gives more" in said.err
-    assert rows(lake, "--limit", 0).code == 2
-    assert rows(lake, "--from", format_instant(at(5)), "--to", format_instant(at(5))).code == 2
-
-
-@pytest.mark.slow
-def test_a_table_shows_twenty_rows_and_says_how_many_there_are(lake: Lake) -> None:
-    run(lake, 4, [(None, number, 4 * 3600.0 + number) for number in range(100)])
-    said = rows(lake)
-    assert len(said.out.splitlines()) == 21 and "20 of 106 rows; --limit gives more" in said.err
-    assert len(rows(lake, "--format", "csv").out.splitlines()) == 107
-
-
-def test_what_is_not_there_or_not_done_is_said(lake: Lake) -> None:
-    hour = [format_instant(BASE + number * HOUR) for number in range(5)]
-    said = rows(lake).err
-    assert f"note: no rows are published of {hour[2]} to {hour[3]}\n" in said
-    assert f"note: {hour[3]} to {hour[4]} is incomplete: link 'a' has not reported\n" in said
-    assert rows(lake, "--to", hour[2]).err == ""
-
-
-def test_what_is_unknown_or_not_published_is_an_error(lake: Lake) -> None:
-    said = lowwater("rows", "qq", "--lake", lake.root)
-    assert (said.code, said.out) == (1, "")
-    assert said.err == "error: there is no published query 'qq'\n  hint: did you mean q?\n"
-    record_replays(lake, [ReplayRow("set", "r", BASE, BASE + HOUR, "audit", "done", 1)])
-    said = lowwater("rows", "r", "--lake", lake.root)
-    assert said.code == 1 and said.err.startswith("error: query r is not published yet\n  hint: `lowwater status`")
-    hour = [format_instant(BASE + number * HOUR) for number in range(5)]
-    said = rows(lake, "--from", hour[2], "--to", hour[3])
-    assert said.code == 1 and said.err == (
-        f"error: query q: no rows are published of {hour[2]} to {hour[3]}\n"
-        f"  hint: published is what lies in {hour[0]} to {hour[4]}; `lowwater status` says why not the rest\n"
-    )
 
 
 @pytest.mark.slow

@@ -10,11 +10,12 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingestion.arrivals import SETTLED, FileState, Watch, pattern_files, portions
+from lowwater.lake.ingestion.arrivals import (
+    Watch,
+)
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.limits import WATCH_BYTES, WATCH_FILES
 from tests.lake.support import BASE, at, capture
 
 SETTLE = 10 * SECOND
@@ -140,35 +141,3 @@ def test_a_growing_file_is_read_as_it_grows_and_once_more_when_it_is_complete(
     (row,) = read_captures(lake, ["free"])["free"]
     assert not row.growing and row.packets == 3
     assert take(watch, config, lake, clock) == []
-
-
-def test_a_write_in_the_future_counts_from_when_it_was_seen(lake: Lake, config: Config, tmp_path: Path) -> None:
-    clock = Clock()
-    watch = Watch(lake, 0, clock=clock)  # no less than SETTLED
-    written(capture(tmp_path / "free1.pcap", [1, 2]), NOW + HOUR)
-    assert look(watch, config)["free"] == ([], [], 1)
-    clock.now = NOW + SETTLED - 1
-    assert look(watch, config)["free"] == ([], [], 1)
-    clock.now = NOW + SETTLED
-    assert look(watch, config)["free"] == (["free1.pcap"], [], 0)
-
-
-def test_patterns_are_those_of_all_links(config: Config, tmp_path: Path) -> None:
-    """The DAG's `find` and a watch see the same files."""
-    (tmp_path / "free0.pcap").mkdir()
-    capture(tmp_path / "free1.pcap", [1])
-    (tmp_path / "a.csv").write_text("1")
-    table = Link(captures=str(tmp_path / "*.csv"), kind="csv")  # type: ignore[arg-type]
-    every = config.model_copy(update={"links": {**config.links, "table": table}})
-    files = {"dated": [], "free": [tmp_path / "free1.pcap"], "table": [tmp_path / "a.csv"]}
-    assert pattern_files(every) == files
-    assert pattern_files(every, "table") == {"table": files["table"]}
-
-
-def test_portions_are_in_order_and_bounded() -> None:
-    sizes = [1, 2, WATCH_BYTES, 3, *[1] * (2 * WATCH_FILES)]
-    files = [(Path(str(number)), FileState(size, 0, True)) for number, size in enumerate(sizes)]
-    found = list(portions(files))
-    assert [file for portion in found for file in portion] == files
-    assert [len(portion) for portion in found] == [2, 1, WATCH_FILES, WATCH_FILES, 1]
-    assert list(portions([])) == []

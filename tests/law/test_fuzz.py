@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
-import pyarrow as pa
 import pytest
 
-from lowwater.low import Policy
-from lowwater.replay.run_command import RunResults
 from tests.law import fuzz as module
-from tests.law.cases import Case, case
-from tests.law.compare import REFERENCE, Difference, compare_ticks, rows_of
+from tests.law.compare import REFERENCE, Difference, rows_of
 from tests.law.fuzz import BUDGET, again, following, fuzz, keep, run_case, show, summary
 from tests.law.fuzz import rows_of as ledger_rows
-from tests.law.questions import Question
-from tests.law.reduce import PLAIN, reduced
 
 
 @pytest.mark.slow
@@ -41,41 +31,6 @@ def test_a_run_goes_on_behind_the_ledger_and_what_was_kept(
     assert [row["seed"] for each in (ledger, tmp_path / "other.jsonl") for row in ledger_rows(each)] == [4, 40]
     assert summary(ledger) == 0
     assert "kept: 4 cases on reference, seeds 0 to 3" in capsys.readouterr().out
-
-
-def test_a_ledger_with_differences_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", tmp_path / "kept.csv")
-    ledger = tmp_path / "ledger.jsonl"
-    found = module.Outcome(0, REFERENCE, module.DIFFERENT, "why")
-    ledger.write_text(json.dumps(vars(found)) + "\n", encoding="utf-8")
-    assert keep(ledger) == 1 and ledger.exists() and not module.KEPT.exists()
-
-
-@pytest.mark.parametrize(
-    ("last", "tick", "allowed"), [(10, 25, 5), (10, 12, 5 + 4 + 3)], ids=["let go by a promise", "by an arrival"]
-)
-def test_a_tick_may_be_one_later_and_no_more(last: int, tick: int, allowed: int) -> None:
-    drawn = case(0)
-    choice = replace(drawn.choice, policy=str(Policy.PERIODIC), flush="immediate", pace=(5, 1), period=3)
-    asked = Question("q", "DEFINE{query_name 'q';} SELECT time, len FROM main1.TCP", "")
-    run = replace(drawn, asked=(asked,), choice=choice, world=replace(drawn.world, skews={"main1": 4}))
-
-    def gathered(at: int) -> RunResults:
-        columns = {"x": [1], "_last": [last], "_tick": [at]}
-        return cast(RunResults, SimpleNamespace(rows={"q": [pa.table(columns)]}))
-
-    compare_ticks(run, gathered(tick + allowed), gathered(tick))
-    with pytest.raises(AssertionError, match="query q"):
-        compare_ticks(run, gathered(tick + allowed + 1), gathered(tick))
-
-
-def test_a_case_that_fails_is_made_small() -> None:
-    def fails(small: Case) -> bool:
-        return any(packet.kind == "udp" for packets in small.world.packets.values() for packet in packets)
-
-    small = reduced(case(0), fails, 2000)
-    assert [packet.kind for packets in small.world.packets.values() for packet in packets] == ["udp"]
-    assert (len(small.asked), small.choice, small.world.cuts) == (1, PLAIN, ())
 
 
 @pytest.mark.slow

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from lowwater.errors import ConfigError
 from lowwater.low import Bounds, LowSettings, run_link
-from lowwater.low import compiles as foretold
-from lowwater.low.code.compiler import worth_compiling
-from lowwater.low.code.kernel import generate
 from lowwater.low.run import _LinkPass
 from lowwater.plan.operators import Lfta
 from tests.lftamaker import SECOND, col, count, lit, make, op, partial, records
@@ -64,33 +60,6 @@ def test_many_records_are_compiled_and_so_is_what_nobody_counts(folder: Path) ->
     assert compiles(query(1004), 11, setting) and compiles(query(1005), None, setting)
     assert not compiles(query(1006), 11, replace(setting, compiled=False))
     assert len(list(folder.glob("kernel_*.py"))) == 2
-
-
-def test_the_passes_of_a_process_add_up() -> None:
-    setting = LowSettings(skew=0, few=25)
-    assert [compiles(query(1007), 10, setting) for _ in range(4)] == [False, False, True, True]
-
-
-def test_machine_code_that_is_there_is_used() -> None:
-    program = generate([query(1008)], "L", LowSettings(skew=0))
-    assert not worth_compiling(program.functions, 1, 100)
-    assert compiles(query(1008), 1000, LowSettings(skew=0, few=100))
-    assert compiles(query(1008), 1, LowSettings(skew=0, few=100))
-
-
-def test_what_will_be_compiled_is_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    setting = LowSettings(skew=0, few=25)
-    assert not foretold([query(1010)], "L", setting, 25) and foretold([query(1010)], "L", setting, 26)
-    assert not compiles(query(1010), 20, setting)
-    assert not foretold([query(1010)], "L", setting, 5) and foretold([query(1010)], "L", setting, 6)
-    assert compiles(query(1010), 6, setting) and not foretold([query(1010)], "L", setting, 100)
-    monkeypatch.setenv("LOWWATER_KERNEL", "python")
-    assert not foretold([query(1011)], "L", setting, 100)
-
-
-def test_a_negative_number_is_refused() -> None:
-    with pytest.raises(ConfigError, match="few is -1"):
-        LowSettings(skew=0, few=-1)
 
 
 @pytest.mark.slow

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Const, Expr, Type, conjunction
-from lowwater.cli.main import cli
 from lowwater.low import LowSettings
-from lowwater.low.code.kernel import generate, list_kernels
+from lowwater.low.code.kernel import list_kernels
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import Plan, plan_texts
@@ -68,16 +65,6 @@ def test_one_pass_counts_every_outcome_as_each_node_alone(lftas: list[Lfta], pac
         assert streams[lfta.name] == alone[lfta.name]
         mine = [row for row in together.minutes.to_pylist() if row["lfta"] == lfta.name]
         assert mine == result.minutes.to_pylist()
-
-
-@given(packets=PACKETS)
-def test_the_order_of_conjuncts_does_not_change_an_outcome(packets: list[Row]) -> None:
-    settings = LowSettings(skew=300 * SECOND, compiled=False)
-    for parts in (CONJUNCTS, CONJUNCTS[::-1]):
-        lfta = make("q", {"time": col("time")}, predicate=conjunction(parts))
-        rows = run([lfta], records(packets), settings)[1].minutes.to_pylist()
-        found = {name: sum(row[name] for row in rows) for name in ("filtered", "failed", "accepted")}
-        assert found == expected(packets)
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -136,17 +123,6 @@ def planned(extra: int = 1, **params: int | float | str) -> Plan:
     )
 
 
-def test_the_value_of_a_parameter_is_in_no_kernel() -> None:
-    first, second = (
-        planned(least=least, most=most, host=host, source=address).lftas
-        for least, most, host, address in ((7, 80.5, "a", "10.0.0.1"), (60, 1e9, "L2", "::1"))
-    )
-    programs = [generate(lftas, "L", PLAIN) for lftas in (first, second)]
-    assert programs[0].functions == programs[1].functions
-    assert programs[0].params != programs[1].params
-    assert generate(planned(2, least=7, most=80.5, host="a", source="10.0.0.1").lftas, "L", PLAIN) != programs[0]
-
-
 @pytest.mark.parametrize(("least", "expected"), [(50, [(1, 2), (2, 1)]), (70, [(1, 1)])])
 def test_a_parameter_has_its_value_in_the_rows(least: int, expected: list[tuple[int, int]]) -> None:
     lftas = planned(least=least, most=100.0, host="M", source="10.0.0.9").lftas
@@ -163,9 +139,3 @@ def test_the_listing_is_code_that_names_queries_and_columns_in_comments_only() -
     assert "# LFTA evil?import os" in text and "a?b" in text and "# kernel of link L" in text
     tree = ast.parse(text)
     assert {type(node) for node in tree.body} == {ast.FunctionDef}
-
-
-def test_explain_prints_the_kernels(tmp_path: Path) -> None:
-    (tmp_path / "q.gsql").write_text(TEXT.format(extra=1))
-    text = CliRunner().invoke(cli, ["explain", "--kernel", str(tmp_path / "q.gsql")]).output
-    assert "def kernel(" in text and "p0_0: $least" in text

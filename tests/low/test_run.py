@@ -5,29 +5,22 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lowwater.caches import cache_folder
-from lowwater.catalog.expr import Column, Const, Type
-from lowwater.errors import ConfigError, LawError, LowwaterError
-from lowwater.low import Bounds, LowSettings, needed_columns, run_link
-from lowwater.low.code.compiler import load
-from lowwater.low.code.kernel import generate
+from lowwater.catalog.expr import Const
+from lowwater.catalog.values import Type
+from lowwater.errors import ConfigError, LowwaterError
+from lowwater.low import Bounds
+from lowwater.low.run import run_link
+from lowwater.low.settings import LowSettings
 from lowwater.plan.properties import stream_schema
-from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
+from tests.lftamaker import SECOND, Row, col, count, data, make, op, partial, records, run
 
 PLAIN = LowSettings(skew=SECOND, compiled=False)
 QUERY = make("q", {"time": col("time"), "srcIP": col("srcIP")}, [count(), partial("sum", col("len"))])
-
-
-def test_needed_columns_are_stored_ones() -> None:
-    assert needed_columns([QUERY]) == [
-        *("capture", "position", "timestamp", "arrival"),
-        *("ipversion", "srcIP_hi", "srcIP_lo", "len"),
-    ]
 
 
 def test_a_missing_column_is_named() -> None:
@@ -36,37 +29,12 @@ def test_a_missing_column_is_named() -> None:
         run_link([QUERY], "L", [batch], Bounds({"q": 0}, 0, SECOND), PLAIN, lambda _, __: None)
 
 
-def test_arrivals_must_not_decrease() -> None:
-    batch = records([{"timestamp": 5}, {"timestamp": 9}]).take(pa.array([1, 0]))
-    with pytest.raises(LawError, match="order of arrival"):
-        run([QUERY], batch, PLAIN)
-
-
-@pytest.mark.parametrize("wrong", [{"skew": -1}, {"period": 0}, {"chunk_rows": 0}, {"slots": 3}])
-def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        LowSettings(**{"skew": 0, **wrong})
-
-
-def test_an_unknown_column_is_refused() -> None:
-    with pytest.raises(LowwaterError, match="no column 'nowhere'"):
-        generate([make("q", {"x": Column(Type.INT, "nowhere")})], "L", PLAIN)
-
-
 def test_batches_have_the_schema_of_the_stream() -> None:
     found: list[pa.RecordBatch] = []
     bounds = Bounds({"q": 0}, 0, SECOND)
     run_link([QUERY], "L", [records([{"timestamp": 5}])], bounds, PLAIN, lambda _, batch: found.append(batch))
     assert [batch.schema for batch in found] == [stream_schema(QUERY.fields)]
     found[0].validate(full=True)
-
-
-def test_the_kernel_holds_no_text_of_the_query() -> None:
-    named = make("q", {"secret": op(col("len"), "+", lit(7))}, [partial("max", col("id"), "hidden")])
-    functions = generate([named], "eth0'; import os", PLAIN).functions
-    assert functions[-1].name == "kernel"
-    text = "".join(function.text for function in functions)
-    assert not any(word in text for word in ("secret", "hidden", "eth0", "import", "len", "id["))
 
 
 def test_the_cache_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +72,3 @@ def test_parallel_processes_share_the_cache_and_results_pickle(tmp_path: Path, m
         # Another value of the parameter is an argument of the same machine code.
         assert [pool.map(_work, [least])[0][0] for least in (50, 70)] == [answers[0][0], []]
     assert {path.name: path.stat().st_mtime for path in tmp_path.rglob("*") if path.is_file()} == files
-
-
-def test_plain_python_can_be_asked_for_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path))
-    monkeypatch.setenv("LOWWATER_KERNEL", "python")
-    assert not hasattr(load(generate([QUERY], "L", PLAIN).functions)["kernel"], "signatures")
-    assert list(tmp_path.iterdir()) == []

@@ -284,37 +284,8 @@ def test_compiled_and_plain_kernels_write_the_same_stream() -> None:
     assert merged(data(compiled[0]["groups"])) == grouped(sane(packets, SECOND, END))
 
 
-@pytest.mark.parametrize("lull", [20 * 60, 20 * 365 * 24 * 3600])
-def test_a_lull_costs_a_row_per_epoch_alive(lull: int) -> None:
-    packets = [{"timestamp": 100 * SECOND, "len": 60}, {"timestamp": 99 * SECOND, "len": 60}]
-    packets.append({"timestamp": (100 + lull) * SECOND, "len": 60})
-    lfta = make("q", {"tb": BUCKET}, [count()])
-    settings = LowSettings(skew=SECOND, compiled=False)
-    streams, _ = run([lfta], records(packets), settings, BEFORE, END_OF_TIME)
-    assert [(row["_kind"], row["tb"]) for row in streams["q"]][:4] == [
-        ("row", 9),
-        ("punctuation", 10),
-        ("row", 10),
-        ("punctuation", 11),
-    ]
-    assert len(streams["q"]) == 6
-    quiet = promises(streams["q"])[1]
-    last = quiet["_last"] + quiet["_until"] - quiet["_tick"]
-    assert lfta.promises(last)[0] == (99 + lull) // 10  # the promise of the last tick of the lull
-
-
 def test_data_driven_promises_advance_though_nothing_passes() -> None:
     packets = [{"timestamp": at * SECOND + 1, "len": 60} for at in (101, 104, 109)]
     settings = LowSettings(skew=SECOND, policy=Policy.DATA_DRIVEN, compiled=False)
     stream = run([SILENT], records(packets), settings, START, END)[0]["silent"]
     assert [(row["_tick"] // SECOND, row["time"]) for row in stream] == [(105, 103), (110, 108), (160, 160)]
-
-
-def test_a_link_without_records_ticks_and_closes() -> None:
-    stream = run([GROUPS], records([]), LowSettings(skew=SECOND, compiled=False), START, END)[0]["groups"]
-    assert [(row["tb"], row["_tick"], row["_until"]) for row in stream] == [
-        (11, 111 * SECOND, 151 * SECOND),
-        (16, END, END),
-    ]
-    stream = run([GROUPS], records([]), LowSettings(skew=SECOND, compiled=False))[0]["groups"]
-    assert [(row["_last"], row["_tick"]) for row in stream] == [(END_OF_TIME, 0)]

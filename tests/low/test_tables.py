@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.errors import ConfigError, UnsupportedError
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.low.settings import FlushKind
 from lowwater.plan.operators import Lfta, group_last
@@ -154,17 +153,6 @@ def test_a_promise_cannot_be_raised(packets: list[Row], settings: LowSettings, c
         assert any(all(row[name] == chosen[name] for name in times) for row in later)
 
 
-@pytest.mark.parametrize("text", ["immediate", "slow 2", "oop-slow 160 2", "lazy 3"])
-def test_a_policy_is_its_text(text: str) -> None:
-    assert str(Flush.parse(text)) == text
-
-
-@pytest.mark.parametrize("text", ["", "slow", "lazy x", "lazy 1 2", "eager", "oop-slow 0 1", "lazy 99999999"])
-def test_an_unknown_policy_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="flush policy"):
-        Flush.parse(text)
-
-
 def test_slow_flush_lets_one_group_go_every_so_many_records() -> None:
     stamps = [START + at for at in range(8)] + [START + 10 * SECOND + at for at in range(9)]
     stamps.append(START + 30 * SECOND)
@@ -202,11 +190,6 @@ def test_bits_of_partials_merge_to_those_of_the_group(packets: list[Row], settin
             tb: reduce(how, values) for tb, values in whole.items() if values
         }
     assert {row["plain"] for row in rows} <= {60}
-
-
-def test_an_aggregate_that_the_table_does_not_keep_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="median"):
-        run([make("q", {"time": col("time")}, [partial("median", col("len"))])], records([]), LowSettings(0))
 
 
 @pytest.mark.slow

@@ -35,7 +35,6 @@ QUERY = """DEFINE { query_name 'talkers'; }
 SELECT tb, srcIP, destPort, count(*) AS packets, sum(len) AS bytes FROM main1.TCP
 GROUP BY time/10 AS tb, srcIP, destPort HAVING count(*) > 1;
 """
-ABSENT = {"spark": "pyspark", "quality": "great_expectations", "airflow": "airflow"}
 FOREIGN = ("AIRFLOW", "LOWWATER", "NUMBA", "PYTHON", "SPARK", "VIRTUAL_ENV")
 """Beginnings of variables that would tell an installation of the checkout; mirrors, proxies and Java pass through."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -15,7 +14,7 @@ import pytest
 from lowwater import __version__
 from lowwater.extras import EXTRAS, SHARED, absent, checkout, extra_of, shared
 from tests.packaging import installed
-from tests.packaging.installed import ROOT, UV, Installation
+from tests.packaging.installed import ROOT, Installation
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -102,33 +101,9 @@ def test_the_light_core_works_from_the_wheel(built: tuple[Path, Path], tmp_path:
 
 
 @pytest.mark.slow
-def test_uvx_needs_the_wheel_alone(built: tuple[Path, Path], tmp_path: Path) -> None:
-    capture = installed.write_capture(tmp_path)
-    tool = [UV, "tool", "run", "--quiet", "--python", sys.executable, "--constraints", ROOT / "requirements/core.txt"]
-    asked = ["--from", built[1], "lowwater", "inspect", capture]
-    folders = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    try:
-        said = installed.run([*tool, "--offline", *asked], tmp_path, **folders)
-    except AssertionError:
-        said = installed.run([*tool, *asked], tmp_path, **folders)
-    assert re.search(r"^packets +600\b", said, re.MULTILINE), said
-
-
-@pytest.mark.slow
 def test_quality_alone_works_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
     """Without Spark: an interval is evaluated, audited and published by the process."""
     place = Installation(tmp_path, built[1], ["quality"])
     installed.check_quality(place)
     installed.write_capture(tmp_path)
     installed.check_lake(place)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_all_extras_work_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
-    """All in one environment, but for what `quality` alone does too; `.ci/matrix` gives each its own."""
-    place = Installation(tmp_path, built[1], ["all"])
-    installed.write_capture(tmp_path)
-    for check in installed.checks_of("all"):
-        if check is not installed.check_lake:
-            check(place)

@@ -13,8 +13,6 @@ from lowwater.plan.temporal import END_OF_TIME
 from tests.plan.batch_rows import Row, World
 from tests.plan.batch_values import Accumulator, compiled, condition, hashable
 
-IDLE = 1000
-
 
 def running(node: Running, rows: Sequence[Row], world: World) -> list[Row]:
     """Every group at the end of every epoch from its first row until it is closed (O4)."""

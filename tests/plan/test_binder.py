@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lowwater.catalog.expr import Type, show
 from lowwater.errors import QueryError, QueryErrors
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Group, Join, LftaInput, Source, Union
+from lowwater.plan.operators import Group, Join, LftaInput
 from lowwater.plan.queryset import Plan, plan_texts
 
 LINKS = Links(("control", "main1", "main2"), {"backbone": ("main1", "main2")})
@@ -36,51 +35,6 @@ def test_sources_name_links_lists_sets_or_all(source: str, links: tuple[str, ...
     assert links_of(f"SELECT srcIP FROM {source}") == links
 
 
-def test_output_names_follow_gsql() -> None:
-    (query,) = plan(
-        "SELECT tb, count(*), sum(len), max(len + 1), sum(len)/count(*), 7, tb AS x FROM TCP GROUP BY time/10 AS tb"
-    ).queries
-    assert [f.name for f in query.high.fields] == ["tb", "Cnt", "SUM_len", "MAX_SE", "Field4", "Literal", "x"]
-
-
-def test_clashing_names_are_numbered_whatever_their_case() -> None:
-    (query,) = plan("SELECT len, caplen AS Len, len AS LEN FROM ETH").queries
-    assert [f.name for f in query.high.fields] == ["len", "Len1", "LEN2"]
-
-
-def test_avg_splits_into_a_sum_and_a_count_of_what_is_not_null() -> None:
-    (query,) = plan("SELECT tb, avg(srcPort) FROM main1.ETH GROUP BY time/10 AS tb").queries
-    (lfta,) = query.lftas
-    assert [(p.function, show(p.argument) if p.argument else "") for p in lfta.partials] == [
-        ("sum", "srcPort"),
-        ("count", "srcPort"),
-    ]
-    assert isinstance(query.high, Group)
-    assert show(query.high.items[1].expr) == "agg0_sum/agg0_count"
-    assert query.high.fields[1].type is Type.FLOAT
-
-
-def test_a_select_item_that_repeats_a_group_definition_is_that_variable() -> None:
-    (query,) = plan("SELECT time/10, srcIP, count(*) FROM TCP GROUP BY time/10 AS tb, srcIP").queries
-    assert isinstance(query.high, Group)
-    assert show(query.high.items[0].expr) == "tb"
-    assert query.high.fields[0].temporal is not None
-
-
-def test_conjuncts_of_a_join_go_where_they_belong() -> None:
-    (query,) = plan(
-        "SELECT A.time, B.len LEFT_OUTER_JOIN FROM main1.TCP A, main2.TCP B "
-        "WHERE A.time = B.time AND A.SYN AND B.len > 100 AND A.srcIP = B.destIP AND A.len < B.len"
-    ).queries
-    join = query.logical
-    assert isinstance(join, Join)
-    assert join.window.equality and show(join.window.left) == "A.time"
-    assert [(show(a), show(b)) for a, b in join.equalities] == [("A.srcIP", "B.destIP")]
-    assert join.residual is not None and show(join.residual) == "A.len < B.len"
-    predicates = [lfta.predicate for lfta in query.lftas]
-    assert [show(p) if p else None for p in predicates] == ["flags & 2 <> 0", "len > 100"]
-
-
 @pytest.mark.parametrize(
     ("where", "below", "above"),
     [
@@ -96,16 +50,6 @@ def test_bands_are_read_from_any_writing_of_their_bounds(where: str, below: int,
     assert (query.logical.window.below, query.logical.window.above) == (below, above)
 
 
-def test_merge_keeps_only_the_merge_column_temporal() -> None:
-    text = (
-        "DEFINE{query_name 'm';} MERGE a.time : b.time FROM main1.TCP a, main2.TCP b;"
-        "DEFINE{query_name 'q';} SELECT tb, count(*) FROM m GROUP BY time/60 AS tb"
-    )
-    merged = plan(text).only("m").queries[0].logical
-    assert isinstance(merged, Union)
-    assert [f.name for f in merged.fields if f.temporal] == ["time"]
-
-
 def test_queries_over_queries_are_inlined_and_share_their_lftas() -> None:
     text = (
         "DEFINE{query_name 'a';} SELECT tb, srcIP, count(*) AS c FROM main1.TCP GROUP BY time/10 AS tb, srcIP;"
@@ -116,16 +60,6 @@ def test_queries_over_queries_are_inlined_and_share_their_lftas() -> None:
     top = found.only("b").queries[0].high
     assert isinstance(top, Group) and isinstance(top.input, Group) and isinstance(top.input.input, LftaInput)
     assert "query_name 'a'" in found.only("b").queries[0].text
-
-
-def test_links_named_in_any_order_give_one_plan() -> None:
-    assert plan("SELECT srcIP FROM [main2, main1].TCP").lftas == plan("SELECT srcIP FROM [main1, main2].TCP").lftas
-
-
-def test_logical_plans_read_stored_columns_only() -> None:
-    node = plan("SELECT tb, count(*) FROM TCP WHERE SYN GROUP BY timestamp_ms/10 AS tb").queries[0].logical
-    assert isinstance(node, Group) and isinstance(node.input, Source) and node.predicate is not None
-    assert show(node.predicate) == "flags & 2 <> 0"
 
 
 ERRORS = {

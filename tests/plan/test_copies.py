@@ -32,15 +32,6 @@ def test_how_many_rows_are_made_of_one(text: str, expected: list[int]) -> None:
     assert sorted(found) == sorted(expected)
 
 
-def test_groups_begin_anew() -> None:
-    first = (
-        "DEFINE { query_name 'inner'; visibility 'internal'; } "
-        "SELECT tb, ttl, count(*) AS n FROM TCP GROUP BY time AS tb, CUBE(ttl)"
-    )
-    second = "DEFINE { query_name 'outer'; } SELECT wid, sum(n) AS s FROM inner [RANGE 9, SLIDE 3, WA tb]"
-    assert sorted(made for query in plan(first, second).queries for _, _, made in copies(query.logical)) == [2, 3]
-
-
 def test_the_limit_is_the_largest_that_passes() -> None:
     found = plan("SELECT wid, count(*) AS n FROM TCP [RANGE 1000 s, SLIDE 1 s, WA time]")
     require_affordable(found, 1000)

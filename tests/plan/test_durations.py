@@ -166,23 +166,3 @@ def test_a_band_that_hardly_reaches_is_noted(text: str, place: tuple[int, int], 
     (note,) = plan(text).notes
     assert note.place == place and f"is {reach}, less than a millisecond" in note.text
     assert "write the unit with the number" in note.text
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 5 us",
-        "A.timestamp <= B.timestamp AND B.timestamp <= A.timestamp + 1000000",
-        "B.timestamp BETWEEN A.timestamp AND A.timestamp",
-        "A.timestamp = B.timestamp",
-        "A.time <= B.time AND B.time <= A.time + 5",
-        "A.timestamp_ms <= B.timestamp_ms AND B.timestamp_ms <= A.timestamp_ms + 1",
-    ],
-)
-def test_a_band_that_is_meant_is_not_noted(condition: str) -> None:
-    assert plan(JOIN + condition).notes == ()
-
-
-def test_the_canonical_text_says_what_was_written() -> None:
-    (query,) = plan("SELECT time FROM TCP WHERE timestamp % 1s < .5 MIN").queries
-    assert "timestamp%1 s < 0.5 MIN" in query.text

@@ -5,28 +5,23 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import show
-from lowwater.errors import LowwaterError, QueryError
+from lowwater.errors import QueryError
 from lowwater.gsql import nodes
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
 from lowwater.plan.explain import FORMS, describe, explain
 from lowwater.plan.explain import gsql as spell
-from lowwater.plan.explain.model import Description, laid_out, schema
-from lowwater.plan.explain.text import label, wrap
-from lowwater.plan.operators import LftaInput, walk
-from lowwater.plan.properties import carried_state, choose_prefilters, needed_granularity
+from lowwater.plan.explain.model import laid_out, schema
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.temporal import Step, Temporal, granularity, grid
-from tests.plan.golden import GOLDEN, SCHEMA, cases, context, golden_path, golden_text, names, plan
+from lowwater.plan.temporal import Step, Temporal, grid
+from tests.plan.golden import GOLDEN, SCHEMA, cases, golden_path, golden_text, names, plan
 
 EVERY_KIND = """
 DEFINE { query_name 'base'; visibility 'internal'; }
@@ -127,11 +122,6 @@ def plans() -> list[Plan]:
     return found
 
 
-def lines_of(text: str, first: str) -> str:
-    """The part of a text from a line that begins so to the next empty line."""
-    return text[text.index(first) :].split("\n\n")[0]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), cases())
 def test_golden(name: str, form: str) -> None:
@@ -156,25 +146,6 @@ def test_all_operators_are_described(every: Plan) -> None:
         assert len(re.findall(rf"^query {query.name}\b", text, flags=re.MULTILINE)) == 1
 
 
-def test_hostnames_split_as_printed() -> None:
-    # As the paper prints it, but for the name of time/60*60, which the query does not give.
-    description = describe(plan("004-hostnames"))
-    assert description.lftas[0].gsql == (
-        "Query hostnames_low:\n"
-        "SELECT time/60*60 AS t, destIP, dest_port, TCP_data\n"
-        "FROM TCP\n"
-        "WHERE ipversion = 4 AND offset = 0 AND protocol = 6"
-    )
-    assert description.queries[0].high == (
-        "Query hostnames_high:\n"
-        "SELECT t, destIP, dest_port, "
-        r"str_extract_regex(TCP_data, '[Hh][Oo][Ss][Tt]:[0-9A-Z\\.: ]*') AS hostheader"
-        "\n"
-        "FROM hostnames_low\n"
-        "WHERE str_match_start[TCP_data, 'GET']"
-    )
-
-
 @pytest.mark.slow
 def test_gsql_of_both_levels_is_canonical_gsql() -> None:
     for each in plans():
@@ -185,60 +156,6 @@ def test_gsql_of_both_levels_is_canonical_gsql() -> None:
                 (defined,) = dict(statement.defines).values()
                 body = print_statement(replace(statement, defines=()))
                 assert f"Query {defined}:\n{body}" == part
-
-
-def test_gsql_names_what_it_reads(every: Plan) -> None:
-    description = describe(every)
-    texts = [lfta.gsql for lfta in description.lftas] + [query.high for query in description.queries if query.high]
-    statements = [statement for text in texts for statement in parse(text).statements]
-    made = [dict(statement.defines)["query_name"] for statement in statements]
-    assert len(set(made)) == len(made)
-    read = {ref.name for one in statements for source in one.sources for ref in (source, *source.union)}
-    assert read - {"TCP", "UDP", "watch"} <= set(made)
-
-
-def test_gsql_uses_its_own_words(every: Plan) -> None:
-    high = {query.name: query.high for query in describe(every).queries}
-    assert "GROUP BY tb, CUBE(srcIP, destIP)" in high["cubed"]
-    assert "GROUP BY tb, ROLLUP(srcIP, destIP)" in high["rolled"]
-    assert "GROUPING_SETS((srcIP), (destIP), (srcIP, destIP), ())" in high["chosen"]
-    assert "[RANGE 100 ROWS, SLIDE 10 ROWS, PARTITION BY srcIP]" in high["counted"]
-    assert "FLOAT(sum(agg0_sum))/sum(agg0_count)" in high["sliding"]
-    assert "[RANGE 5, SLIDE 1, WA _pane]" in high["sliding"]
-    assert "CLOSING_WHEN count(*) = 0" in high["running"]
-    assert "CLEANING_BY ssclean_with(sum(len))" in high["sampled"] and "PARAM { lim int; }" in high["sampled"]
-    assert high["merged"].endswith(
-        "MERGE merged_a_low.timestamp : merged_b_low.timestamp\nFROM merged_a_low, merged_b_low"
-    )
-    assert "@speed" in high["asked"] and "NOT TCP_data LIKE 'a%'" in high["asked"]
-
-
-def test_notes_parameters_and_places_of_queries(every: Plan) -> None:
-    queries = {query.name: query for query in describe(every).queries}
-    assert queries["pairs"].notes[0].startswith("DEFINE slow_flush changes nothing")
-    assert queries["unread"].notes == ("no output query reads it, so it is not run",)
-    assert queries["asked"].parameters == ("$lim int", "@speed string")
-    assert queries["many"].within == "united" and not queries["many"].operators
-    assert queries["base"].operators and not queries["base"].output
-    assert [op.reads for op in queries["pairs"].operators if op.kind == "stream"] == ["base"]
-    assert explain(every).count("stream of query base") == 4
-
-
-def test_why_an_aggregation_is_not_split(every: Plan) -> None:
-    queries = {query.name: query for query in describe(every).queries}
-    why = {name: query.operators[0].high for name, query in queries.items() if query.operators}
-    assert why["rolled"].startswith("count_distinct: it has no sub-aggregate")
-    assert why["counted"] == "windows count the rows of all links together, in order of arrival"
-    assert why["running"].startswith("CLOSING_WHEN carries a group")
-    assert why["asked"].startswith("like costs HIGH")
-    text = "DEFINE { query_name 'q'; %s } SELECT tb, count(*) FROM TCP WHERE LLMIN(len, 5) = 5 GROUP BY time/60 AS tb"
-    split = describe(planned(text % "")).queries[0].operators
-    assert (split[0].high, split[0].aggregates[0].expression) == ("", "sum(agg0)")
-    assert describe(planned(text % "select_lfta;".replace("lfta;", "lfta 'yes';"))).queries[0].operators[0].high == (
-        "DEFINE asks for select_lfta"
-    )
-    cheap = describe(planned(text % "lfta_cost '1';")).queries[0].operators[0].high
-    assert cheap == "LLMIN costs FREE, the low level runs only functions below FREE"
 
 
 @pytest.mark.parametrize(("call", "most"), [("", 60), ("sum", 60), ("avg", 30)])
@@ -286,23 +203,6 @@ def test_the_printed_progress_of_a_column_is_what_the_plan_computes(drawn: list[
     assert _value(statement.items[0].expression, clock) == time.promise(clock)
 
 
-def test_progress_is_printed_with_the_parentheses_that_it_needs() -> None:
-    steps = (Step("add", -3_000_000_000), Step("div", 60_000_000_000), Step("mul", 60))
-    assert spell.steps(Temporal((steps,))) == ("(clock - 3000000000)/60000000000*60",)
-    unknown = (Step("div", 1, "width"), Step("add", -1, "late"))
-    assert spell.steps(Temporal((unknown,))) == ("clock/$width - $late",)
-    assert spell.steps(Temporal(((Step("add", 5),),), "seq")) == ("seq + 5",)
-
-
-def test_promises_of_a_band() -> None:
-    description = describe(plan("handshakes"))
-    match = description.queries[0].operators[0].match
-    assert match is not None and match.kind == "band"
-    assert match.condition == "S.timestamp <= A.timestamp AND A.timestamp <= S.timestamp + 3000000000"
-    promises = ("min(S.timestamp, A.timestamp - 3000000000)", "min(A.timestamp, S.timestamp)")
-    assert (match.left_promise, match.right_promise) == promises
-
-
 def test_spark_queries_are_counted_with_the_reason_of_each_cut() -> None:
     band = "FROM main1.TCP A, main2.TCP B WHERE A.time <= B.time AND B.time <= A.time + 3 AND A.len = B.len;\n"
     text = (
@@ -334,13 +234,6 @@ def test_json_keeps_its_schema(every: Plan) -> None:
         validator.validate(value)
         assert value["version"] == 1
     assert SCHEMA.read_text(encoding="utf-8") == laid_out(made) + "\n"
-
-
-def test_every_attribute_of_the_schema_is_described() -> None:
-    whole = schema()
-    for definition in (whole, *whole["$defs"].values()):
-        assert definition["description"]
-        assert all(told["description"] for told in definition["properties"].values())
 
 
 _LABEL = r'"[^"]*"'
@@ -386,33 +279,6 @@ def test_a_chain_of_150_queries(visibility: str) -> None:
     assert max(len(line) for line in explain(found).splitlines()) <= 120
 
 
-@pytest.mark.slow
-def test_shared_queries_are_visited_once() -> None:
-    first = "DEFINE { query_name 'q0'; } SELECT tb, count(*) AS c FROM TCP GROUP BY time/60 AS tb;\n"
-    step = "DEFINE {{ query_name 'q{0}'; {2} }} SELECT tb, max(c) AS c FROM q{1} UNION q{1} GROUP BY tb;\n"
-    hidden = "visibility 'internal';"
-    found = planned(first + "".join(step.format(n, n - 1, hidden if n < 60 else "") for n in range(1, 61)))
-    assert needed_granularity(*(query.high for query in found.queries))["q0"] == (60 * 10**9, "the aggregation of q0")
-    for form in FORMS:
-        explain(found, form)
-    assert "SELECT tb, max(c) AS c\n    | FROM q58_high UNION q58_high" in explain(found)
-
-
-def test_an_unknown_form_is_refused(every: Plan) -> None:
-    with pytest.raises(LowwaterError, match="not explained as 'xml'"):
-        explain(every, "xml")
-
-
-def test_granularity_is_the_clock_between_two_values() -> None:
-    second = (Step("div", 10**9),)
-    assert granularity([]) == 1
-    assert granularity([Temporal((second,))]) == 10**9
-    assert granularity([Temporal(((*second, Step("div", 60), Step("mul", 60)),))]) == 60 * 10**9
-    assert granularity([Temporal(((*second, Step("mul", 1000), Step("div", 10_000)),))]) == 10 * 10**9
-    assert granularity([Temporal(((*second, Step("mul", 3), Step("div", 2)),))]) <= 10**9
-    assert granularity([Temporal((second,)), Temporal(((),), "row")]) == 10**9
-
-
 def test_every_value_of_an_attribute_begins_on_the_grid() -> None:
     second = (Step("div", 10**9),)
     fives, from_two = (*second, Step("div", 5)), (*second, Step("add", 3), Step("div", 5))
@@ -432,69 +298,3 @@ def test_a_value_begins_at_no_other_instant(drawn: list[tuple[str, int]]) -> Non
     values = [time.promise(begin + at * 10**9) for at in range(400)]
     changes = [begin + at * 10**9 for at in range(1, 400) if values[at] != values[at - 1]]
     assert not [at for at in changes if at % clock]
-
-
-def test_the_finest_reader_asks() -> None:
-    text = """
-DEFINE { query_name 'base'; visibility 'internal'; } SELECT time, len FROM TCP;
-DEFINE { query_name 'minutes'; } SELECT tb, count(*) FROM base GROUP BY time/60 AS tb;
-DEFINE { query_name 'tens'; } SELECT tb, count(*) FROM base GROUP BY time/10 AS tb
-"""
-    found = planned(text)
-    assert needed_granularity(*(query.high for query in found.queries)) == {
-        "base": (10 * 10**9, "the aggregation of tens")
-    }
-
-
-def test_lftas_of_every_link_share_the_prefilter_of_each() -> None:
-    text = """
-DEFINE { query_name 'a'; } SELECT time FROM TCP WHERE len > 5;
-DEFINE { query_name 'b'; } SELECT time FROM main1.TCP WHERE len > 5
-"""
-    found = planned(text)
-    shared = {prefilter.links: prefilter for prefilter in choose_prefilters(found.lftas)}
-    assert shared[("main1",)].shared == (2, 2, 2) and shared[("*",)].shared == (1, 1, 1)
-    assert "prefilter on every other link" in explain(found)
-
-
-def test_state_between_intervals(every: Plan) -> None:
-    carried = {query.name for query in every.queries if carried_state(query.high)}
-    assert carried == {"counted", "sampled", "running"}
-    (reason,) = carried_state(next(query.high for query in every.queries if query.name == "counted"))
-    assert "row numbers count" in reason
-
-
-def test_leaves_keep_the_columns_of_protocols(every: Plan) -> None:
-    description: Description = describe(every)
-    looked = next(lfta for lfta in description.lftas if lfta.name == "looked.S")
-    assert looked.predicate == "SYN" and [key.expression for key in looked.keys] == ["destIP", "interface", "time"]
-    leaf = next(node for node in walk(*(q.high for q in every.queries)) if isinstance(node, LftaInput))
-    assert "timestamp/1000000000" in show(leaf.lfta.keys[0].expr)
-
-
-def test_context_has_the_functions_of_the_example() -> None:
-    assert context().catalog.named("sum_of_dups") and Path(GOLDEN).is_dir()
-
-
-@pytest.mark.parametrize(
-    ("kind", "source", "column", "clock"),
-    [("csv", "FLOW", "start/60000", "start"), ("suricata", "EVE_ALERT", "time/60", "timestamp"),
-     ("pcap", "TCP", "time/60", "packet time")],
-)  # fmt: skip
-def test_the_clock_of_records_is_named(kind: str, source: str, column: str, clock: str) -> None:
-    block = "PROTOCOL FLOW { llong start get_csv_llong (increasing, unit ms); uint bytes get_csv_uint; }"
-    query = f"DEFINE {{ query_name 'q'; }} SELECT minute, count(*) AS c FROM log.{source} GROUP BY {column} AS minute"
-    shown = explain(plan_texts([("q.gsql", f"{block} {query}")], Links(("log",), kinds={"log": kind})))
-    assert f"useful punctuation: one per 60 s of {clock}," in " ".join(shown.split()), shown
-
-
-def test_labels_of_mermaid_are_escaped() -> None:
-    made = label('a "b" <c> #d; `e` \\n')
-    assert made == '"a #quot;b#quot; #lt;c#gt; #35;d; #96;e#96; #92;n"'
-
-
-def test_long_lines_lose_nothing() -> None:
-    line = "    | WHERE a = 'it''s  two' AND the query's end AND " + "b <> 'x y' AND " * 20
-    parts = wrap(line)
-    assert max(len(part) for part in parts) <= 120
-    assert " ".join(part.removeprefix("    | ").strip() for part in parts) == line.removeprefix("    | ").strip()

@@ -91,25 +91,6 @@ def test_a_file_beside_the_query_or_in_a_folder_of_the_settings_is_read(tmp_path
     assert "7" in (tmp_path / "out" / "q.csv").read_text() or "dns" in (tmp_path / "out" / "q.csv").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", QUERIES)
-def test_the_settings_of_a_lake_name_folders_too(tmp_path: Path, name: str) -> None:
-    named = tmp_path / "tables" / "x.txt"
-    named.parent.mkdir()
-    named.write_text(CONTENT[name])
-    written(tmp_path / "queries", name, named)
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    links = '[links.a]\nsince = "2020-01-01T00:00:00Z"\n[query_sets.q]\n'
-    (lake / "lowwater.toml").write_text(links)
-    assert lowwater("ingest", "--lake", lake, "--link", "a", capture(tmp_path)).code == 0
-    queries = ("--queries", tmp_path / "queries", "--lake", lake)
-    assert "[files]" in lowwater("plan", *queries).err
-    (lake / "lowwater.toml").write_text(links + '[files]\nfolders = ["../tables"]\n')
-    said = lowwater("plan", *queries)
-    assert "[files]" not in said.err, said.err
-
-
 def test_a_text_without_a_file_reads_below_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Text().require_inside("x/y.txt", Place(), ())

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Type, Unary, show, walk
-from lowwater.catalog.values import pack_ip
-from lowwater.limits import IN_VALUES
-from lowwater.low import LowSettings
+from lowwater.catalog.expr import Binary, Column, Const, Expr, OneOf, Unary, walk
+from lowwater.catalog.values import Type, pack_ip
+from lowwater.limits import IN_VALUES as LONGEST
 from lowwater.low.code.expressions import of_link
+from lowwater.low.settings import LowSettings
 from lowwater.plan.bind.expressions import SHORT, any_of, binary
 from lowwater.stream.values import Faults, compile_expr
 from tests import capturemaker as maker
@@ -68,27 +68,6 @@ def test_a_list_has_the_value_of_its_equalities(kind: Type, given: st.DataObject
         assert asked is expected, (x, values)
 
 
-def test_one_operator_whatever_the_length() -> None:
-    column = Column(Type.INT, "x")
-    whole = any_of(column, equalities(column, list(range(IN_VALUES))))
-    assert isinstance(whole, OneOf) and len(whole.values) == IN_VALUES
-    assert show(any_of(column, equalities(column, list(range(17))))) == f"(x IN [{', '.join(map(str, range(17)))}])"
-    others = [binary("=", column, Column(Type.INT, f"y{number}")) for number in range(5000)]
-    deep = any_of(column, [each for each in others if each])
-    assert sum(isinstance(node, Binary) and node.op == "=" for node in walk(deep)) == 5000
-
-
-def test_a_parameter_and_null_stay_out_of_the_list() -> None:
-    column = Column(Type.INT, "x")
-    values: list[Expr] = [Const(Type.INT, number) for number in range(20)]
-    values += [Const(Type.INT, 99, "secret"), Const(Type.INT, None)]
-    whole = any_of(column, [each for value in values if (each := binary("=", column, value))])
-    (found,) = [node for node in walk(whole) if isinstance(node, OneOf)]
-    assert found.values == tuple(range(20))
-    for x, expected in ((99, True), (3, True), (77, None), (None, None)):
-        assert compile_expr(whole, ["x"], Faults())((x,)) is expected
-
-
 def test_a_list_of_links_is_known_for_each_link() -> None:
     links = Column(Type.STRING, "interface")
     whole = any_of(links, equalities(links, [f"main{number}" for number in range(40)]))
@@ -122,7 +101,7 @@ def numbers(count: int) -> str:
     return ", ".join(str(number) for number in range(count))
 
 
-@pytest.mark.parametrize("count", [600, pytest.param(IN_VALUES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [600, pytest.param(LONGEST, marks=pytest.mark.slow)])
 def test_long_lists_plan(tmp_path: Path, count: int) -> None:
     path = query(tmp_path, f"destPort IN [{numbers(count)}] AND srcPort NOT IN ({numbers(count - 1)}, NULL)")
     said = lowwater("check", path)
@@ -133,7 +112,7 @@ def test_long_lists_plan(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.slow
 def test_a_longer_list_is_refused(tmp_path: Path) -> None:
-    said = lowwater("check", query(tmp_path, f"len IN [{numbers(IN_VALUES + 1)}]"))
+    said = lowwater("check", query(tmp_path, f"len IN [{numbers(LONGEST + 1)}]"))
     assert said.code == 1 and "IN takes at most 10,000 values, not 10,001" in said.err and "watch list" in said.err
 
 

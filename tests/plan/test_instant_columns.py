@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lowwater.catalog.expr import Type
 from lowwater.columns.files import instants_of
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Field
@@ -62,25 +61,6 @@ def test_an_instant_is_the_begin_of_the_epoch_or_window(
     text: str, values: dict[str, int | None], expected: dict[str, float | None]
 ) -> None:
     assert starts(text, **values) == expected
-
-
-def test_a_joined_column_has_the_begin_of_its_own_epoch_not_of_the_match_window() -> None:
-    text = "SELECT A.time AS x, B.time AS y FROM a.IPV4 A, b.IPV4 B WHERE A.time <= B.time AND B.time <= A.time + 5"
-    assert starts(text, x=T, y=T + 3) == {"x_start": T, "y_start": T + 3}
-
-
-def test_merged_columns_of_several_units_have_no_instant() -> None:
-    first = "DEFINE { query_name 'p'; } SELECT time/60 AS tb, len FROM a.IPV4;"
-    same = f"{first} DEFINE {{ query_name 'r'; }} SELECT time/60 AS tb, len FROM b.IPV4;"
-    other = f"{first} DEFINE {{ query_name 'r'; }} SELECT time/10 AS tb, len FROM b.IPV4;"
-    merge = " DEFINE { query_name 'm'; } MERGE x.tb : y.tb FROM p x, r y"
-    assert starts(same + merge, tb=T // 60)["tb_start"] == T
-    assert starts(other + merge, tb=T // 60) == {}
-
-
-def test_a_column_of_the_query_keeps_its_name() -> None:
-    fields = (Field("tb", Type.INT, CLOCK), Field("TB_start", Type.INT), Field("x_start", Type.INT, CLOCK))
-    assert [column.name for column in instant_columns(fields)] == ["x_start_time"]
 
 
 def test_the_begin_is_the_first_instant_with_the_value() -> None:

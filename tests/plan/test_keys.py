@@ -71,26 +71,6 @@ def flows(name: str, link: str, group: str = GROUP) -> str:
     return f"{define} SELECT {items}, count(*) AS c FROM {link}.TCP {group};\n"
 
 
-def test_selections_of_keyed_rows_keep_their_key() -> None:
-    named = flows("f", "main1")
-    assert key_of(f"{named} DEFINE{{query_name 'q';}} SELECT c, srcPort, tb, srcIP AS s FROM f WHERE c > 1") == (
-        "srcPort",
-        "tb",
-        "s",
-    )
-    assert key_of(f"{named} DEFINE{{query_name 'q';}} SELECT tb, srcIP FROM f") is None
-    again = f"{named} DEFINE{{query_name 'q';}} SELECT t, sum(c), srcIP FROM f GROUP BY tb/6 AS t, srcIP"
-    assert key_of(again) == ("t", "srcIP")
-
-
-def test_packets_and_merges_have_no_key() -> None:
-    assert key_of("SELECT time, srcIP, len FROM TCP") is None
-    merged = "DEFINE{query_name 'q';} MERGE x.tb : y.tb FROM f x, g y"
-    assert key_of(flows("f", "main1") + flows("g", "main2") + merged) is None
-    joined = "SELECT A.time, B.time INNER_JOIN FROM main1.TCP A, main2.TCP B WHERE A.time = B.time"
-    assert key_of(joined) is None
-
-
 def join(kind: str, items: str, where: str, right: str = GROUP) -> tuple[str, ...] | None:
     text = f"DEFINE{{query_name 'q';}} SELECT {items} {kind} FROM f A, g B WHERE {where}"
     return key_of(flows("f", "main1") + flows("g", "main2", right) + text)
@@ -114,42 +94,6 @@ def test_a_join_is_told_by_the_keys_of_both_less_those_that_are_tied(kind: str) 
     band = "A.tb <= B.tb AND B.tb <= A.tb + 2 AND A.srcIP = B.srcIP AND A.srcPort = B.srcPort"
     assert join(kind, "A.tb, B.tb AS t, A.srcIP, A.srcPort", band) == ("tb", "t", "srcIP", "srcPort")
     assert join(kind, "A.tb, A.srcIP, A.srcPort", band) is None
-
-
-@pytest.mark.parametrize("condition", ["A.c <= B.c", "A.c = B.c"])
-def test_with_another_condition_a_row_of_each_side_may_stay_alone_under_one_key(condition: str) -> None:
-    items = "A.tb, A.srcIP, A.srcPort, A.c, B.c"
-    found = {kind: join(kind, items, f"{EQUAL} AND {condition}") for kind in KINDS}
-    assert found == {**dict.fromkeys(KINDS, ("tb", "srcIP", "srcPort")), "OUTER_JOIN": None}
-
-
-def test_of_two_equalities_of_one_column_one_gives_what_is_missing() -> None:
-    where, right = "A.tb = B.tb AND A.srcIP = B.s AND A.srcIP = B.d", "GROUP BY time/10 AS tb, srcIP AS s, destIP AS d"
-    found = {kind: join(kind, "A.tb, A.srcIP, A.srcPort", where, right) for kind in KINDS}
-    # A row of B alone has one of its addresses in A.srcIP, and the other nowhere.
-    assert found == {
-        "INNER_JOIN": ("tb", "srcIP", "srcPort"),
-        "LEFT_OUTER_JOIN": ("tb", "srcIP", "srcPort"),
-        "RIGHT_OUTER_JOIN": None,
-        "OUTER_JOIN": None,
-    }
-    assert join("INNER_JOIN", "A.tb, B.d, A.srcPort", where, right) == ("tb", "d", "srcPort")
-    assert join("LEFT_OUTER_JOIN", "A.tb, B.d, A.srcPort", where, right) is None
-
-
-def test_a_key_of_one_side_that_the_other_determines() -> None:
-    where, right = "A.tb = B.t + 1 AND A.srcIP = B.s", "GROUP BY time/10 AS t, srcIP AS s"
-    items = "A.tb, A.srcIP, A.srcPort, B.c"
-    found = {kind: join(kind, items, where, right) for kind in KINDS}
-    assert found == dict.fromkeys(KINDS, ("tb", "srcIP", "srcPort"))
-    # B.t alone is missing where B is: only the pairs and the rows of B have it.
-    found = {kind: join(kind, "B.t, B.s, A.srcPort, B.c", where, right) for kind in KINDS}
-    assert found == {
-        "INNER_JOIN": ("t", "s", "srcPort"),
-        "LEFT_OUTER_JOIN": None,
-        "RIGHT_OUTER_JOIN": ("t", "s", "srcPort"),
-        "OUTER_JOIN": None,
-    }
 
 
 COLUMNS = ("srcIP", "srcPort", "protocol")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lowwater.catalog.expr import Column, Type
+from lowwater.catalog.expr import Column
 from lowwater.catalog.protocols import LINK, PROTOCOLS
-from lowwater.catalog.schemas import stored
-from lowwater.errors import QueryError
+from lowwater.catalog.values import Type
 from lowwater.gsql.parser import parse
-from lowwater.low import needed_columns
 from lowwater.plan.bind.names import declare
 from lowwater.plan.context import Links
-from lowwater.plan.explain import explain
 from lowwater.plan.operators import Map, walk
 from lowwater.plan.queryset import Plan, plan_texts
 
@@ -53,18 +50,6 @@ def test_it_is_the_interface(text: str) -> None:
         assert by_link.queries[0].high == by_interface.queries[0].high
 
 
-def test_no_file_is_asked_for_it() -> None:
-    lftas = plan("SELECT tb, link, count(*) FROM TCP WHERE link <> 'main1' GROUP BY time/60 AS tb, link").lftas
-    without = plan("SELECT tb, count(*) FROM TCP GROUP BY time/60 AS tb").lftas
-    assert set(needed_columns(tuple(lftas))) == set(needed_columns(tuple(without)))
-    assert stored(["interface"]) == []
-
-
-def test_a_star_has_it_once_by_its_older_name() -> None:
-    names = [f.name for f in plan("SELECT * FROM TCP").queries[0].high.fields]
-    assert "interface" in names and LINK not in names
-
-
 def test_a_declared_field_wins() -> None:
     (query,) = plan(DECLARED + "SELECT link, x FROM main1.own WHERE link > 60").queries
     assert [(f.name, f.type) for f in query.high.fields] == [("link", Type.INT), ("x", Type.INT)]
@@ -84,17 +69,3 @@ def test_a_declared_protocol_without_such_a_field_has_it_too_and_hides_it() -> N
     assert [f.name for f in plan(block + "SELECT * FROM main1.few").queries[0].high.fields] == ["who", "at"]
     united = plan(block + "SELECT who FROM main1.few UNION main2.more AS m").queries[0]
     assert [f.name for f in united.high.fields] == ["who"]
-
-
-def test_a_query_has_the_column_that_it_selected() -> None:
-    below = "DEFINE { query_name 'below'; visibility 'internal'; } SELECT time, len AS link FROM TCP;\n"
-    below += "DEFINE { query_name 'q'; } "
-    (query,) = plan(below + "SELECT time, link FROM below WHERE link > 3").queries
-    assert query.high.fields[1].type is Type.INT
-    with pytest.raises(QueryError, match=r"column link is ambiguous"):
-        plan(below + "SELECT link FROM below A JOIN main1.TCP B WHERE A.time = B.time")
-
-
-def test_explain_shows_it_by_the_name_that_is_written() -> None:
-    text = explain(plan("SELECT tb, link, count(*) FROM TCP WHERE link <> 'main1' GROUP BY time/60 AS tb, link"))
-    assert "link" in text

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, conjuncts, joined, show
+from lowwater.catalog.expr import Binary, Const, Expr, Type, conjuncts, joined, show
 from lowwater.cli.main import cli
 from lowwater.errors import QueryError
-from lowwater.gsql.parser import MAX_OPERATORS, parse
+from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_file
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
@@ -47,12 +47,6 @@ def test_a_list_of_thousands_is_printed_as_it_is_written(op: str) -> None:
     printed = print_file(tree)
     assert parse(printed) == tree
     assert printed.split("WHERE ")[1].strip() == text(op).split("WHERE ")[1]
-
-
-def test_parentheses_within_a_list_change_no_tree() -> None:
-    flat = parse("SELECT a FROM R WHERE a AND b AND c AND (d OR e OR f)")
-    assert parse("SELECT a FROM R WHERE a AND (b AND c) AND ((d OR e) OR f)") == flat
-    assert parse("SELECT a FROM R WHERE (a AND (b AND (c AND (d OR (e OR f)))))") == flat
 
 
 @pytest.mark.slow
@@ -106,11 +100,6 @@ def value_of(expr: Expr) -> object:
     return compile_expr(expr, [], Faults())(())
 
 
-def test_a_short_list_leans_to_the_left() -> None:
-    a, b, c = (Unary(Type.BOOL, "IS NULL", Column(Type.INT, name)) for name in "abc")
-    assert joined("AND", [a, b, c]) == Binary(Type.BOOL, "AND", Binary(Type.BOOL, "AND", a, b), c)
-
-
 @pytest.mark.parametrize(
     ("chain", "said"),
     [
@@ -122,9 +111,3 @@ def test_a_short_list_leans_to_the_left() -> None:
 def test_a_chain_of_other_operators_is_refused_as_what_it_is(chain: str, said: str) -> None:
     with pytest.raises(QueryError, match=said):
         parse(f"SELECT {chain} FROM R")
-
-
-def test_the_longest_chain_is_accepted_and_parts_of_a_longer_one_in_parentheses() -> None:
-    parse(f"SELECT a{' + a' * MAX_OPERATORS} FROM R")
-    part = f"(a{' + a' * 150})"
-    parse(f"SELECT {part} + {part} FROM R")

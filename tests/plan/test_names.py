@@ -29,33 +29,6 @@ def test_the_name_of_a_file_of_run_is_no_name_of_a_query(name: str) -> None:
     assert said.startswith(f"0.gsql:3:1: no query can be called {name}: `lowwater run` writes a file {name.lower()}")
 
 
-def test_reserved_names_are_those_that_run_writes(tmp_path: Path) -> None:
-    capture, query, out = tmp_path / "a.pcap", tmp_path / "q.gsql", tmp_path / "out"
-    capture.write_bytes(pcap_bytes([(10**9, tcp("10.0.0.1", "10.0.0.2", 1024, 80))]))
-    query.write_text(SELECT)
-    said = lowwater("run", query, "--capture", f"main1={capture}", "--out", out, "--engine", "reference")
-    assert said.code == 0, said.err
-    assert {path.stem for path in out.iterdir()} <= {"q", *RESERVED}
-
-
-def test_two_names_that_differ_in_case_are_refused() -> None:
-    said = _error(f"DEFINE {{ query_name 'Flows'; }} {SELECT}", f"DEFINE {{ query_name 'flows'; }}\n{SELECT}")
-    assert said.startswith("1.gsql:2:1: the names of the queries Flows and flows differ in case only")
-
-
-def test_an_empty_or_endless_name_is_refused() -> None:
-    assert "query_name is empty" in _error(f"DEFINE {{ query_name ''; }} {SELECT}")
-    assert "it has 300 characters" in _error(f"DEFINE {{ query_name '{'a' * 300}'; }} {SELECT}")
-
-
-def test_a_link_stands_in_brackets_once() -> None:
-    links = Links(("main1", "main2"), {"core": ("main1", "main2")})
-    for listed in ("main1, main1", "core, main1", "main1, core"):
-        said = _error(f"SELECT time FROM [{listed}].TCP", links=links)
-        assert f"[{listed}] lists main1 twice, which would count its packets twice" in said
-    assert "lists main1 twice" in _error("SELECT time FROM [main1, main1].TCP")
-
-
 @pytest.mark.slow
 def test_a_capture_is_given_to_a_link_once(tmp_path: Path) -> None:
     data = pcap_bytes([(10**9, tcp("10.0.0.1", "10.0.0.2", 1024, 80))])

@@ -37,48 +37,6 @@ def test_what_can_hardly_be_meant_is_noted(text: str, place: tuple[int, int], sa
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        OUTER + "B.len IS NOT NULL",
-        OUTER + "A.len IS NULL",
-        OUTER.replace("LEFT ", "") + "B.len IS NULL",
-        JOIN + "A.time = 2*B.time",
-        JOIN + "B.time BETWEEN A.time AND A.time",
-        "SELECT time FROM TCP WHERE destPort IS NULL",
-    ],
-)
-def test_what_is_meant_is_not_noted(text: str) -> None:
-    assert plan(text).notes == ()
-
-
-def test_the_band_of_a_parameter_is_noted_by_its_value() -> None:
-    text = "PARAM { n int; }\n" + JOIN + "A.time BETWEEN B.time AND B.time + $n"
-    assert plan(text, n="4").notes == ()
-    assert "is empty" in plan(text, n="-4").notes[0].text
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "B.time - A.time BETWEEN 0 AND 3",
-        "B.time - A.time <= 3 AND B.time - A.time >= 0",
-        "3 >= B.time - A.time AND B.time >= A.time",
-        "A.time - B.time > -4 AND A.time - B.time < 1",
-    ],
-)
-def test_bounds_on_a_difference_are_a_band(condition: str) -> None:
-    written = plan(JOIN + "A.time <= B.time AND B.time <= A.time + 3").queries[0].logical
-    found = plan(JOIN + condition).queries[0].logical
-    assert [found.window.below, found.window.above] == [written.window.below, written.window.above] == [0, 3]  # type: ignore[attr-defined]
-    assert found.residual is None  # type: ignore[attr-defined]
-
-
-def test_units_that_are_divided_in_steps_are_one_scale() -> None:
-    text = JOIN + "A.time <= B.timestamp_ms/1000 AND B.timestamp_ms/1000 <= A.time + 3"
-    assert plan(text).queries[0].logical.window.above == 3  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
     ("text", "place", "says"),
     [
         ("PROTOCOL N { uint t get_csv_uint_pos1 (increasing); }\nSELECT t FROM web.N", (2, 15), "protocol N of csv"),
@@ -87,10 +45,6 @@ def test_units_that_are_divided_in_steps_are_one_scale() -> None:
 def test_what_the_engines_do_not_run_is_noted_once_with_its_place(text: str, place: tuple[int, int], says: str) -> None:
     (note,) = not_run(plan(text))
     assert isinstance(note, Note) and note.place == place and says in note.text
-
-
-def test_a_parameter_without_a_value_is_no_note() -> None:
-    assert not_run(plan("PARAM { n uint; }\nSELECT time FROM TCP WHERE len > $n")) == ()
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,11 @@ import sys
 
 import pytest
 
-from lowwater.catalog.expr import Type
 from lowwater.catalog.protocols import Protocol
 from lowwater.gsql.parser import parse
 from lowwater.plan.bind.names import declare
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Group, Source
 from lowwater.plan.queryset import Plan, plan_texts
-from lowwater.plan.temporal import Step
 
 LINKS = Links(("eth", "web", "app"), {}, {}, {"web": "csv", "app": "csv"})
 BASE = (
@@ -33,19 +30,6 @@ def plan(text: str) -> Plan:
     return plan_texts([("q.gsql", text)], LINKS)
 
 
-def test_own_fields_come_first_and_inherited_ones_follow() -> None:
-    log = protocols(BASE)["log"]
-    assert list(log.columns) == ["at", "who", "step", "systemTime", "site", "link", "interface"]
-    inside = ["int:at", "ip:who", "int:step", "arrival.1000000000:systemTime", "string:site"]
-    assert list(log.stored) == [*inside, "interface"]
-    assert log.stored["ip:who"] is Type.IP and log.kind == "csv"
-
-
-def test_an_own_field_wins_over_an_inherited_one() -> None:
-    text = "PROTOCOL a { uint x get_csv_uint_pos1; } PROTOCOL b (a) { string x get_csv_string_pos2; }"
-    assert protocols(text)["b"].stored == {"string:x": Type.STRING, "interface": Type.STRING}
-
-
 def test_the_clock_is_what_says_so_else_the_first_that_the_record_brings() -> None:
     log = protocols(BASE)["log"]
     assert log.clock is not None and log.clock.name == "int:at"
@@ -61,43 +45,11 @@ def test_the_clock_is_what_says_so_else_the_first_that_the_record_brings() -> No
     assert said["a"].clock is not None and said["a"].clock.name == "int:y"
 
 
-def test_a_packet_protocol_renames_built_in_columns() -> None:
-    found = protocols("PROTOCOL IPV4 (IPV4) { IP sourceAddress get_srcIP; uint acked get_tcp_ack_number; }")["IPV4"]
-    assert found.kind == "pcap" and found.member is not None
-    assert {"sourceAddress", "acked", "srcIP"} <= found.columns.keys()
-
-
-def test_epochs_of_records_are_functions_of_their_clock() -> None:
-    (query,) = plan(BASE + "SELECT tb, who, count(*) FROM web.log GROUP BY at/60000 AS tb, who").queries
-    time = query.logical.fields[0].temporal
-    assert time is not None and time.components == ((Step("div", 1_000_000), Step("div", 60_000)),)
-    (lfta,) = query.lftas
-    assert lfta.kind == "csv" and lfta.protocol == "log"
-
-
-def test_another_temporal_attribute_makes_progress_of_its_own() -> None:
-    (query,) = plan(BASE + "SELECT t, count(*) FROM web.log GROUP BY step/10 AS t").queries
-    time = query.logical.fields[0].temporal
-    assert time is not None and time.origin == "log.step" and not time.increasing
-
-
-def test_attributes_of_two_origins_do_not_join() -> None:
-    with pytest.raises(Exception, match="the join would never close"):
-        plan(BASE + "SELECT A.who FROM web.log A JOIN app.log B WHERE A.at = B.step")
-
-
 def test_a_protocol_without_a_link_reads_the_links_of_its_kind() -> None:
     (query,) = plan(BASE + "SELECT who FROM log").queries
     assert query.links == ["app", "web"]
     (query,) = plan("SELECT srcIP FROM TCP").queries
     assert query.links == ["eth"]
-
-
-def test_windows_of_records_take_durations_where_the_unit_is_known() -> None:
-    (query,) = plan(BASE + "SELECT count(*) FROM web.log [RANGE 2 sec, SLIDE 2 sec, WA at]").queries
-    assert isinstance(query.logical, Group) and isinstance(query.logical.input, Source)
-    (time,) = [field.temporal for field in query.logical.key_fields]
-    assert time is not None and time.components == ((Step("div", 1_000_000), Step("div", 2_000)),)
 
 
 @pytest.mark.slow
@@ -114,11 +66,3 @@ def test_the_inputs_of_a_declared_protocol_are_those_of_every_process() -> None:
         for seed in ("1", "2", "3")
     }
     assert len(made) == 1 and b"protocol wide" in made.pop()
-
-
-def test_the_column_that_no_block_declares_is_no_input() -> None:
-    block = "PROTOCOL few { IP who get_srcIP; }\n"
-    (query,) = plan(block + "SELECT who FROM eth.few").queries
-    parts = [part for part in query.parts if part[0] == "protocol few"]
-    # The digest of 0.1, so that intervals that are done stay so.
-    assert parts[0][1] == "protocol few 82fc28cf1a73a85188067d39916801b40096c02fbd89e91077cb257691252771"

@@ -7,25 +7,16 @@ from collections.abc import Iterable
 import pytest
 
 from lowwater.catalog.expr import Expr, show
-from lowwater.plan.levels import (
-    Setting,
-    split_bucket,
-    split_group,
-    split_grouping_sets,
-    split_row_by_row,
-    split_selection,
-    split_sliding_window,
-)
+from lowwater.plan.levels import Rule, Setting, split_group, split_sliding_window
 from lowwater.plan.operators import (
     Aggregation,
     Bucket,
-    Group,
     LftaInput,
     Map,
     Node,
     Source,
 )
-from lowwater.plan.rules import Rule, absorb_selection, having_to_where, prune_columns, push_filter
+from lowwater.plan.rules import push_filter
 from tests.plan.batch_plans import bound_plans
 from tests.plan.batch_pools import CONTEXT, KNOWN
 
@@ -117,45 +108,6 @@ def test_push_filter(text: str, setting: Setting, expected: str) -> None:
     assert applied(push_filter, text, setting) == expected
 
 
-@pytest.mark.parametrize(
-    ("having", "expected"),
-    [
-        (
-            "tb % 2 = 0 AND count(*) > 1",
-            " where timestamp/1000000000/10%2 = 0 [timestamp/1000000000/10, srcIP] count(*) having agg0 > 1",
-        ),
-        ("count(*) > tb", ""),
-        ("1 = 1", ""),
-    ],
-)
-def test_having_to_where(having: str, expected: str) -> None:
-    text = f"{Q} SELECT tb, srcIP FROM main1.TCP GROUP BY time/10 AS tb, srcIP HAVING {having}"
-    assert applied(having_to_where, text) == (f"group(TCP{expected})" if expected else "")
-
-
-def test_the_number_of_a_sliding_window_stays_in_having() -> None:
-    text = f"{Q} SELECT srcIP, count(*) FROM main1.TCP [RANGE 6, SLIDE 2, WA time] GROUP BY srcIP HAVING wid > 3"
-    assert applied(having_to_where, text) == ""
-
-
-def test_absorb_selection() -> None:
-    text = f"{SELECTED}{Q} SELECT tb, sum(v) FROM r WHERE t > 5 GROUP BY t/10 AS tb"
-    expected = "group(TCP where len > 60 AND timestamp/1000000000 > 5 [timestamp/1000000000/10] sum(len*2))"
-    assert applied(absorb_selection, text, PRIVATE) == expected
-    assert applied(absorb_selection, text, PUBLIC) == ""
-    # The rows of a query have an order by all of its columns (O1), packets another one.
-    assert applied(absorb_selection, text.replace("sum(v)", "FIRST(v)"), ORDERED) == ""
-
-
-def test_prune_columns() -> None:
-    text = f"{MERGED}{Q} SELECT tb, count(*) FROM r GROUP BY t/10 AS tb"
-    expected = "group(union(map(TCP: timestamp/1000000000), map(UDP: timestamp/1000000000)) [t/10] count(*))"
-    assert applied(prune_columns, text, PRIVATE) == expected
-    assert applied(prune_columns, text.replace("count(*)", "max(k), sum(v)"), PRIVATE) == ""
-    assert applied(prune_columns, text, PUBLIC) == ""
-    assert applied(prune_columns, text.replace("count(*)", "FIRST(v)"), ORDERED) == ""
-
-
 SLIDING = f"{Q} SELECT wid, srcIP, sum(len) FROM main1.TCP [RANGE 5, SLIDE 2, WA time] WHERE ttl > 1 GROUP BY srcIP"
 ROWS = SLIDING.replace("RANGE 5, SLIDE 2, WA time", "RANGE 5 ROWS, SLIDE 2 ROWS")
 
@@ -195,22 +147,6 @@ def test_split_sliding_window(text: str, expected: str) -> None:
     assert applied(split_sliding_window, text) == expected
 
 
-CUBED = (
-    f"{Q} SELECT tb, srcIP, destPort, sum(len) FROM main1.TCP WHERE ttl > 1 "
-    "GROUP BY time/10 AS tb, CUBE(srcIP, destPort)"
-)
-
-
-def test_split_grouping_sets() -> None:
-    expected = (
-        "group(expand(<lfta group [timestamp/1000000000/10, srcIP, destPort] sum(len) where ttl > 1>) "
-        "[tb, srcIP, destPort, _set] sum(agg0))"
-    )
-    assert applied(split_grouping_sets, CUBED) == expected
-    assert applied(split_grouping_sets, CUBED.replace("sum(len)", "count(DISTINCT len)")) == ""
-    assert applied(split_grouping_sets, CUBED.replace("CUBE(srcIP, destPort)", "srcIP, destPort")) == ""
-
-
 FLOWS = f"{Q} SELECT tb, srcIP, avg(len) FROM main1.TCP WHERE ttl > 1 GROUP BY time/10 AS tb, srcIP"
 
 
@@ -242,41 +178,3 @@ FLOWS = f"{Q} SELECT tb, srcIP, avg(len) FROM main1.TCP WHERE ttl > 1 GROUP BY t
 )
 def test_split_group(text: str, expected: str) -> None:
     assert applied(split_group, text) == expected
-
-
-def test_split_row_by_row() -> None:
-    running = f"{FLOWS.replace('avg(len)', 'sum(len)')} CLOSING_WHEN count(*) = 0"
-    expected = "running(<lfta timestamp/1000000000/10, srcIP, len where ttl > 1> [tb, srcIP] sum(len); count(*))"
-    assert applied(split_row_by_row, running) == expected
-    assert applied(split_row_by_row, FLOWS) == ""
-    sampled = (
-        f"{Q} SELECT tb, srcIP, sum(len) FROM main1.TCP WHERE ttl > 1 AND ssample(len, 5) = TRUE AND len > 41 "
-        "GROUP BY time/10 AS tb, srcIP CLEANING_WHEN ssdo_clean() = TRUE CLEANING_BY ssclean_with(sum(len)) = TRUE"
-    )
-    # What follows a stateful conjunct stays above, since the state sees what passes those before it.
-    found = applied(split_row_by_row, sampled)
-    assert "where ttl > 1>" in found and "where ssample(len, 5) = TRUE AND " in found
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("SELECT time, len FROM main1.TCP WHERE ttl > 1", "<lfta timestamp/1000000000, len where ttl > 1>"),
-        (
-            "SELECT time, str_extract_regex(TCP_data, 'a') FROM main1.TCP WHERE ttl > 1 AND TCP_data LIKE 'a%'",
-            "map(<lfta timestamp/1000000000, payload where ttl > 1> where TCP_data LIKE 'a%': time, "
-            "str_extract_regex(TCP_data, 'a'))",
-        ),
-        ("SELECT tb, count(*) FROM main1.TCP GROUP BY time/10 AS tb", ""),
-    ],
-)
-def test_split_selection(text: str, expected: str) -> None:
-    assert applied(split_selection, f"{Q} {text}") == expected
-
-
-def test_split_bucket() -> None:
-    node = bound_plans(SLIDING, KNOWN, CONTEXT)["q"]
-    assert isinstance(node, Group)
-    found = split_bucket(node.input, PUBLIC)
-    assert isinstance(found, Bucket) and isinstance(found.input, LftaInput)
-    assert split_bucket(node, PUBLIC) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from lowwater.catalog.expr import Column, show
-from lowwater.errors import QueryError
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Aggregation
 from lowwater.plan.queryset import Plan, plan_texts
@@ -49,14 +48,6 @@ def test_a_bare_name_over_groups_is_the_variable_of_that_name(text: str, wanted:
     assert read(text) == wanted
 
 
-def test_of_two_variables_of_one_expression_each_keeps_its_grouping_sets() -> None:
-    node = planned("SELECT g, srcIP FROM main1.TCP GROUP BY time/60 AS tb, CUBE(srcIP AS g, srcIP)").queries[0].logical
-    assert isinstance(node, Aggregation)
-    assert [item.expr for item in node.items] == [Column(f.type, f.name) for f in node.fields]
-    with pytest.raises(QueryError, match="len/2 is the expression of g and h, which differ in their grouping sets"):
-        planned("SELECT len/2 FROM main1.TCP GROUP BY time/60 AS tb, CUBE(len/2 AS g, len/2 AS h)")
-
-
 def test_a_column_of_either_side_of_a_join_has_its_own_grouping_sets() -> None:
     joined = "FROM main1.TCP A, main2.TCP B WHERE A.time = B.time GROUP BY A.time, CUBE(A.srcIP, B.srcIP)"
     text = planned(f"SELECT A.time, A.srcIP, B.srcIP, count(*) {joined}").queries[0].logical
@@ -68,10 +59,3 @@ def test_a_column_of_either_side_of_a_join_has_its_own_grouping_sets() -> None:
         ("time", "srcIP1"),
         ("time",),
     )
-
-
-def test_an_item_that_may_mean_two_things_says_which() -> None:
-    (note,) = planned("SELECT time/60 FROM main1.TCP GROUP BY time/60 AS time").notes
-    said = "time/60 is the variable time, since it repeats its expression: time in it is the column, not the variable"
-    assert note.text == said
-    assert not planned("SELECT time, count(*) FROM main1.TCP GROUP BY time/60 AS time").notes

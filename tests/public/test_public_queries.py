@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.public import runs
 from tests.public.recorded import compare_recorded
 from tests.public.runs import checked
-from tests.public.sources import QuerySet, Recorded, found, planned, query_set
-
-if TYPE_CHECKING:
-    from lowwater.high.runner import Runner
+from tests.public.sources import QuerySet, Recorded, planned, query_set
 
 SCHEMA = """
 PROTOCOL base {
@@ -106,20 +101,3 @@ def test_other_rows_than_those_of_sql_or_of_a_recording_are_found(
     plan_of = runs.plan_of
     monkeypatch.setattr(runs, "plan_of", lambda _, names: plan_of(other, names))
     assert "steps: DuckDB" in checked(queries, ["steps"], {}, None).different[0]
-
-
-@pytest.mark.slow
-@pytest.mark.captures
-def test_every_published_query_runs_over_records_of_its_schema(runner: Runner) -> None:
-    """`python -m tests.public FOLDER` prints the table of `docs/public_queries.md`."""
-    folder = Path(os.environ.get("LOWWATER_PUBLIC_QUERIES", "-"))
-    if not folder.is_dir():
-        pytest.skip("no checkouts of com-gs-lite, tigon and ric-app-mc (set LOWWATER_PUBLIC_QUERIES to their folder)")
-    ran = lines = equal = 0
-    for queries in found(folder):
-        names, why = planned(queries)
-        outcome = checked(queries, names, why, runner)
-        compare_recorded(queries, names, runner, outcome)
-        assert not outcome.different, f"{queries.repository} {queries.name}: {outcome.different}"
-        ran, lines, equal = ran + len(outcome.ran), lines + outcome.lines[0], equal + outcome.lines[1]
-    assert ran > 180 and equal >= 0.95 * lines > 100

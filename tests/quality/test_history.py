@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowwater_expectations import read_suite
 
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
-from lowwater.config import Config, History, Link, load_config
+from lowwater.config import Config, History, Link
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_lateness, read_metrics, record_lateness, record_metrics
@@ -36,12 +34,9 @@ from lowwater.quality.history import (
     metric_table,
     propose,
     query_items,
-    query_row,
 )
 from lowwater.quality.lateness import LatenessCounts
 from lowwater.quality.links import LinkProfile, SenderCounts
-from tests.quality.frames import LINK_HISTORY, QUERY_HISTORY
-from tests.replay.support import lowwater
 
 BASE = 500_000 * HOUR
 SETTINGS = History(intervals=4, least=3)
@@ -101,15 +96,6 @@ def test_sources_are_counted_as_by_a_dictionary(batches: list[list[tuple[int, in
     assert counted.busiest(2) == ordered[:2]
 
 
-def test_a_table_of_sources_grows() -> None:
-    counted = SenderCounts(1 << 20)
-    lows = np.arange(50_000, dtype=np.int64) << 32  # of which many bits are alike
-    for _ in range(2):
-        counted.add(np.full(len(lows), 4), np.zeros(len(lows), np.int64), lows)
-    assert len(counted) == len(lows)
-    assert counted.busiest(2) == [((4, 0, 0), 2), ((4, 0, 1 << 32), 2)]
-
-
 def test_sources_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "PROFILE_SOURCES", 10)
     made = LinkProfile(0, 1000, 0)
@@ -162,17 +148,6 @@ def test_how_far_a_link_is_from_usual(now: Any, drift: dict[str, float]) -> None
     assert drifts(judged(now, [])) == {}
 
 
-def test_rows_have_the_columns_that_the_suites_are_tested_with() -> None:
-    row = judged(items(talkers={"10.0.0.9": 1.0}), [items()] * 3)
-    about = {"query": "q", "interval": "i", "links": "a", "captures": "c"}
-    other = query_row(about, query_items({"rows": 5}), [query_items({"rows": 20})], SETTINGS)
-    assert (other["usual_volume"], other["volume_drift"]) == (20, 0.75)
-    for found, expected, suite in ((row, LINK_HISTORY, "link_history"), (other, QUERY_HISTORY, "query_history")):
-        assert {name: type(value) for name, value in found.items()} == {k: type(v) for k, v in expected.items()}
-        assert set(read_suite(suite).meta["subjects"]) <= set(found)
-    assert row["changed_talkers"] == "10.0.0.9 0.0% -> 100.0%, 10.0.0.1 60.0% -> 0.0%, 10.0.0.2 40.0% -> 0.0%"
-
-
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return open_lake(tmp_path / "lake")
@@ -218,6 +193,7 @@ def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
     assert read_lateness(lake, "b") == []
 
 
+@pytest.mark.slow
 def test_limits_fit_what_was_seen(lake: Lake) -> None:
     for hour in range(12):
         record(lake, hour, 1000 + 100 * (hour % 2), rows=5 if hour == 11 else 100)
@@ -244,29 +220,6 @@ def test_a_proposed_limit_lets_few_intervals_beyond(values: list[float]) -> None
     assert sum(value > limit for value in values) <= len(values) // 100
 
 
-@pytest.mark.slow
-def test_the_command(lake: Lake) -> None:
-    said = lowwater("expect")
-    assert said.code == 0 and "link_talkers_as_usual" in said.out and "query_keys_to_be_unique" in said.out
-    assert lowwater("expect", "--suggest").code == 2
-    said = lowwater("expect", "--suggest", "--lake", lake.root)
-    assert said.code == 1 and "no audited interval has 6 earlier ones" in said.err
-    for hour in range(12):
-        record(lake, hour, 1000 + 100 * (hour % 2))
-    said = lowwater("expect", "--suggest", "--lake", lake.root)
-    assert said.code == 0
-    text = said.out[said.out.index("\n\n") :]
-    assert tomllib.loads(text)["history"]["volume"] == {"warning": 0.12, "critical": 1}
-    (lake.root / "lowwater.toml").write_text(text, encoding="utf-8")
-    assert load_config(lake.root).history.volume.warning == 0.12
-
-
-def test_a_number_in_the_settings_only_warns(tmp_path: Path) -> None:
-    (tmp_path / "lowwater.toml").write_text("[history]\ntalkers = 0.05\nvolume = { warning = 0.1, critical = 0.2 }\n")
-    found = load_config(tmp_path).history
-    assert (found.talkers.warning, found.talkers.critical, found.volume.critical) == (0.05, 1.0, 0.2)
-
-
 def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]:
     """Stores the measures of a link in an hour of which so much is covered, and returns the row that is judged."""
     made = LinkProfile(BASE, BASE + HOUR, SECOND)
@@ -286,6 +239,7 @@ def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]
     return link_row({}, items, known.before(LINK, "a", begin), SETTINGS, SECOND)
 
 
+@pytest.mark.slow
 def test_hours_that_nothing_covers_teach_nothing(lake: Lake) -> None:
     """What is not covered is not zero: twelve hours without a capture, then good ones, of which none is unusual."""
     for hour in range(12):
@@ -300,11 +254,3 @@ def test_hours_that_nothing_covers_teach_nothing(lake: Lake) -> None:
     assert partly["volume"] == 100 and partly["volume_drift"] == 0, "a tenth of the hour has a tenth of the records"
     quiet = measured(lake, 17, 100, 1)
     assert quiet["past"] == 4 and quiet["usual_volume"] == 1000 and quiet["volume_drift"] == pytest.approx(0.9)
-
-
-def test_a_query_of_links_that_nothing_covers_has_no_volume() -> None:
-    assert query_items({"rows": 0}, 0) == {"covered": {"": 0}}
-    assert query_items({"rows": 0}, 0.5) == {"covered": {"": 0.5}, "volume": {"": 0}}
-    before = [query_items({"rows": 100})] * 3
-    assert query_row({}, query_items({"rows": 0}, 0.5), before, SETTINGS)["volume_drift"] == 0
-    assert query_row({}, query_items({"rows": 0}), before, SETTINGS)["volume_drift"] == 1

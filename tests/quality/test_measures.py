@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
 import random
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowwater_expectations import read_suite
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
@@ -39,7 +35,7 @@ from lowwater.quality import measures
 from lowwater.quality import streams as stream_checks
 from lowwater.quality import streams as unique_keys
 from lowwater.quality.links import MINUTE, LinkProfile, LinkScan, RecordRange, scan_link
-from lowwater.quality.measures import AuditScope, _offsets, frames, lfta_counts
+from lowwater.quality.measures import AuditScope, frames, lfta_counts
 from lowwater.quality.streams import (
     BrokenRows,
     QueryMeasures,
@@ -50,10 +46,8 @@ from lowwater.quality.streams import (
     shared_keys,
 )
 from lowwater.quality.suites import RuleResult
-from lowwater.replay.stages.audit import EVIDENCE
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
-from tests.quality.frames import LFTA, LINK, QUERY, ROWS, SKEW
 
 FIELDS = (Field("addr", Type.IP), Field("n", Type.INT))
 PLAIN = (Field("n", Type.INT),)
@@ -91,21 +85,10 @@ KEPT = (
 )
 
 
-def test_rows_of_other_intervals_are_counted_and_kept(tmp_path: Path) -> None:
-    assert checked(tmp_path, 5, 16, events(*KEPT)).not_owned.total == 0
-    found = checked(tmp_path, 6, 15, events(*KEPT)).not_owned
-    assert (found.total, [row["_last"] for row in found.rows]) == (2, [5, 15])
-
-
 def test_rows_may_equal_a_promise_and_come_with_its_tick_but_not_after_it_from_below(tmp_path: Path) -> None:
     assert checked(tmp_path, 0, 99, events(*KEPT)).below_promise.total == 0
     found = checked(tmp_path, 0, 99, events(*KEPT), events((ROW, 40, 14))).below_promise
     assert [row["_tick"] for row in found.rows] == [40]
-
-
-def test_an_earlier_higher_promise_still_holds(tmp_path: Path) -> None:
-    found = checked(tmp_path, 0, 99, events((PUNCTUATION, 10, 50), (PUNCTUATION, 20, 30), (ROW, 30, 40)))
-    assert [row["_last"] for row in found.below_promise.rows] == [40]
 
 
 @pytest.mark.parametrize(("end", "left"), [(14, 0), (15, 0), (16, 1)])
@@ -227,30 +210,6 @@ def test_rows_that_share_their_key(tmp_path: Path) -> None:
     rows = found["both"][1].rows
     assert [row["_last"] for row in rows] == [3, 5, 6, 0]  # by key, NULL first; no more than asked for
     assert list(rows[0]) == result_schema(FIELDS).names
-
-
-def test_keys_of_every_type(tmp_path: Path) -> None:
-    """Zeros are equal, NaN equals NaN, NULL equals NULL; truths with NULL among them have digests too."""
-    fields = (Field("b", Type.BOOL), Field("x", Type.FLOAT), Field("s", Type.STRING))
-    rows = [(True, 0.0, "a"), (True, -0.0, "a"), (None, math.nan, None), (None, math.nan, None), (False, 1.0, "a")]
-    control = {"_kind": ROW, "_tick": 1, "_until": 1, "_period": 0}
-    data = [dict(zip("bxs", row, strict=True)) | {**control, "_last": at} for at, row in enumerate(rows)]
-    files = written(tmp_path, pa.Table.from_pylist(data, schema=result_schema(fields)))
-    keys, broken = shared_keys(files, fields, ("b", "x", "s"), 9, tmp_path / "work")
-    assert (keys, broken.total, [row["_last"] for row in broken.rows]) == (2, 4, [2, 3, 0, 1])
-    assert distinct_keys(files, fields, ("b", "s")) is False
-    assert distinct_keys(files[:0], fields, ("b", "s")) is True
-
-
-def test_whether_keys_are_distinct(tmp_path: Path) -> None:
-    rows = [("10.0.0.1", 1), (None, 1), ("10.0.0.1", None), (None, None), ("10.0.0.2", 1), ("10.0.0.1", 2)]
-    for count, added in enumerate([[], rows[:1], rows[1:2], rows[2:3], rows[3:4]]):
-        (tmp_path / str(count)).mkdir()
-        files = keyed(tmp_path / str(count), rows + added)
-        assert distinct_keys(files, FIELDS, ("addr", "n")) == (not added)
-        assert not distinct_keys(files, FIELDS, ("n",))
-    files[0].unlink()
-    assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
 
 @pytest.mark.slow
@@ -388,6 +347,7 @@ def late_rows(lake: Lake) -> pa.Table:
 INSTANCES = [("q.x", "a"), ("q.x", "b"), ("q.y", "a")]
 
 
+@pytest.mark.slow
 def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
     record_violations(lake, "a", SECOND, BASE, BASE + HOUR, late_rows(lake))
     account(lake, ("q.x", "a", (4, 1, 1, 1, 0, 0, 1)), ("q.y", "a", (4, 0, 0, 0, 2, 1, 1)))
@@ -496,6 +456,7 @@ def test_unaccounted_records_are_named_by_capture_and_position(lake: Lake) -> No
     )
 
 
+@pytest.mark.slow
 def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
     account(lake, ("q.x", "a", (4, 0, 0, 0, 0, 0, 4)), ("q.y", "a", (3, 0, 0, 0, 0, 0, 5)))
     x, _, y = measured(lake, INSTANCES, [])["lftas"]
@@ -505,6 +466,7 @@ def test_lftas_that_disagree_or_do_not_add_up(lake: Lake) -> None:
     assert (x["disagreement"], y["sane"], y["disagreement"]) == (4, 0, -4)
 
 
+@pytest.mark.slow
 def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake: Lake) -> None:
     """The second capture is cut: its damage belongs to the second hour."""
     config, captures = load_config(lake.root), read_captures(lake, ["a"])
@@ -521,6 +483,7 @@ def test_malformed_records_are_charged_to_the_interval_of_the_record_before(lake
     assert a["captures"] == "first.pcap, second.pcap"
 
 
+@pytest.mark.slow
 def test_queries(lake: Lake) -> None:
     strays = BrokenRows(2, [{"tb": 7, "srcIP": None, "_last": 70}])
     check = StreamCheck(10, "", 5, strays, BrokenRows())
@@ -559,26 +522,6 @@ def test_queries(lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_long_lists_are_cut(lake: Lake, tmp_path: Path) -> None:
-    frame = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
-    for number in range(7):
-        path = tmp_path / f"b{number}.pcap"
-        path.write_bytes(pcap_bytes([(at(60 * number), frame)], nanoseconds=True))
-        ingest(lake, "b", [path], load_config(lake.root))
-    (b,) = measured(lake, [("q", "b")], [])["links"]
-    assert b["captures"] == "b0.pcap, b1.pcap, b2.pcap, b3.pcap, b4.pcap and 2 more"
-
-
-def test_the_frames_have_the_columns_that_the_suites_are_tested_with(lake: Lake) -> None:
-    empty = StreamCheck(0, "", 0, BrokenRows(), BrokenRows())
-    query = QueryMeasures("q", ("a",), None, WrittenStream(0, ""), "", empty, BrokenRows(), 0)
-    found = measured(lake, [("q", "a")], [query])
-    for name, expected in (("links", LINK), ("skew", SKEW), ("lftas", LFTA), ("queries", QUERY), ("rows", ROWS)):
-        (row,) = found[name]
-        assert {key: type(value) for key, value in row.items()} == {key: type(v) for key, v in expected.items()}
-        assert set(read_suite(name).meta["subjects"]) <= set(row)
-
-
 def test_late_records_are_told_by_hour(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three hours of 900, 20 and no records; in the second, the share of the interval decides."""
     scope = AuditScope(lake, load_config(lake.root), "s", BASE, BASE + 3 * HOUR, {}, [], [])
@@ -604,6 +547,7 @@ def test_late_records_are_told_by_hour(lake: Lake, monkeypatch: pytest.MonkeyPat
     assert (none["judged_share"], none["week_before_share"], none["recommended_ns"]) == (0.0, None, None)
 
 
+@pytest.mark.slow
 def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake: Lake) -> None:
     from deltalake import DeltaTable
 
@@ -627,24 +571,10 @@ def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake
     ]
 
 
-def test_evidence_is_of_expectations_that_exist() -> None:
-    suite = json.loads((Path(__file__).parents[2] / "expectations" / "suites" / "queries.json").read_text())
-    kinds = {each["meta"]["rule"] for each in suite["expectations"]}
-    assert set(EVIDENCE) <= kinds
-    assert set(EVIDENCE.values()) <= set(QUERY)
-
-
+@pytest.mark.slow
 def test_the_scan_counts_by_the_definition(lake: Lake) -> None:
     captures, link = read_captures(lake, ["a"])["a"], load_config(lake.root).link("a")
     read = packet_files(PacketFiles.of(lake), "a", captures, link, at(8), at(8), at(11))
     found = scan_link(read, Skews(SECOND))
     assert (found.sane, found.violations.num_rows) == (1, 1)
     assert pc.max(found.violations.column("lateness")).as_py() == 2_300_000_000
-
-
-def test_impossible_sub_seconds_are_told_with_their_cause() -> None:
-    rows = [{"attempt": "x", "offset": 24 + 70 * row, "reason": "sub-second"} for row in range(3)]
-    (capture,) = [SimpleNamespace(attempt="x", path="a.pcap")]
-    told = _offsets([capture], pa.Table.from_pylist(rows), 4)  # type: ignore[list-item]
-    assert told.startswith("a.pcap at byte 24 (sub-second), ")
-    assert "; 3 of 4 sub-seconds exceed a second: these look like nanoseconds" in told

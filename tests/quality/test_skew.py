@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link, load_config
-from lowwater.instants import HOUR, SECOND, format_instant, parse_duration
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.runs import ReplayRow, record_violations
+from lowwater.lake.ledgers.runs import record_violations
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.quality.late_records import headline, offenders, remarks, review_json
 from lowwater.quality.lateness import (
@@ -28,16 +28,12 @@ from lowwater.quality.lateness import (
     QUANTILES,
     IntervalLateness,
     LatenessCounts,
-    LatenessMonitor,
-    ReadingQuery,
     SkewReview,
     bound_of,
-    find_knee,
     link_lateness,
     recommend,
     review,
 )
-from lowwater.replay.schedule.links import row_rates
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at, capture
 from tests.replay.support import lowwater
@@ -87,14 +83,6 @@ def test_the_recommendation_is_the_least_rung_that_will_do(values: list[int], lo
     found = recommend(counted(values), loss)
     fits = [bound for bound in (0, *LADDER) if values and sum(v > bound for v in values) <= loss * len(values) + 1e-9]
     assert found == (fits[0] if fits else None)
-
-
-def test_the_knee_is_where_the_loss_bends() -> None:
-    steep = [0] * 100_000 + [10**6 * each for each in range(1, 1000)] + [parse_duration("3h")] * 2
-    assert find_knee(counted(steep)) == SECOND
-    halves = [10 ** (each // 100) for each in range(300, 1800)]  # as many in every power of ten: nothing bends
-    assert find_knee(counted(halves)) in (None, *LADDER[-6:])
-    assert find_knee(counted([])) is None and find_knee(counted([0, 0])) is None
 
 
 # One link in three captures over three hours, with disorder up to 5 s, records a minute late, and equal timestamps.
@@ -179,48 +167,8 @@ def test_the_review_is_what_duckdb_finds(lake: Path, start: int, end: int) -> No
     assert [(each.lateness, each.capture, each.position) for each in found.latest] == latest
 
 
-def test_small_batches_change_nothing(lake: Path) -> None:
-    opened = open_lake(lake)
-    captures = read_captures(opened, ["a"])["a"]
-    link = Link(skew="2s", max_jump="2h")  # type: ignore[arg-type]
-    read = packet_files(PacketFiles.of(opened), "a", captures, link, BASE, BASE, BASE + HOUR)
-    whole, parts = LatenessMonitor(link.skew), LatenessMonitor(link.skew)
-    for batch in read.batches():
-        whole.add(batch)
-    for batch in read.batches(rows=7):
-        parts.add(batch)
-    one, other = (each.over(0, HOUR) for each in (whole, parts))
-    assert one.lags.bounds() == other.lags.bounds()
-    assert (one.refused, one.busiest, one.latest) == (other.refused, other.busiest, other.latest)
-
-
 def seen(values: list[int], skew: int = SECOND) -> IntervalLateness:
     return IntervalLateness(0, HOUR, counted(values), sum(value > skew for value in values), 7)
-
-
-def test_the_words() -> None:
-    few = review("a", SECOND, [seen([0] * 99 + [3 * SECOND])])
-    assert (few.recommended, few.advice) == (5 * SECOND, "raise")
-    assert "refuses 1 (1%): raise it to 5s, which refuses none" in headline(few)
-    assert remarks(few)[0] == "0.01% of 100 records is less than one: the bound has to admit all"
-    clock = review("a", SECOND, [seen([0] * 99_980 + [SECOND // 10] * 15 + [3600 * SECOND] * 5)])
-    assert (clock.recommended, clock.advice, clock.apart) == (SECOND // 10, "lower", (5, 3600 * SECOND))
-    assert "clock that was set" in remarks(clock)[0]
-    waits = (
-        ReadingQuery("s", "q", 10 * SECOND, 2.0),
-        ReadingQuery("s", "alone", None, 2.0),
-        ReadingQuery("s", "idle", SECOND, None),
-    )
-    told = remarks(review("a", SECOND, [seen([0] * 9 + [4 * SECOND])], 0.0, waits))
-    assert told == [
-        "s/q: its rows wait 10s, as now (for another link, 10s)",
-        "s/alone: its rows wait 5s (now 1s), about 10 of them at a time (now 2)",
-        "s/idle: its rows wait 5s (now 1s)",
-    ]
-    none = review("a", SECOND, [])
-    assert (none.advice, headline(none), none.rung(SECOND).share) == ("none", "no records arrived in this time", 0.0)
-    hopeless = review("a", SECOND, [seen([2**62 - 1])])
-    assert hopeless.recommended is None and headline(hopeless).endswith("refuses 1 (100%): nothing to recommend")
 
 
 def test_an_interval_that_alone_is_late_is_an_outlier_and_the_others_are_advised() -> None:
@@ -246,16 +194,6 @@ def test_an_interval_that_alone_is_late_is_an_outlier_and_the_others_are_advised
     assert hopeless.recommended == SECOND // 2 and "with it no skew would do" in remarks(hopeless)[1]
 
 
-def test_what_no_single_interval_makes_is_no_outlier() -> None:
-    late = [0] * 900 + [30 * SECOND] * 100
-    calm = [0] * 990 + [SECOND // 2] * 10
-    for hours in ([late] * 5, [late, late, calm, calm, calm], [late, calm], [calm] * 5, [[0] * 9, [9], [0] * 9]):
-        found = review("a", SECOND, [seen(values) for values in hours])
-        assert found.outlier is None and found.others is found.total
-        assert found.recommended == recommend(found.total, found.loss)
-        assert "without" not in headline(found)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("shuffled", [0, 3, 6])
 def test_a_capture_in_the_wrong_order_is_named(shuffled: int, tmp_path: Path) -> None:
@@ -277,30 +215,6 @@ def test_a_capture_in_the_wrong_order_is_named(shuffled: int, tmp_path: Path) ->
     assert f"(node_{shuffled}.pcap), skew 1s refuses 0 (0%): lower it to 0s" in said.out
     (line,) = [line for line in said.out.splitlines() if line.rstrip().endswith(" outlier")]
     assert line.split()[0] == format_instant(BASE + shuffled * HOUR)
-
-
-def test_the_command(lake: Path) -> None:
-    said = lowwater("skew", "--lake", lake, "--format", "json", "--loss", "0.001", "--queries", lake)
-    assert said.code == 0
-    (got,) = json.loads(said.out)["links"]
-    assert got == review_json(reviewed(lake, BASE, BASE + 4 * HOUR))
-    assert sum(each["records"] for each in got["histogram"]) == got["records"] == 2100
-    said = lowwater("skew", "--lake", lake, "--link", "a", "--queries", lake)
-    assert said.code == 0 and "recommended" in said.out and "in force" in said.out
-    said = lowwater("skew", "--lake", lake, "--link", "b", "--queries", lake)
-    assert (said.code, "no link 'b'" in said.err) == (1, True)
-    said = lowwater("skew", "--lake", lake, "--from", "2026-01-02", "--to", "2026-01-01")
-    assert said.code == 2
-
-
-def test_rates_are_of_the_newest_publications() -> None:
-    def row(query: str, hour: int, rows: int, state: str = "done", stage: str = "publish") -> ReplayRow:
-        return ReplayRow("s", query, hour * HOUR, (hour + 1) * HOUR, stage, state, 0, rows=rows)
-
-    rows = [row("q", 0, 9), row("q", 0, 7200), row("q", 1, 0), row("q", 1, 5, "failed"), row("q", 2, 10**6)]
-    rows += [row("p", 1, 3600), row("p", 1, 10**6, stage="high")]
-    assert row_rates(rows, 0, 2 * HOUR) == {("s", "q"): 1.0, ("s", "p"): 1.0}
-    assert row_rates([], 0, HOUR) == {}
 
 
 def test_who_was_late_are_the_captures_and_senders_of_the_refused_records(tmp_path: Path) -> None:

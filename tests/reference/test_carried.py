@@ -84,13 +84,6 @@ def test_groups_that_close_in_silence_begin_anew_after_it() -> None:
     assert replay(node, [3, 100_000]).rows == [(3, 10, 1), (4, 10, 0), (100_000, 11, 1)]
 
 
-def test_an_interval_after_the_end_of_the_link_gives_nothing() -> None:
-    node = plan(RUNNING.format("count(*) > 5"))
-    first = replay(node, [3, 5], 0, 10 * SECOND)
-    second = replay(node, [3, 5], 10 * SECOND, 20 * SECOND, first.state)
-    assert (len(first.rows), second.rows) == (3, [])
-
-
 def test_states_of_declared_aggregates_are_carried_where_they_are_plain(tmp_path: Path) -> None:
     context, text = declared(tmp_path), "SELECT tb, {}(len) FROM a.TCP GROUP BY time/10 AS tb CLOSING_WHEN count(*) = 0"
     node = plan(text.format("kept"), context)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
 from lowwater.low.runtime import arithmetic as arith
-from lowwater.stream.values import Faults, compile_expr, compile_predicate
+from lowwater.stream.values import Faults, compile_expr
 from tests.planmaker import const, neg, op
 
 MIN, MAX = -(1 << 63), (1 << 63) - 1
@@ -77,13 +77,6 @@ def test_three_valued_logic(a: bool | None, b: bool | None) -> None:
 
     assert value("AND") is (False if False in (a, b) else None if None in (a, b) else True)
     assert value("OR") is (True if True in (a, b) else None if None in (a, b) else False)
-
-
-def test_a_predicate_holds_only_where_it_is_true() -> None:
-    positive = op(Column(Type.INT, "x"), ">", 0)
-    holds = compile_predicate(positive, ["x"], Faults())
-    assert [holds((x,)) for x in (1, 0, None)] == [True, False, False]
-    assert compile_predicate(None, [], Faults())(())
 
 
 WORDS = st.one_of(st.integers(MIN, MAX), st.integers(-3, 3), st.sampled_from([MIN, MIN + 1, MAX, MAX - 1, 63, 64]))

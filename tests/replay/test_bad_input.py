@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import struct
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from lowwater_generator import GeneratedCapture
 
-from lowwater.errors import OwnerError
 from lowwater.instants import HOUR, format_instant
 from tests.capturemaker import pcap_bytes, tcp, udp
 from tests.replay.support import (
-    DEMO,
-    END,
     QUERIES,
     START,
     Said,
-    all_tables,
-    copy_lake,
     ingest_all,
     leftovers,
     lowwater,
-    replay_range,
     states,
     write_settings,
 )
-
-if TYPE_CHECKING:
-    from lowwater.high.runner import Runner
 
 SECOND = 1_000_000_000
 BEGIN = 1_000_000 * SECOND
@@ -64,12 +52,6 @@ def good(tmp_path: Path) -> Path:
     return path
 
 
-def run_text(text: str, folder: Path, *options: object) -> Said:
-    query = folder / "q.gsql"
-    query.write_text(text, encoding="utf-8")
-    return lowwater("run", query, "--engine", "reference", "--out", folder / "out", *options)
-
-
 def run_flows(folder: Path, *captures: str, out: Path | None = None) -> Said:
     given = [part for capture in captures for part in ("--capture", capture)]
     return lowwater("run", QUERIES / "flows.gsql", "--engine", "reference", "--out", out or folder / "out", *given)
@@ -92,20 +74,6 @@ def test_a_bad_record_is_counted_and_the_others_are_used(data: bytes, sane: int,
         assert sum(int(row["cnt"]) for row in csv.DictReader(file)) == sane
 
 
-def test_a_link_without_a_capture(good: Path, tmp_path: Path) -> None:
-    said = run_text("SELECT time\nFROM main9.TCP", tmp_path, "--capture", f"main1={good}")
-    assert said.code == 1
-    assert f"{tmp_path / 'q.gsql'}:2:6: link main9 has no capture\n  FROM main9.TCP\n       ^\n" in said.err
-    assert "hint: did you mean main1?" in said.err
-
-
-def test_an_unknown_column(good: Path, tmp_path: Path) -> None:
-    said = run_text("SELECT time,\n       lenn\nFROM TCP", tmp_path, "--capture", f"main1={good}")
-    assert said.code == 1
-    where = f"{tmp_path / 'q.gsql'}:2:8"
-    assert said.err == f"error: {where}: unknown column lenn\n         lenn\n         ^\n  hint: did you mean len?\n"
-
-
 @pytest.mark.slow
 def test_the_skew_that_admits_all_is_the_largest_lateness(good: Path, tmp_path: Path) -> None:
     """As `inspect` says: 0 of a link in order, whatever its skew; of another one what its latest record needs."""
@@ -117,47 +85,6 @@ def test_the_skew_that_admits_all_is_the_largest_lateness(good: Path, tmp_path: 
         assert said.code == 0, said.err
         summary = json.loads((tmp_path / "out" / "summary.json").read_text())
         assert summary["links"]["main1"]["skew_that_admits_all_ns"] == latest
-
-
-def test_overlapping_captures_propose_two_links(good: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.pcap"
-    other.write_bytes(pcap_bytes([(stamp, udp("10.0.0.1", "10.0.0.2", 5, 6)) for stamp, _ in RECORDS]))
-    said = run_flows(tmp_path, f"main1={good}", f"main1={other}")
-    assert said.code == 1
-    assert "4 s before" in said.err and "the skew of the link is 1s" in said.err
-    assert str(good) in said.err and str(other) in said.err
-    assert "two recorders, or the clock of the recorder was put back" in said.err
-    assert "--capture main1-2=FILE" in said.err and 'one recorder: set skew = "4s" in [links.main1]' in said.err
-
-
-def test_out_that_cannot_be_made(good: Path, tmp_path: Path) -> None:
-    said = run_flows(tmp_path, f"main1={good}", out=good / "below" / "a file")
-    assert said.code == 1
-    assert said.err == f"error: --out {good / 'below' / 'a file'} cannot be made: Not a directory\n"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        lambda lake, good: ("ingest", "--lake", lake, "--link", "a", good),
-        lambda lake, good: ("status", "--lake", lake),
-        lambda lake, good: ("replay", "demo", "--lake", lake, "--from", "2026-01-01", "--to", "2026-01-02"),
-    ],
-    ids=["ingest", "status", "replay"],
-)
-def test_a_lake_that_cannot_be(command: Callable[[Path, Path], Any], good: Path) -> None:
-    said = lowwater(*command(good / "lake", good))  # below a regular file nobody can write, root neither
-    assert said.code == 1
-    assert said.err.startswith(f"error: {good / 'lake'}: ") and "hint: " in said.err
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_lake_without_write_permission(good: Path, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    lake.mkdir(mode=0o555)
-    said = lowwater("ingest", "--lake", lake, "--link", "a", good)
-    assert said.code == 1
-    assert "cannot be written" in said.err and "choose a directory that you may write" in said.err
 
 
 def replay_hour(lake: Path, hour: int) -> Said:
@@ -187,18 +114,6 @@ def test_a_gap_in_coverage(gone: int, captures: list[GeneratedCapture], tmp_path
 
 
 @pytest.mark.slow
-def test_a_link_that_never_reported(captures: list[GeneratedCapture], tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    write_settings(lake)
-    ingest_all(lake, [each for each in captures if each.link != "main2"])
-    said = replay_hour(lake, 0)
-    assert said.code == 1
-    assert "link 'main2': no capture covers 2026-01-01T00:00:00Z" in said.err
-    assert "it has no capture at all" in said.err
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -213,26 +128,3 @@ def test_a_replay_of_nothing(options: tuple[str, str, str], says: str, packets: 
     said = lowwater("replay", name, "--lake", packets, "--from", start, "--to", end)
     assert said.code == 1
     assert says in said.err
-
-
-@pytest.mark.slow
-def test_a_stage_before_its_turn(lake: Path) -> None:
-    span = ("--from", format_instant(START + 2 * HOUR), "--to", format_instant(END))
-    for stage, earlier in (("publish", "audit"), ("audit", "high")):
-        said = lowwater("replay", "demo", "--lake", lake, *span, "--stage", stage)
-        assert said.code == 1
-        assert (
-            f"interval {span[1]}: stage {earlier} has not run\n  hint: run `lowwater replay` with --stage" in said.err
-        )
-    assert not (lake / "tables").exists()
-
-
-@pytest.mark.slow
-def test_a_table_of_another_query_set(published: Path, tmp_path: Path, runner: Runner) -> None:
-    lake = copy_lake(published, tmp_path / "lake")
-    write_settings(lake, sets={"demo": QUERIES / "demo.gsql", "rival": QUERIES / "demo.gsql"})
-    with pytest.raises(OwnerError, match="belongs to query set 'demo', and 'rival' claims it too"):
-        replay_range(lake, runner, START + 2 * HOUR, END, query_set="rival")
-    assert all_tables(lake) == all_tables(published)
-    assert {state for (_, query), state in states(lake, "rival").items() if query in DEMO} == {"missing"}
-    assert leftovers(lake) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def shown(value: bytes | None) -> str | None:
     return None if value is None else str(ipaddress.ip_address(value[1:]))
 
 
+@pytest.mark.slow
 @given(st.lists(IPS, max_size=20), st.integers(0, 5), st.integers(0, 5))
 def test_addresses_are_those_of_the_library(values: list[bytes | None], first: int, less: int) -> None:
     found = published(pa.array(values, pa.binary())[first : max(first, len(values) - less)], Type.IP)

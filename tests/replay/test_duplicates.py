@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +19,7 @@ from lowwater.replay.progress import Progress
 from tests.capturemaker import pcap_bytes
 from tests.lake.support import BASE
 from tests.lake.test_copies import SECOND, SKEW, oracle, packets
-from tests.replay.support import lowwater, table_rows
+from tests.replay.support import table_rows
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -76,25 +74,6 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "q.gsql").write_text(QUERIES)
     (tmp_path / "lake" / "lowwater.toml").write_text(SETTINGS)
     return tmp_path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("interval", ["1h", "7s"])
-def test_the_reference_engine_reads_no_copies(folder: Path, interval: str) -> None:
-    out = folder / "out"
-    said = lowwater(
-        *("run", folder / "q.gsql", "--capture", f"a={folder / 'a.pcap'}", "--out", out, "--engine", "reference"),
-        *("--links", folder / "lake" / "lowwater.toml", "--interval", interval),
-    )
-    assert said.code == 0, said.err
-    found = {}
-    for name in COLUMNS:
-        with (out / f"{name}.csv").open() as file:
-            found[name] = Counter(tuple(map(int, row)) for row in list(csv.reader(file))[1:])
-    assert found == expected()
-    counts = json.loads((out / "summary.json").read_text())["links"]["a"]
-    assert counts["duplicates"] == len(oracle(RECORDS)) > 20
-    assert counts["read"] == counts["violating"] + counts["duplicates"] + counts["sane"] == len(RECORDS)
 
 
 def rows(lake: Path, start: int, end: int) -> Rows:

@@ -127,30 +127,3 @@ def test_estimates_and_rates_are_those_of_sql(tmp_path: Path, engine: str) -> No
         ]
         estimates = zip(rows, wanted, strict=True)
         assert all(math.isclose(float(row["packets"]), estimate) for row, (_, _, estimate, _) in estimates)
-
-
-def test_run_refuses_and_check_notes(tmp_path: Path) -> None:
-    capture, query, links = tmp_path / "a.pcap", tmp_path / "q.gsql", tmp_path / "links.toml"
-    capture.write_bytes(pcap_bytes(packets(1), nanoseconds=True))
-    query.write_text("SELECT tb, count(*) AS n FROM a.UDP GROUP BY time/5 AS tb")
-    links.write_text("[links.a]\nsampling = true\nshed = 5\n")
-    run = (
-        "run",
-        query,
-        "--capture",
-        f"a={capture}",
-        "--engine",
-        "reference",
-        "--links",
-        links,
-        "--out",
-        tmp_path / "o",
-    )
-    said = lowwater(*run)
-    assert said.code == 1 and "link a sheds load" in said.err and "min(sampling_rate) AS rate" in said.err
-    assert not (tmp_path / "o").exists()
-    said = lowwater("check", query, "--links", links)
-    assert said.code == 0 and "link a sheds load" in said.out
-    links.write_text(links.read_text() + "unmarked_estimates = true\n")
-    said = lowwater(*run)
-    assert said.code == 0, said.err

@@ -19,17 +19,16 @@ from lowwater_generator import generate
 
 from lowwater.catalog.schemas import RECORD
 from lowwater.config import Link, load_config
-from lowwater.errors import ConfigError, LakeError, QueryError
+from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
-from lowwater.lake.tables import open_table
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.replay.packets.export import Selection, exported_links, read_predicate, select, write_selection
 from tests import capturemaker as maker
-from tests.replay.frames import Record, records
+from tests.replay.frames import records
 from tests.replay.support import START
 
 LINKS = ("main1", "main2")
@@ -72,10 +71,6 @@ def written(selection: Selection, form: str = "pcap") -> bytes:
     return b"".join(parts)
 
 
-def exported(root: Path, *links: str, where: str | None = None, protocol: str = "ETH") -> list[Record]:
-    return records(written(selected(root, *links, where=where, protocol=protocol)))
-
-
 def blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The blocks of a little-endian pcapng, whose two lengths agree."""
     at = 0
@@ -99,6 +94,7 @@ def test_whole_captures_come_back(made: tuple[Path, dict[str, list[Path]]]) -> N
     assert written(selected(root, "main1"))[24:].startswith(path.read_bytes()[24:])
 
 
+@pytest.mark.slow
 def test_links_are_merged_by_arrival(made: tuple[Path, dict[str, list[Path]]]) -> None:
     root, captures = made
     wanted = []
@@ -125,66 +121,7 @@ def test_links_are_merged_by_arrival(made: tuple[Path, dict[str, list[Path]]]) -
     ]
 
 
-def test_times_choose_and_a_late_record_keeps_its_place(tmp_path: Path) -> None:
-    stamps = [10, 13, 11, 12, 14, 30]
-    given = [(START + second * SECOND, maker.arp(op=second)) for second in stamps]
-    path = tmp_path / "a.pcap"
-    path.write_bytes(maker.pcap_bytes(given))
-    add(tmp_path / "lake", "a", path)
-    found = selected(tmp_path / "lake", start=START + 11 * SECOND, end=START + 14 * SECOND)
-    assert [(stamp, frame) for stamp, _, frame in records(written(found))] == given[1:4]
-    assert written(selected(tmp_path / "lake", "a"))[24:] == path.read_bytes()[24:]
-
-
-def test_a_late_record_arrives_at_the_clock_of_its_link(tmp_path: Path) -> None:
-    seconds = {"a": [10, 20, 19, 30], "b": [15, 20, 21]}
-    for link, stamps in seconds.items():
-        path = tmp_path / f"{link}.pcap"
-        path.write_bytes(maker.pcap_bytes([(START + second * SECOND, link.encode()) for second in stamps]))
-        add(tmp_path / "lake", link, path)
-    found = [((stamp - START) // SECOND, frame) for stamp, _, frame in exported(tmp_path / "lake")]
-    assert found == [(10, b"a"), (15, b"b"), (20, b"a"), (19, b"a"), (20, b"b"), (21, b"b"), (30, b"a")]
-
-
-@pytest.mark.parametrize("nanosecond", [0, 1])
-def test_nanoseconds_where_a_timestamp_has_them(tmp_path: Path, nanosecond: int) -> None:
-    data = maker.pcap_bytes([(START + 5000, b""), (START + 7000 + nanosecond, maker.arp(), 99)], nanoseconds=True)
-    (tmp_path / "a.pcap").write_bytes(data)
-    add(tmp_path / "lake", "a", tmp_path / "a.pcap")
-    out = written(selected(tmp_path / "lake"))
-    assert out[:4] == struct.pack("<I", 0xA1B23C4D if nanosecond else 0xA1B2C3D4)
-    assert records(out) == records(data)
-
-
-def test_links_of_several_types_need_a_pcapng(tmp_path: Path) -> None:
-    for number, (link, link_type) in enumerate((("a", maker.ETHERNET), ("b", maker.RAW), ("c", 147))):
-        path = tmp_path / f"{link}.pcap"
-        path.write_bytes(maker.pcap_bytes([(START + number * SECOND, bytes([number]) * 20)], link_type=link_type))
-        add(tmp_path / "lake", link, path)
-    found = selected(tmp_path / "lake")
-    with pytest.raises(ConfigError, match="a has EN10MB, b has RAW, c has USER0"):
-        written(found)
-    types = [struct.unpack_from("<H", block, 8)[0] for kind, block in blocks(written(found, "pcapng")) if kind == 1]
-    assert types == [maker.ETHERNET, maker.RAW, 147]
-    assert struct.unpack_from("<I", written(selected(tmp_path / "lake", "c")), 20) == (147,)
-
-
-def test_link_types_that_a_file_cannot_say(tmp_path: Path) -> None:
-    path, root = tmp_path / "a.pcap", tmp_path / "lake"
-    path.write_bytes(maker.pcap_bytes([(START, bytes(20))], link_type=70_000))
-    add(root, "a", path)
-    assert struct.unpack_from("<I", written(selected(root)), 20) == (70_000,)
-    with pytest.raises(ConfigError, match="cannot say the link type 70000"):
-        written(selected(root), "pcapng")
-    ledger = open_table(open_lake(root).captures)
-    assert ledger is not None
-    ledger.update(updates={"link_type": "'mixed'"})
-    with pytest.raises(LakeError, match="the link type of some of its packets is not known: mixed"):
-        selected(root)
-    empty = selected(root, where="len = 0")
-    assert empty.packets == 0 and written(empty)[20:] == struct.pack("<I", maker.ETHERNET)
-
-
+@pytest.mark.slow
 def test_cut_frames_are_counted_and_absent_ones_read_from_the_capture(tmp_path: Path) -> None:
     frames = [maker.arp(), maker.udp("10.0.0.1", "10.0.0.2", 1, 53, bytes(100)), b""]
     given = [(START + index * SECOND, frame) for index, frame in enumerate(frames)]
@@ -206,25 +143,6 @@ def test_cut_frames_are_counted_and_absent_ones_read_from_the_capture(tmp_path: 
     found = selected(root)
     assert (found.packets, found.cut, found.kept) == (3, 1, 50)
     assert records(written(found)) == [(stamp, len(frame), frame[:50]) for stamp, frame in given]
-
-
-@pytest.mark.slow
-def test_links_by_name_set_and_interface(tmp_path: Path) -> None:
-    root = tmp_path / "lake"
-    root.mkdir()
-    (root / "lowwater.toml").write_text('[sets]\nboth = ["b", "a"]\n[links.a]\n[links.b]\n[links.c]\n', "utf-8")
-    for number, link in enumerate(("a", "b", "c/eth0", "c/eth1")):
-        path = tmp_path / f"{number}.pcap"
-        path.write_bytes(maker.pcap_bytes([(START + number * HOUR, maker.arp())]))
-        add(root, link, path)
-    lake, config = open_lake(root), load_config(root)
-    assert exported_links(lake, config, []) == ["a", "b", "c/eth0", "c/eth1"]
-    assert exported_links(lake, config, ["both", "a"]) == ["b", "a"]
-    assert exported_links(lake, config, ["c", "c/eth1"]) == ["c/eth0", "c/eth1"]
-    with pytest.raises(ConfigError, match="link 'd' has no captures"):
-        exported_links(lake, config, ["d"])
-    with pytest.raises(LakeError, match="the lake has no captures"):
-        exported_links(open_lake(tmp_path / "other"), config, [])
 
 
 INTS = ("len", "srcPort", "destPort", "protocol", "flags", "total_length", "ttl", "sequence_number", "vlan_id", "time")
@@ -318,65 +236,3 @@ def test_conditions_select_what_tshark_does(
     found = selected(root, "main1", where=where, protocol=protocol, end=START + HOUR)
     assert 0 < len(wanted) < len(whole)
     assert records(written(found)) == [record for record in wanted if record[0] < START + HOUR]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("where", "chosen"),
-    [
-        ("str_match_start[TCP_data, 'GET']", [0]),
-        ("str_match_start[UDP_data, 'GET'] OR srcPort = 4", [0, 1]),
-        ("str_match_start[TCP_data, 'GET'] AND protocol = 17", []),
-        ("payload = ''", [2]),
-        ("NOT str_match_start[payload, 'GET']", [1, 2]),
-        ("interface = 'L' AND payload IS NULL", [3, 4]),
-        ("srcIP = '10.0.0.1' AND interface = 'L'", [0, 1, 2]),
-        ("srcIP & IP_VAL'255.255.255.254' = IP_VAL'10.0.0.0' AND interface = 'L'", [0, 1, 2]),
-        ("interface <> 'L'", []),
-    ],
-)
-def test_conditions_of_texts_and_payloads(texts: Path, where: str, chosen: list[int]) -> None:
-    numbers = [(stamp - START) // SECOND for stamp, _, _ in exported(texts, "L", where=where)]
-    assert numbers == chosen
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of one link `L` whose payloads differ."""
-    a, b = "10.0.0.1", "10.0.0.2"
-    frames = [
-        maker.tcp(a, b, 1, 80, data=b"GET / HTTP/1.1\r\n"),
-        maker.udp(a, b, 4, 53, b"\xffquery"),
-        maker.udp(a, b, 5, 53) + b"GET behind the end",
-        maker.ethernet(b"GET", 0x88B5),
-        maker.arp(),
-    ]
-    path = tmp_path_factory.mktemp("texts") / "L.pcap"
-    path.write_bytes(maker.pcap_bytes([(START + index * SECOND, frame) for index, frame in enumerate(frames)]))
-    add(path.parent / "lake", "L", path)
-    return path.parent / "lake"
-
-
-@pytest.mark.parametrize(
-    ("where", "message", "place"),
-    [
-        ("srcPort = 53 AND\n  nosuch = 1", "unknown column nosuch", (2, 3)),
-        ("srcPort = ", "expected an expression", (1, 10)),
-        ("", "expected an expression", (1, 1)),
-        ("srcPort = 1; SELECT time FROM L.ETH", "more than one condition", (1, 1)),
-        ("srcPort = 1 GROUP BY time", "more than one condition", (1, 1)),
-        ("count(*) > 1", "aggregate", (1, 1)),
-        ("len + 1", "WHERE needs a condition", (1, 1)),
-    ],
-)
-def test_errors_of_a_condition_have_their_place(where: str, message: str, place: tuple[int, int]) -> None:
-    with pytest.raises(QueryError, match=message) as raised:
-        read_predicate(where)
-    error = raised.value
-    assert (error.line, error.column) == place
-    assert str(error).startswith(f"--where:{place[0]}:{place[1]}: ")
-
-
-def test_an_unknown_protocol_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--protocol TPC: there is no such protocol"):
-        read_predicate(None, "TPC")

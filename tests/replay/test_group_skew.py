@@ -14,7 +14,6 @@ import pytest
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.time import Skews
 from lowwater.config import load_config
-from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -163,14 +162,6 @@ def test_skews_of_records(column: str, texts: dict[str, int], found: list[int]) 
     assert skews.longest == 9 and set(skews.columns) <= set(READABLE.names)
 
 
-@pytest.mark.parametrize(
-    ("column", "text"), [("nowhere", "1"), ("payload", "x"), ("interface", "a"), ("vlan_id", "x"), ("srcIP", "10")]
-)
-def test_what_packets_do_not_have_is_refused(column: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=r"\[links.a.group_skew\]"):
-        Skews.parse("a", 9, column, {text: 1})
-
-
 LOGGED = """
 DEFINE { query_name 'ports'; }
 SELECT tb, port, count(*) AS n FROM a.LOG WHERE protocol = 17 GROUP BY timestamp_ns/5000000000 AS tb, port;
@@ -214,16 +205,6 @@ def of_log(folder: Path, column: str, values: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("column", OF_LOG)
-def test_records_have_skews_by_a_field(column: str, logged: Path) -> None:
-    of_log(logged, column, OF_LOG[column])
-    kept, _ = admitted(packets(5))
-    whole, parts = by_reference(logged, "1h"), by_reference(logged, "5s")
-    assert whole == parts and whole["pairs"]
-    assert {name: whole[name] for name in ("ports", "epochs")} == expected(kept)
-
-
-@pytest.mark.slow
 def test_a_replay_of_records_has_the_same_rows(logged: Path, runner: Runner) -> None:
     of_log(logged, "host", OF_LOG["host"])
     lake, config = open_lake(logged / "lake"), load_config(logged / "lake")
@@ -238,35 +219,3 @@ def test_a_replay_of_records_has_the_same_rows(logged: Path, runner: Runner) -> 
         known = order if len(rows[0]) == len(order) else [name for name in order if name != "_hour"]
         assert Counter(tuple(row[known.index(name)] for name in columns) for row in rows) == reference[query]
     assert read_violations(lake, "a", SKEW, start, start + HOUR).num_rows == admitted(packets(5))[1]
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("nowhere", '"1" = "1s"', "LOG has no field 'nowhere' of integers, texts or addresses"),
-        ("cost", '"1" = "1s"', "LOG has no field 'cost' of integers, texts or addresses"),
-        ("port", 'x = "1s"', "'x' is no int that port can have"),
-        ("port", '"9223372036854775808" = "1s"', "is no int that port can have"),
-        ("host", '"10" = "1s"', "'10' is no ip that host can have"),
-    ],
-)
-def test_what_records_do_not_have_is_refused(column: str, values: str, message: str, logged: Path) -> None:
-    of_log(logged, column, values)
-    open_lake(logged / "lake")
-    with pytest.raises(ConfigError, match=message):
-        Job.open(logged / "lake", "q", logged)
-    said = lowwater(
-        *("run", logged / "q.gsql", "--capture", f"a={logged / 'a.pcap'}", "--out", logged / "out"),
-        *("--links", logged / "lake" / "lowwater.toml", "--engine", "reference"),
-    )
-    assert said.code == 1 and message in said.err
-
-
-@pytest.mark.slow
-def test_shed_load_is_of_packets_of_one_skew(folder: Path) -> None:
-    (folder / "lake" / "lowwater.toml").write_text(
-        SETTINGS.replace("[links.a]", "[links.a]\nsampling = true\nshed = 9")
-    )
-    open_lake(folder / "lake")
-    with pytest.raises(ConfigError, match="sheds load"):
-        Job.open(folder / "lake", "q", folder)

@@ -16,10 +16,9 @@ from lowwater_generator import GeneratedCapture, generate
 
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.instants import HOUR, format_instant
-from lowwater.lake.chains import is_chained
+from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.runs import DONE, FAILED, HIGH, PUBLISH, ReplayRow, record_replays
+from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results import publish as publishes
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.streams import fingerprint, other_states, state_folder
@@ -222,17 +221,6 @@ def test_plan_tells_of_the_hours_that_become_stale_while_those_before_them_run(r
 
 
 @pytest.mark.slow
-def test_a_failed_hour_that_will_be_published_as_it_was_changes_nothing_behind_it(recorded: Path) -> None:
-    lake = open_lake(recorded)
-    failure = ReplayRow("chain", "", START, START + HOUR, HIGH, FAILED, time_ns(), "no room")
-    record_replays(lake, [failure])
-    assert [each[:2] for each in planned(recorded)] == [(0, "failed")]
-    made_of_others(recorded, 0)
-    record_replays(lake, [replace(failure, finished_at=time_ns())])
-    assert [each[:2] for each in planned(recorded)] == [(0, "failed"), (1, "stale"), (2, "stale")]
-
-
-@pytest.mark.slow
 def test_an_hour_whose_state_is_gone_is_made_again_and_changes_nothing_behind_it(recorded: Path) -> None:
     """Every other part of an hour is made anew with it; a state was not, so that no later hour could ever run."""
     (folder,) = (recorded / "state" / "chain" / "hosts").glob(f"{START}-*")
@@ -240,40 +228,6 @@ def test_an_hour_whose_state_is_gone_is_made_again_and_changes_nothing_behind_it
     assert planned(recorded) == [(0, "stale", "hosts: the state that it left is not in the lake")]
     folder.mkdir()
     assert planned(recorded) == []
-
-
-@pytest.mark.slow
-def test_an_hour_that_cannot_start_changes_nothing_behind_it(captures: list[GeneratedCapture], tmp_path: Path) -> None:
-    lake = lake_of(tmp_path / "gap", [each for each in captures if each.start != START + HOUR], "1h", TEXT)
-    first, second, third = due(Job.open(lake, "chain", QUERIES), DueSelection(START, START + 3 * HOUR))
-    assert not first.blocked and "no capture covers" in second.blocked
-    assert third.blocked == f"an earlier interval of its chain cannot, that of {format_instant(START + HOUR)}"
-    record(lake, 0)
-    made_of_others(lake, 1)
-    (only,) = due(Job.open(lake, "chain", QUERIES), DueSelection(START, END))
-    assert only.start == START + HOUR and only.state == "stale" and only.blocked
-
-
-@pytest.mark.slow
-def test_the_lake_keeps_whether_a_set_is_chained(recorded: Path) -> None:
-    """For DAG files, which plan no queries; tests/airflow/test_dags.py has what they make of it."""
-    names = ("chain", "demo", "..", "")
-
-    def planned_anew() -> list[bool]:
-        for name in names[:2]:
-            Job.open(recorded, name, QUERIES).prepare()
-        return [is_chained(recorded, name) for name in names]
-
-    shutil.rmtree(recorded / "_chained", ignore_errors=True)  # a lake of before
-    assert [is_chained(recorded, name) for name in names] == [False] * 4
-    assert planned_anew() == [True, False, False, False]
-    (recorded / "chain.gsql").write_text(PLAIN.lstrip(";"), encoding="utf-8")
-    assert planned_anew() == [False] * 4
-    settings = recorded / "lowwater.toml"
-    section = "[query_sets.chain]"
-    asked = settings.read_text(encoding="utf-8").replace(section, f'{section}\nchain_start = "2026-01-01"')
-    settings.write_text(asked, encoding="utf-8")
-    assert planned_anew() == [True, False, False, False]
 
 
 @pytest.mark.slow
@@ -377,16 +331,3 @@ def test_an_interval_rests_on_the_publication_before(captures: list[GeneratedCap
     other.mkdir()
     paths.remove_tree(*other_states(other))
     assert [path.name for path in other.parent.iterdir()] == [other.name]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", [START, -HOUR, -2 * HOUR])
-def test_states_of_other_inputs_go_before_1970_too(tmp_path: Path, start: int) -> None:
-    lake = open_lake(tmp_path / "lake")
-    kept, other, behind = (
-        state_folder(lake, "chain", "hosts", at, at + HOUR, digest * 64)
-        for at, digest in ((start, "1"), (start, "2"), (start + HOUR, "2"))
-    )
-    for folder in (kept, other, behind):
-        folder.mkdir(parents=True)
-    assert other_states(kept) == [other]

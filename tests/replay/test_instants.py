@@ -11,11 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from lowwater_generator import generate
 
-from lowwater.instants import HOUR
-from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
-from tests.lake.support import BASE
-from tests.lake.test_instants import put
 from tests.replay.support import START, lowwater
 
 TEXT = """DEFINE { query_name 'talkers'; }
@@ -51,17 +46,3 @@ def test_run_writes_instants_where_asked(tmp_path: Path) -> None:
     table = pq.read_table(run("parquet", "--instants", "--format", "parquet") / "talkers.parquet")
     assert str(table.schema.field("tb_start").type) == "timestamp[us, tz=UTC]"
     assert [at.timestamp() for at in table["tb_start"].to_pylist()] == [int(row[0]) * 60 for row in rows[1:]]
-
-
-def test_rows_show_instants_where_asked(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    put(lake, 0)
-    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, PUBLISH, DONE, 1, rows=3)])
-    said = lowwater("rows", "q", "--lake", lake.root, "--format", "csv")
-    assert said.out.splitlines()[0] == "tb,n"
-    said = lowwater("rows", "q", "--lake", lake.root, "--format", "csv", "--instants")
-    lines = said.out.splitlines()
-    assert lines[0] == "tb,n,tb_start" and lines[1].endswith(",0,2027-01-15T08:00:00Z") and lines[2] == ",1,"
-    said = lowwater("rows", "q", "--lake", lake.root, "--format", "json", "--instants", "--limit", "1")
-    assert json.loads(said.out)["tb_start"] == "2027-01-15T08:00:00Z"
-    assert "2027-01-15T08:02:00Z" in lowwater("rows", "q", "--lake", lake.root, "--instants").out

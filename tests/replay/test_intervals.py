@@ -91,41 +91,6 @@ def test_shorter_intervals_give_the_same_rows(published: Path, lake: Path, runne
         assert table_rows(lake, query) == table_rows(published, query, *INTERVALS[1])
 
 
-def test_one_long_interval_replaces_the_short_ones_with_the_same_rows(
-    published: Path, tmp_path: Path, runner: Runner
-) -> None:
-    lake = copy_lake(published, tmp_path / "lake")
-    write_settings(lake, length="3h")
-    (outcome,) = replay_range(lake, runner, START, END)
-    assert (outcome.state, outcome.committed) == ("incomplete", True)
-    assert all_tables(lake) == all_tables(published)
-
-
-def test_a_second_run_commits_nothing(published: Path, tmp_path: Path, runner: Runner) -> None:
-    lake = copy_lake(published, tmp_path / "lake")
-    outcomes = replay_range(lake, runner, START, END)
-    assert [(each.state, each.committed) for each in outcomes] == [(state, False) for state in BY_HOUR]
-    assert commits(lake) == commits(published)
-    assert [each.rows for each in outcomes] == [
-        {query: len(table_rows(lake, query, *interval)) for query in DEMO} for interval in INTERVALS
-    ]
-
-
-def test_stage_by_stage_gives_the_same(published: Path, lake: Path, runner: Runner) -> None:
-    interval = INTERVALS[1]
-    for stage in ("low", "high", "audit"):
-        (outcome,) = replay_range(lake, runner, *interval, stage)
-        assert (outcome.state, outcome.committed) == (stage, False)
-        assert not (lake / "tables").exists(), f"{stage} made something visible"
-        assert states(lake)[1, "flows"] == ("held" if stage == "audit" else "missing")
-    (outcome,) = replay_range(lake, runner, *interval, "publish")
-    assert (outcome.state, outcome.committed) == ("incomplete", True)
-    for query in DEMO:
-        assert table_rows(lake, query) == table_rows(published, query, *interval)
-    assert states(lake) == each_query("missing", "incomplete", "missing")
-    assert leftovers(lake) == []
-
-
 def test_a_provisional_interval_becomes_done(
     captures: list[GeneratedCapture], published: Path, tmp_path: Path, runner: Runner
 ) -> None:

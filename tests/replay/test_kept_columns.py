@@ -13,7 +13,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.checks import require_kept, setting_lines, unkept_notes
+from lowwater.replay.checks import require_kept
 from lowwater.replay.job import Job
 from tests.capturemaker import Record, pcap_bytes, udp
 from tests.replay.support import lowwater
@@ -52,11 +52,6 @@ REFUSED = {
         "dns_id",
     ),
 }
-ACCEPTED = (
-    "SELECT time, dns_query, TCP_data FROM dns.ETH",
-    "SELECT time, len, srcIP FROM [bare, hidden].TCP",
-    "SELECT A.dns_id, B.time FROM dns.UDP A, bare.UDP B WHERE A.time = B.time",
-)
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -67,16 +62,6 @@ def test_a_column_that_a_link_does_not_keep_is_refused_with_the_line_to_add(text
     said = str(found.value)
     assert line in said and f"q.gsql:{place}: query q: link " in said and columns in said
     assert "so every value of it would be NULL" in said
-
-
-@pytest.mark.parametrize("text", ACCEPTED)
-def test_what_links_keep_is_accepted(text: str) -> None:
-    require_kept(plan_texts([("q.gsql", text)], Links(tuple(CONFIG.links))), CONFIG)
-
-
-def test_the_line_keeps_what_the_link_keeps_already() -> None:
-    assert setting_lines(Link(applications=("tls",)), {"dns_id"}) == ['applications = ["dns", "tls"]']
-    assert setting_lines(Link(payload=64), {"frame"}) == []
 
 
 QUERY = "SELECT time, dns_query, TCP_data FROM a.ETH"
@@ -105,6 +90,7 @@ def test_init_writes_what_its_queries_need(tmp_path: Path) -> None:
     assert (link.payload, link.applications) == ("all", ("dns", "tls"))
 
 
+@pytest.mark.slow
 def test_captures_that_were_read_before_the_line_was_written_are_named_and_read_again(tmp_path: Path) -> None:
     lake, settings = tmp_path / "lake", tmp_path / "lake" / "lowwater.toml"
     lake.mkdir()
@@ -129,17 +115,3 @@ def test_captures_that_were_read_before_the_line_was_written_are_named_and_read_
     assert said.code == 0 and "was read without payload, dns" in " ".join(said.out.split())
     assert "read again: a setting of the link" in " ".join(lowwater("ingest", "--lake", lake).out.split())
     assert not job.inputs(BEGIN, BEGIN + HOUR, job.captures()).outdated()
-
-
-def test_a_column_that_is_only_handed_on_need_not_be_kept() -> None:
-    """A union of two protocols by arrival hands on all columns of both; of a union by place the names differ."""
-    counted = (
-        "DEFINE { query_name 'n'; visibility 'internal'; } SELECT tb, wid, count(*) AS c FROM a.TCP "
-        "[RANGE 4 ROWS, SLIDE 2 ROWS] GROUP BY time/10 AS tb;\n"
-        "DEFINE { query_name 'l'; visibility 'internal'; } SELECT tb, FIRST(READ) AS f FROM a.TCP UNION a.UDP "
-        "GROUP BY time/10 AS tb;\n"
-        "DEFINE { query_name 'q'; } SELECT x.tb, x.c, y.f OUTER_JOIN FROM n x, l y WHERE x.tb = y.tb"
-    )
-    for column, lacking in (("len", False), ("dns_id", True)):
-        plan = plan_texts([("q.gsql", counted.replace("READ", column))], Links(("a",)))
-        assert bool(unkept_notes(plan, Config(links={"a": Link()}))) == lacking, column

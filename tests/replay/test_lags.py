@@ -43,11 +43,3 @@ def written(told: list[tuple[int, int, int]]) -> Path:
     path = Path(tempfile.mkdtemp()) / "stream.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path)
     return path
-
-
-def test_a_node_without_promises_has_no_lag(tmp_path: Path) -> None:
-    assert _lag("query", "n", "", [], np.arange(3), 0, 0) == []
-    pq.write_table(pa.table({"_kind": [ROW], "_tick": [1], "_until": [1], "_last": [1]}), tmp_path / "a.parquet")
-    (tmp_path / "b.parquet").write_bytes(b"PAR1 no more")
-    for name in ("a", "b", "gone"):
-        assert _lag("query", "n", "", [tmp_path / f"{name}.parquet"], np.arange(3), 0, 0) == []

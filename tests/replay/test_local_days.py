@@ -20,13 +20,8 @@ if TYPE_CHECKING:
     from lowwater.high.runner import Runner
 
 BERLIN = 1_774_652_400  # 2026-03-28 00:00; on the 29th clocks go forward
-SAO_PAULO = 1_518_832_800  # 2018-02-17 00:00; on the 18th 00:00 is set back
 APIA = 1_325_066_400  # 2011-12-28 00:00; the 30th is left out
 DAYS = "SELECT day, count(*) AS packets, min(time) AS since FROM main1.DataProtocol GROUP BY local_day({}) AS day"
-BEFORE = (
-    "SELECT A.day, B.packets FROM d A JOIN d B WHERE A.day = B.day + 1;"
-    " DEFINE { query_name 'd'; visibility 'internal'; } " + DAYS.format("time, 'Europe/Berlin'")
-)
 ROWS = [(20540, 24), (20541, 23), (20542, 24), (20543, 1)]
 
 
@@ -62,31 +57,6 @@ def test_bytes_by_local_day_over_a_change_of_clocks(tmp_path: Path, interval: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("zone", "begin", "expected"),
-    [
-        ("America/Sao_Paulo", SAO_PAULO, [(17579, 25), (17580, 24), (17581, 23)]),
-        ("Pacific/Apia", APIA, [(15336, 24), (15337, 24), (15339, 24)]),
-    ],
-)
-def test_zones_that_change_at_midnight_by_hourly_intervals(
-    tmp_path: Path, zone: str, begin: int, expected: list[tuple[int, int]]
-) -> None:
-    plan = planned(f"PARAM {{ zone string; }} {DAYS.format('timestamp, $zone')}", zone)
-    assert rows(tmp_path, plan, begin, HOUR) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("interval", [None, 7 * HOUR])
-def test_weeks_of_local_days(tmp_path: Path, interval: int | None) -> None:
-    weeks = planned(
-        "SELECT week, count(*) AS packets FROM main1.DataProtocol"
-        " GROUP BY (local_day(time, 'Europe/Berlin') + 3)/7 AS week"
-    )
-    assert rows(tmp_path, weeks, interval=interval) == [(2934, 47), (2935, 25)]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("interval", [None, 7 * HOUR])
 def test_windows_of_local_days(tmp_path: Path, interval: int | None) -> None:
     query = (
@@ -104,12 +74,6 @@ def test_windows_of_local_days(tmp_path: Path, interval: int | None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("interval", [None, 7 * HOUR])
-def test_each_local_day_beside_the_day_before(tmp_path: Path, interval: int | None) -> None:
-    assert rows(tmp_path, planned(BEFORE), interval=interval) == [(20541, 24), (20542, 23), (20543, 24)]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("interval", [None, 5 * HOUR])
 def test_a_date_that_a_zone_leaves_out_is_no_idle_epoch(tmp_path: Path, interval: int | None) -> None:
     query = (
@@ -117,14 +81,3 @@ def test_a_date_that_a_zone_leaves_out_is_no_idle_epoch(tmp_path: Path, interval
         " GROUP BY local_day(time, 'Pacific/Apia') AS day, srcIP CLOSING_WHEN count(*) = 0"
     )
     assert rows(tmp_path, planned(query), APIA, interval) == [(15336, 24), (15337, 48), (15339, 72)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [(DAYS.format("time, 'Europe/Berlin'"), ROWS), (BEFORE, [(20541, 24), (20542, 23), (20543, 24)])],
-)
-def test_the_process_counts_in_local_days(
-    tmp_path: Path, runner: Runner, query: str, expected: list[tuple[int, int]]
-) -> None:
-    assert rows(tmp_path, planned(query), interval=7 * HOUR, engine="process", runner=runner) == expected

@@ -163,16 +163,3 @@ def test_a_lake_keeps_logs_and_counts_what_it_leaves_out(tmp_path: Path) -> None
     assert (flows.format, flows.left_out) == ("nfdump", None)
     said = lowwater("status", "--lake", lake)
     assert said.code == 0, said
-
-
-@pytest.mark.slow
-def test_a_backfill_over_logs(tmp_path: Path, runner: Runner) -> None:
-    lake = lake_of_logs(tmp_path)
-    said = lowwater("backfill", "--lake", lake, "--query-set", "q")
-    assert said.code == 0, said
-    seen = [talk for talk in pair()[0] if talk.number not in LOST]
-    volume = sum(talk.count(True)[2] + talk.count(False)[2] for talk in seen)
-    for query, value in (("volume", volume), ("asked", sum(talk.kind == "dns" for talk in seen))):
-        said = lowwater("rows", query, "--lake", lake, "--format", "json")
-        assert said.code == 0, said
-        assert str(value) in said.out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from lowwater.replay.consent import approve
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.looks import Findings, Left, Looker, look, pause_after
+from lowwater.replay.schedule.looks import Findings, Left, Looker, look
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.month import Month, compare
 from tests.replay.support import lowwater
@@ -93,34 +92,6 @@ def test_hours_that_passed_without_a_capture_wait_and_then_cannot_start_and_are_
     assert len(statuses(tmp_path / "lake", tmp_path)) == 2
 
 
-def test_a_link_that_may_be_passed_over_is_waited_for(tmp_path: Path) -> None:
-    job = lake_of(tmp_path, [0], policy="publish")
-    assert ran(look(job, at(2, 5))) == [0]
-    found = look(job, at(5, 5))  # a stretch of three hours, the last of which may still be reported
-    assert ran(found) == [0, 1] and [each.intervals for each in found.runs] == [1, 3]
-    assert left(found.waits) == [(4, 1, False)]
-
-
-def test_files_that_lie_there_are_waited_for(tmp_path: Path) -> None:
-    """After a pause, Airflow begins with the ingest and the looks at once."""
-    job = lake_of(tmp_path, [0])
-    deliver(tmp_path / "captures", 1)
-    broken = tmp_path / "captures" / f"p_{format_instant(at(2))[:13].replace('-', '')}.pcap"
-    broken.write_bytes(b"no capture at all")
-    os.utime(broken, ns=(at(3), at(3)))
-    found = look(job, at(4))
-    assert left(found.stuck) == [] and "lies there, and is not ingested yet" in found.waits[0].why, found
-    said = lowwater("ingest", "--lake", tmp_path / "lake")
-    assert said.code == 1, said
-    found = look(Job.open(tmp_path / "lake", "q", tmp_path), at(4))
-    assert ran(found) == [0, 1] and left(found.stuck) == [(2, 1, True)], "a file that was refused brings nothing"
-
-
-def test_old_intervals_are_for_a_backfill(tmp_path: Path) -> None:
-    job = lake_of(tmp_path, range(5), more='[schedule]\nlook_back = "3h"')
-    assert ran(look(job, at(5))) == [2, 3, 4]
-
-
 def failure(job: Job, when: int, repeats: bool) -> None:
     """Records a failure on the present inputs, as a run does."""
     inputs = job.inputs(at(0), at(1), job.captures())
@@ -176,13 +147,6 @@ def test_wrong_settings_of_one_link_hold_up_no_other(tmp_path: Path) -> None:
     assert [(row.due.start - BEGIN) // HOUR for row in result.results] == [0, 1] and not result.sound
     assert "gone.key" in result.faults["other"]
     assert not looker.look().sound and sum("link 'other' waits" in line for line in told) == 1
-
-
-def test_pauses_after_a_hindered_look_grow_up_to_the_longest(tmp_path: Path) -> None:
-    config = lake_of(tmp_path, [0]).config
-    assert [pause_after(times, config) // MINUTE for times in (0, 1, 2, 3, 9)] == [10, 20, 40, 60, 60]
-    often = config.schedule.model_copy(update={"every": 2 * HOUR})
-    assert pause_after(3, config.model_copy(update={"schedule": often})) == 2 * HOUR
 
 
 def test_a_late_file_is_taken_and_its_hours_run(tmp_path: Path) -> None:
@@ -279,17 +243,3 @@ def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> Non
     month.run()
     counts = compare(month)
     assert counts["provisional"] == 2 and month.kills and month.full, (counts, month)
-
-
-def test_watch_once_says_what_was_done_and_what_cannot_start(tmp_path: Path) -> None:
-    lake = lake_of(tmp_path, [0, 2], more='[schedule]\nlook_back = "36500d"').lake.root
-    said = lowwater("watch", "--lake", lake, "--once", "--queries", tmp_path)
-    lines = said.out.splitlines()
-    assert [line.split(",")[0] for line in lines if "waits" not in line] == [  # this hour, for some of its minutes
-        f"q {format_instant(at(0))}: provisional",
-        f"q {format_instant(at(2))}: provisional",
-    ]
-    assert said.code == 1 and f"q {format_instant(at(1))}: cannot start: link 'p': no capture covers" in said.err
-    again = lowwater("watch", "--lake", lake, "--once", "--queries", tmp_path)
-    assert again.code == 0 and "more cannot start, as before" in again.out
-    assert replace(Job.open(lake, "q", tmp_path)).passed > at(3)

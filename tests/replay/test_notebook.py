@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import dpkt
@@ -19,13 +18,11 @@ from lowwater import Lake
 from lowwater.errors import LakeError, QueryError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake import layout
-from lowwater.lake.results.visible import published_rows
-from lowwater.lake.tables import append_rows, replace_rows
+from lowwater.lake.tables import replace_rows
 from tests.replay.support import ROOT, lowwater
 from tests.review.resultlake import START, make_results
 
 pytestmark = pytest.mark.slow
-MIDDLE = START + HOUR // 2
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +33,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lake(root: Path) -> Lake:
     return Lake(root)
-
-
-def test_what_a_lake_has_is_listed(lake: Lake) -> None:
-    assert lake.tables == ["flows", "ports", "singles", "totals"]
-    assert lake.links == ["main1", "main2"]
 
 
 def test_every_form_has_the_rows_of_the_files(lake: Lake, root: Path) -> None:
@@ -70,30 +62,6 @@ def test_every_form_has_the_rows_of_the_files(lake: Lake, root: Path) -> None:
         assert own.project("epoch_ns(_last)").order("1").fetchall() == [(row[5],) for row in wanted]
 
 
-def test_the_order_is_that_of_the_command_rows(lake: Lake, root: Path) -> None:
-    printed = lowwater("rows", "flows", "--lake", root, "--format", "csv").out.splitlines()[1:]
-    rows = lake.table("flows").arrow().drop_columns(["_last"]).to_pylist()
-    assert [",".join(str(value) for value in row.values()) for row in rows] == printed
-
-
-@pytest.mark.parametrize(
-    "start", [MIDDLE, "2026-01-01T00:30:00Z", datetime(2026, 1, 1, 0, 30), datetime(2026, 1, 1, 0, 30, tzinfo=UTC)]
-)
-def test_a_range_of_time_has_the_rows_of_the_range(lake: Lake, start: int | str | datetime) -> None:
-    whole = lake.table("flows").arrow()
-    late = lake.table("flows", start=start).arrow()
-    early = lake.table("flows", end=start).arrow()
-    assert 0 < late.num_rows < whole.num_rows
-    assert pa.concat_tables([early, late]) == whole
-    assert min(late["_last"].cast(pa.int64()).to_pylist()) >= MIDDLE
-
-
-def test_columns_are_chosen(lake: Lake) -> None:
-    assert lake.table("flows", columns=["bytes", "srcIP"]).arrow().column_names == ["bytes", "srcIP", "_last"]
-    with pytest.raises(LakeError, match="no column 'byte'"):
-        lake.table("flows", columns=["byte"])
-
-
 def test_a_version_stays_what_it_was(tmp_path: Path) -> None:
     root, _ = make_results(tmp_path)
     lake = Lake(root)
@@ -107,13 +75,6 @@ def test_a_version_stays_what_it_was(tmp_path: Path) -> None:
     assert lake.table("ports").version == (before.version or 0) + 1
     with pytest.raises(LakeError, match="no version 99"):
         lake.table("ports", version=99)
-
-
-def test_notes_say_what_is_not_published(lake: Lake, root: Path) -> None:
-    assert lake.table("flows").notes == ()
-    notes = lake.table("flows", end="2026-01-01T03:00:00Z").notes
-    assert notes == published_rows(layout.Lake(root), "flows", None, START + 3 * HOUR).notes
-    assert len(notes) == 1 and "no rows are published of 2026-01-01T01:00:00Z" in notes[0]
 
 
 def test_packets_are_those_of_the_file(lake: Lake, root: Path) -> None:
@@ -162,14 +123,6 @@ def test_packets_are_chosen_by_time_condition_and_column(lake: Lake) -> None:
     assert chosen.duckdb().fetchall() == wanted.fetchall()
 
 
-def test_integers_with_null_stay_integers(lake: Lake) -> None:
-    frame = lake.packets("main1", columns=["destPort", "len"]).pandas()
-    assert frame["destPort"].dtype in ("int32", "Int64") and frame["len"].dtype == "int32"
-    ports = lake.packets("main1", columns=["vlan_id"]).pandas()
-    assert str(ports["vlan_id"].dtype) == "Int64"
-    assert ports["vlan_id"].isna().all()
-
-
 def test_records_are_those_that_export_writes(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     root.mkdir()
@@ -192,12 +145,6 @@ def test_records_are_those_that_export_writes(tmp_path: Path) -> None:
     assert lake.records("web", where="bytes > 5").count() == 1
     with pytest.raises(LakeError, match="no packets"):
         lake.packets("web")
-
-
-def test_ledgers_are_tables(lake: Lake) -> None:
-    replays = lake.ledger("replays").polars()
-    assert set(replays["query"]) == {"flows", "ports", "singles", "totals"}
-    assert lake.ledger("malformed").count() == 0
 
 
 def test_what_is_wrong_is_said(lake: Lake, tmp_path: Path) -> None:
@@ -254,21 +201,3 @@ def test_an_absent_package_is_named_and_the_import_loads_nothing(root: Path) -> 
         "hint: pip install polars; `arrow` and `batches` need nothing more",
         "hint: pip install duckdb; `arrow` and `batches` need nothing more",
     ]
-
-
-def test_nothing_is_written(root: Path, lake: Lake) -> None:
-    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
-    lake.table("flows").arrow()
-    lake.packets("main1").count()
-    lake.ledger("captures").arrow()
-    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
-
-
-def test_append_is_seen_by_the_next_look_only(tmp_path: Path) -> None:
-    root, _ = make_results(tmp_path)
-    lake, path = Lake(root), layout.Lake(root).table("flows")
-    rows = lake.table("flows")
-    count = rows.count()
-    append_rows(path, DeltaTable(str(path)).to_pyarrow_table().slice(0, 1))
-    assert rows.count() == count
-    assert lake.table("flows").count() == count + 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from lowwater.errors import LakeError, LowwaterError, QueryError
+from lowwater.errors import LowwaterError, QueryError
 from lowwater.instants import HOUR, SECOND
 from lowwater.processes import EndedError, Process
 from lowwater.replay.preview import Limits, PreviewRequest, preview_text, run_preview
@@ -80,20 +80,6 @@ def test_a_preview_ends_where_it_takes_too_long_or_too_much(request_: PreviewReq
         list(Process([sys.executable, "-c", "\n".join(own)]).ask({}, 600))
     with pytest.raises(LowwaterError, match="ended: it took more than 60 MiB"):
         run_preview(request_, Limits(megabytes=60))
-
-
-def test_mistakes_and_absent_packets_are_told(request_: PreviewRequest) -> None:
-    with pytest.raises(LowwaterError, match="unknown column timee"):
-        run_preview(replace(request_, text="SELECT timee FROM main1.TCP"))
-    with pytest.raises(LakeError, match="no packets of main1 lie in the range"):
-        preview_text(replace(request_, start=START + 9 * HOUR, end=START + 10 * HOUR))
-
-
-def test_only_links_that_are_allowed_can_be_read(request_: PreviewRequest) -> None:
-    with pytest.raises(QueryError, match="no link is called main2"):
-        preview_text(replace(request_, text="SELECT time FROM main2.TCP", links=("main1",)))
-    with pytest.raises(QueryError, match="links"):
-        preview_text(replace(request_, text="SELECT time FROM [links].TCP", links=("main1",)))
 
 
 def test_no_file_and_no_library_is_read(

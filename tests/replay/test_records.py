@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.config import Config, Link
-from lowwater.errors import ConfigError, UnsupportedError
+from lowwater.errors import UnsupportedError
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks import require_lowered
@@ -158,39 +158,6 @@ def test_the_reference_engine_gives_the_rows_of_sql(kind: str, seed: int, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("interval", [20 * SECOND, 60 * SECOND])
-def test_intervals_change_nothing(interval: int, tmp_path: Path) -> None:
-    world = World("csv", 77, tmp_path / "files", disorder=3)
-    got, _ = ran(world.plan(QUERIES), world.files, world.links(3), tmp_path / "out", interval=interval)
-    world.check(got, QUERIES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", MAKERS)
-def test_the_process_gives_the_rows_of_sql(kind: str, tmp_path: Path, runner: Runner) -> None:
-    world = World(kind, 5, tmp_path / "files", disorder=2)
-    got, _ = ran(world.plan(QUERIES), world.files, world.links(2), tmp_path / "out", runner)
-    world.check(got, QUERIES)
-
-
-def test_late_records_are_violations(tmp_path: Path) -> None:
-    world = World("csv", 3, tmp_path / "files", disorder=4)
-    queries = {
-        "times": (
-            "SELECT time, bytes FROM flows.FLOW",
-            "SELECT time, bytes FROM (SELECT *, max(time) OVER (ORDER BY rowid ROWS UNBOUNDED PRECEDING) AS clock "
-            "FROM flows) WHERE clock - time <= 1",
-        )
-    }
-    got, summary = ran(world.plan(queries), world.files, world.links(1), tmp_path / "out")
-    world.check(got, queries)
-    link = summary["links"]["flows"]
-    assert link["violating"] == 240 - len(got["times_rows"]) > 0
-    assert link["skew_that_admits_all_ns"] == 4 * SECOND
-    assert len(table(tmp_path / "out" / "skew_violations.csv")) == link["violating"]
-
-
-@pytest.mark.slow
 def test_packets_and_records_join(tmp_path: Path) -> None:
     random = Random(9)
     packets, records = [], []
@@ -224,27 +191,6 @@ def test_packets_and_records_join(tmp_path: Path) -> None:
     sql.execute(f"CREATE TABLE l AS FROM {log.replace('FILE', str(tmp_path / 'log.json'))}")
     same(got["joined"], sql.execute("SELECT p.*, l.name FROM p LEFT JOIN l USING (time, port)").fetchall())
     same(got["merged"], sql.execute("SELECT time, port FROM p UNION ALL SELECT time, port FROM l").fetchall())
-
-
-def test_malformed_records_are_listed(tmp_path: Path) -> None:
-    rows = flows(1, 30)
-    data = as_csv(rows[:10]) + b"not a record\n" + as_csv(rows[10:])
-    path = write(tmp_path / "a.csv", data)
-    plan = planned("SELECT time FROM flows.FLOW", ("flows",), {"flows": "csv"}, BY_POSITION)
-    got, summary = ran(plan, {"flows": path}, {"flows": Link(kind="csv")}, tmp_path / "out")
-    assert len(got["test"]) == 30
-    assert summary["links"]["flows"]["malformed"] == 1
-    (row,) = table(tmp_path / "out" / "malformed.csv")
-    line = data[: data.index(b"not")].count(b"\n") + 1
-    assert row == {
-        "link": "flows",
-        "path": str(path),
-        "line": str(line),
-        "offset": str(len(as_csv(rows[:10]))),
-        "length": "13",
-        "reason": "columns",
-        "arrival": str(max(row["time"] for row in rows[:10]) * SECOND),
-    }
 
 
 INTERNAL = """PROTOCOL LOG (schema_id 12) {
@@ -283,25 +229,6 @@ def check_internal(folder: Path, runner: Runner | None) -> None:
 
 def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
     check_internal(tmp_path, None)
-
-
-@pytest.mark.slow
-def test_internal_timestamps_are_arrivals_in_the_process(tmp_path: Path, runner: Runner) -> None:
-    check_internal(tmp_path, runner)
-
-
-@pytest.mark.slow
-def test_several_files_are_one_link(tmp_path: Path) -> None:
-    rows = flows(8, 300)
-    files = [write(tmp_path / f"{at}.csv", as_csv(rows[at : at + 100])) for at in (200, 0, 100)]
-    plan = planned("SELECT time, bytes FROM flows.FLOW", ("flows",), {"flows": "csv"}, BY_POSITION)
-    captures = [("flows", path) for path in files]
-    request = RunRequest(
-        plan, Config(links={"flows": Link(kind="csv")}), captures, tmp_path / "out", engine="reference"
-    )
-    run(request, Progress(quiet=True))
-    got = [(row["time"], row["bytes"]) for row in table(tmp_path / "out" / "test.csv")]
-    same(got, [(str(row["time"]), "" if row["bytes"] is None else str(row["bytes"])) for row in rows])
 
 
 PROGRESS = """PROTOCOL LOG {
@@ -346,17 +273,6 @@ def own_progress(seed: int, folder: Path) -> tuple[Plan, dict[str, Path], dict[s
     return plan, files, {name: Link(kind="csv", skew="5s") for name in files}
 
 
-def test_progress_by_another_attribute(tmp_path: Path) -> None:
-    random = Random(4)
-    lasts = [2 * at - random.randint(0, 5) for at in range(200)]
-    lines = [f"{BEGIN + at},{BEGIN + last},0,0\n" for at, last in enumerate(lasts)]
-    path = write(tmp_path / "a.csv", "".join(lines).encode())
-    text = "SELECT tb, count(*) AS n FROM log.LOG GROUP BY last/20 AS tb"
-    plan = planned(text, ("log",), {"log": "csv"}, PROGRESS)
-    got, _ = ran(plan, {"log": path}, {"log": Link(kind="csv")}, tmp_path / "out")
-    same(got["test"], list(Counter((BEGIN + last) // 20 for last in lasts).items()))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("interval", [None, 40 * SECOND])
 def test_the_process_makes_the_same_progress(interval: int | None, tmp_path: Path, runner: Runner) -> None:
@@ -381,14 +297,3 @@ def test_what_no_engine_reads_is_refused_with_the_reason(protocol: str, reason: 
     plan = planned("SELECT a FROM log.LOG", ("log",), {"log": "csv"}, protocol)
     with pytest.raises(UnsupportedError, match=f"protocol LOG of csv records is not read: {reason}"):
         require_lowered(plan, "reference")
-
-
-def test_a_link_has_one_protocol(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", as_csv(flows(1, 5)))
-    both = BY_POSITION + BY_POSITION.replace("FLOW", "OTHER")
-    text = "DEFINE { query_name 'a'; } SELECT time FROM log.FLOW; DEFINE { query_name 'b'; } SELECT time FROM log.OTHER"
-    plan = planned(text, ("log",), {"log": "csv"}, both)
-    with pytest.raises(ConfigError, match="queries read link log by FLOW and OTHER"):
-        ran(plan, {"log": path}, {"log": Link(kind="csv")}, tmp_path / "out")
-    with pytest.raises(ConfigError, match="link log has records of LOG, and a query reads it by FLOW"):
-        ran(plan, {"log": path}, {"log": Link(kind="csv", protocol="LOG")}, tmp_path / "out")

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from lowwater_generator import GeneratedCapture
 
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.results.pins import pinned
@@ -184,50 +184,6 @@ def test_history_lists_what_diff_and_rollback_may_be_given(lake: Path, changed: 
     DeltaTable(str(lake / "tables/talkers")).delete("packets > 1")
     foreign = json.loads(lowwater("history", "talkers", "--lake", lake, "--json", "--limit", "1").out)[0]
     assert foreign["what"] == "changed by another program" and foreign["why"][0].startswith("delete")
-
-
-def test_a_version_before_the_interval_has_nothing_to_bring_back(tmp_path: Path) -> None:
-    from lowwater.lake.results.publish import restore
-    from tests.lake.pinning import put
-    from tests.lake.support import BASE, FIELDS
-
-    lake = open_lake(tmp_path / "lake")
-    put(lake, 0, 1)
-    early = DeltaTable(str(lake.table("one"))).version()
-    put(lake, 1, 2)
-    put(lake, 1, 3)
-    with pytest.raises(LakeError, match="is not published"):
-        restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early, {})
-    rows = restore(lake, "set", "one", FIELDS, BASE + HOUR, BASE + 2 * HOUR, early + 1, {})
-    numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
-    assert rows.rows == 20 and sorted(set(numbers)) == [1, 2] and len(numbers) == 40
-
-
-def test_a_joined_file_gives_only_the_rows_of_the_interval(tmp_path: Path) -> None:
-    """Two intervals of half an hour share the files of an hour once maintenance has joined them."""
-    from lowwater.lake.results.publish import publish, restore
-    from lowwater.lake.results.streams import fingerprint, stream_files
-    from tests.lake.support import BASE, FIELDS, put_stream, stream
-
-    lake = open_lake(tmp_path / "lake")
-
-    def put_half(half: int, mark: int) -> None:
-        begin, end = BASE + half * HOUR // 2, BASE + (half + 1) * HOUR // 2
-        rows = stream([("10.0.0.1", mark, half * 1800.0 + second) for second in range(5)])
-        put_stream(lake.stream("one"), FIELDS, begin, end, rows, "set")
-        print_ = fingerprint(stream_files(lake.stream("one"), begin, end))
-        publish(lake, "set", "one", FIELDS, begin, end, f"{mark}", print_)
-
-    put_half(0, 1)
-    put_half(1, 2)
-    table = DeltaTable(str(lake.table("one")))
-    table.optimize.compact()
-    joined = table.version()
-    put_half(0, 3)
-    put_half(1, 4)
-    assert restore(lake, "set", "one", FIELDS, BASE, BASE + HOUR // 2, joined, {}).rows == 5
-    numbers = DeltaTable(str(lake.table("one"))).to_pyarrow_table().column("n").to_pylist()
-    assert sorted(numbers) == [1] * 5 + [4] * 5
 
 
 @pytest.mark.slow

@@ -145,23 +145,6 @@ def test_what_was_not_kept_is_named(tmp_path: Path) -> None:
     assert "sampling = true in [links.a]" in said.err
 
 
-@pytest.mark.parametrize(
-    ("define", "message"),
-    [
-        ("sample '0';", "sample '0' is not a share of the packets"),
-        ("sample '1.5';", "sample '1.5' is not a share of the packets"),
-        ("sample 'x';", "sample 'x' is not a share of the packets"),
-        ("sample '0.5'; sample_seed '-1';", "sample_seed '-1' is not a whole number"),
-    ],
-)
-def test_what_is_no_rate(tmp_path: Path, define: str, message: str) -> None:
-    query = tmp_path / "q.gsql"
-    query.write_text(QUERY.format(define=define))
-    said = lowwater("check", query)
-    assert said.code == 1
-    assert message in said.err + said.out
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_shed_is_counted_by_a_window_of_rows(tmp_path: Path, engine: str) -> None:

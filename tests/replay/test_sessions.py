@@ -14,18 +14,11 @@ import pytest
 
 from lowwater.capture.tables.reader import each_on_threads
 from lowwater.cli.main import main
-from lowwater.config import Config
-from lowwater.errors import ConfigError
-from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
-from lowwater.plan.context import Links
 from lowwater.replay.job import Job
-from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
-from lowwater.replay.stages.runners import named_spark, runner_of
-from lowwater.spark.runner import OnSpark
-from lowwater.spark.session import NO_ANSWER, Sessions, SessionSettings
+from lowwater.spark.session import NO_ANSWER
 from lowwater.spark.tasks import SparkTasks
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
@@ -37,7 +30,6 @@ if TYPE_CHECKING:
     from lowwater.capture.tables.reader import TaskMap
     from lowwater.replay.job import IntervalInputs
 
-LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
@@ -53,21 +45,6 @@ for _ in range(2):
     except LowwaterError as error:
         print(error.message.splitlines()[0])
 """
-
-
-class Asked(Exception):
-    """Raised in the place of a session."""
-
-
-class Asking(Sessions):
-    """A session that nobody may have."""
-
-    @property
-    def spark(self) -> SparkSession:  # type: ignore[override]
-        raise Asked
-
-
-CLUSTER = "spark://127.0.0.1:7077"
 
 
 def without_java(folder: Path) -> dict[str, str]:
@@ -135,39 +112,6 @@ def test_a_published_interval_starts_no_jvm(published: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.spark
-def test_a_given_session_is_used(spark: SparkSession) -> None:
-    sessions = Sessions("test", SessionSettings("local[*]"), Progress(quiet=True).stage, spark)
-    sessions.begin()
-    assert sessions.spark is spark
-
-
-def test_what_names_a_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The option, then the variable, then the settings; `none` is this process."""
-    settings = Config.model_validate({"spark": {"master": "local[2]"}})
-    assert [named_spark(Config()), named_spark(settings), named_spark(settings, "none")] == [None, "local[2]", None]
-    assert named_spark(settings, CLUSTER) == CLUSTER
-    assert named_spark(Config.model_validate({"spark": {"remote": "sc://h:15002"}})) == "sc://h:15002"
-    assert named_spark(settings, "sc://h") == "sc://h"
-    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "local[3]")
-    assert [named_spark(Config()), named_spark(settings), named_spark(settings, "none")] == ["local[3]"] * 2 + [None]
-    monkeypatch.setenv("LOWWATER_SPARK_MASTER", "none")
-    assert named_spark(settings) is None
-    with pytest.raises(ConfigError, match=r"--spark 10\.0\.0\.1: is no master"):
-        named_spark(settings, "10.0.0.1")
-    assert isinstance(runner_of("lowwater replay", settings, Progress(quiet=True), "none"), InProcess)
-    assert isinstance(runner_of("lowwater replay", settings, Progress(quiet=True), CLUSTER), OnSpark)
-
-
-def test_all_work_is_of_spark_whatever_its_size() -> None:
-    """No session is started before there is a task."""
-    asked = Asking("test", SessionSettings(CLUSTER), Progress(quiet=True).stage)
-    for tasks in (OnSpark(asked).ingesting(), OnSpark(asked).low()):
-        assert tasks(len, []) == []
-        with pytest.raises(Asked):
-            tasks(len, ["a capture of one packet"])
-
-
-@pytest.mark.spark
 def test_low_is_the_same_on_workers_and_in_process(packets: Path, spark: SparkSession, tmp_path: Path) -> None:
     job = Job.open(packets, "demo", QUERIES)
     inputs = job.inputs(START, START + HOUR, job.captures())
@@ -194,6 +138,7 @@ def scanned(inputs: IntervalInputs, tasks: TaskMap) -> list[tuple[Any, ...]]:
     return [(*count, *profile) for count, profile in zip(counts, profiles, strict=True)]
 
 
+@pytest.mark.slow
 def test_scans_and_their_counts_are_sent(packets: Path) -> None:
     """To workers and back, the packets of each link once."""
     job = Job.open(packets, "demo", QUERIES)

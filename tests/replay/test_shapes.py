@@ -8,7 +8,6 @@ import pytest
 
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.run_inputs import changes
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due
@@ -68,15 +67,6 @@ def shape(job: Job, asked: DueSelection | None = None) -> list[tuple[float, floa
     return [((each.start - BEGIN) / HOUR, (each.end - each.start) / HOUR, not each.blocked) for each in found]
 
 
-def test_several_files_make_an_interval_and_one_file_several(lake: Path) -> None:
-    job = settle(lake)
-    assert shape(job, DueSelection(BEGIN, BEGIN + 4 * HOUR)) == [(hour, 1, True) for hour in range(4)]
-    found = due(job, DueSelection(BEGIN, BEGIN + 4 * HOUR))
-    assert [each.packets for each in found] == pytest.approx([120] * 4, abs=2)
-    day = read_captures(job.lake, ["b"])["b"][0]
-    assert (day.covers_from, day.covers_to) == (BEGIN - HOUR, BEGIN + 22 * HOUR), "23 hours: the clocks change"
-
-
 @pytest.mark.parametrize(("interval", "hours"), [("15min", 0.25), ("90min", 1.5), ("2h", 2), ("4h", 4), ("1d", 24)])
 def test_any_length_of_an_interval(interval: str, hours: float, lake: Path) -> None:
     job = settle(lake, interval)
@@ -105,18 +95,6 @@ def test_a_missing_file_blocks_exactly_its_intervals(lake: Path) -> None:
     assert "link 'a': no capture covers 2026-03-29T02:30:00Z" in waits.missing[0] and waits.failure is None
     failure = link_readiness(job, blocked.start, blocked.end, patient=False).failure
     assert failure is not None and (failure.link, failure.since) == ("a", BEGIN + 2 * HOUR + 2 * QUARTER)
-
-
-def test_links_come_and_go(lake: Path) -> None:
-    beyond = DueSelection(BEGIN + 21 * HOUR, BEGIN + 24 * HOUR)
-    found = [ready for _, _, ready in shape(settle(lake), beyond)]
-    assert found == [True, False], "b ends after 22 hours: the two hours after it are one line"
-    gone = settle(lake, b='until = "2026-03-29T22:00:00Z"')
-    assert [ready for _, _, ready in shape(gone, beyond)] == [True, True, True]
-    early = DueSelection(BEGIN - 3 * HOUR, BEGIN)
-    assert [ready for _, _, ready in shape(settle(lake), early)] == [False, True], "two hours in one line"
-    later = settle(lake, b='since = "2026-03-28T23:00:00Z"')
-    assert [ready for _, _, ready in shape(later, early)] == [True, True, True]
 
 
 @pytest.mark.parametrize(("policy", "ready"), [("fail", False), ("wait", False), ("exclude", True)])

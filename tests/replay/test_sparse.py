@@ -115,15 +115,6 @@ def test_rows_and_accounts_are_those_of_all_intervals(
 
 
 @pytest.mark.slow
-def test_few_packets_under_a_long_window_take_few_evaluations() -> None:
-    text = "SELECT wid, window_start, count(*) AS n FROM a.UDP [RANGE 400 d, WA time]"
-    found = gathered(asked((text,), HOUR), [("a", packets([0, 5 * SECOND, 3 * HOUR]))])
-    (query,) = found.rows
-    assert len(found.rows[query]) == 3  # the hours of the packets, and that in which the window ends
-    assert rows(found) == rows(gathered(asked((text,), None), [("a", packets([0, 5 * SECOND, 3 * HOUR]))]))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("interval", "hours", "count", "first"),
     [

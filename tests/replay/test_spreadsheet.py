@@ -54,25 +54,6 @@ def test_run_writes_for_spreadsheets_when_it_is_asked(written: tuple[Path, Path]
     assert safe[3][1] == "-3"  # a number is no formula
 
 
-def test_inspect_writes_for_spreadsheets_when_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("=1+1.pcap").write_bytes(maker.pcap_bytes([(START, maker.udp("10.0.0.1", "10.0.0.2", 1, 53, b"x"))]))
-    for options, first in (((), "=1+1.pcap"), (("--spreadsheet",), "'=1+1.pcap")):
-        said = lowwater("inspect", "=1+1.pcap", "--format", "csv", *options)
-        rows = list(csv.reader(io.StringIO(said.out)))
-        assert rows[1][rows[0].index("file")] == first
-
-
-def test_other_formats_have_no_spreadsheet(written: tuple[Path, Path], tmp_path: Path) -> None:
-    capture, query = written
-    for arguments in (
-        ("run", query, "--capture", f"a={capture}", "--out", tmp_path / "o", "--format", "json"),
-        ("inspect", capture),
-    ):
-        said = lowwater(*arguments, "--spreadsheet")
-        assert said.code == 2 and "--spreadsheet goes with --format csv" in said.err
-
-
 def test_rows_and_downloads_have_no_formula(tmp_path: Path) -> None:
     batch = pa.record_batch({"text": [*PAYLOADS, None], "number": [-1] * (len(PAYLOADS) + 1)})
     safe = spreadsheet_rows(batch)

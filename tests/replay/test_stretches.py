@@ -85,32 +85,6 @@ def test_56_years_between_two_hours_of_packets_are_a_few_lines(from_1970: Path) 
 
 
 @pytest.mark.slow
-def test_pages_have_the_months_in_which_something_is(from_1970: Path) -> None:
-    from lowwater_review import Board
-
-    from review.calendar import months
-
-    snapshot = Board(from_1970, QUERIES).now()
-    parts = months(snapshot)
-    assert [part.name for part in parts] == ["1970-01", "2026-01"]
-    intervals = snapshot.part(parts[0].start, parts[0].end).intervals
-    assert sum(each.intervals for each in intervals) == 490_896 and len(intervals) <= 4
-
-
-@pytest.mark.slow
-def test_run_leaves_a_silence_within_a_capture_out(tmp_path: Path) -> None:
-    capture = probe(tmp_path / "p.pcap", [5 * SECOND, SET + SECOND])
-    (tmp_path / "q.gsql").write_text(TEXT, encoding="utf-8")
-    out = tmp_path / "out"
-    arguments = ("--capture", f"probe={capture}", "--interval", "1h", "--engine", "reference", "--out", out)
-    said = lowwater("run", tmp_path / "q.gsql", *arguments)
-    assert said.code == 0 and (out / "hosts.csv").read_text(encoding="utf-8").splitlines()[1:] == [
-        "0,192.0.2.1,1",
-        "490896,192.0.2.1,1",
-    ]
-
-
-@pytest.mark.slow
 def test_three_days_between_two_captures_are_one_line(tmp_path: Path) -> None:
     first, last = (probe(tmp_path / f"{at}.pcap", [SET + at * HOUR, SET + (at + 1) * HOUR - SECOND]) for at in (0, 73))
     since, until = SET, SET + 74 * HOUR - SECOND

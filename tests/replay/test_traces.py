@@ -15,7 +15,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
-from tests.replay.support import LINKS, QUERIES, SETS, START, lowwater
+from tests.replay.support import LINKS, QUERIES, SETS, START
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -53,9 +53,3 @@ def test_a_promise_is_traced_to_the_heartbeats_before_it(
 def _by(said: dict[str, int], at: int) -> int:
     """What a heartbeat promises by an instant; 0 before it."""
     return said["promise"] + min(at, said["until"]) - said["tick"] if said["tick"] <= at else 0
-
-
-def test_the_reference_engine_has_no_traces(tmp_path: Path) -> None:
-    file = QUERIES / "demo.gsql"
-    said = lowwater("run", file, "--capture", f"a={file}", "--out", tmp_path, "--traces", "--engine", "reference")
-    assert said.code == 2 and "--traces: the reference engine has no heartbeats" in said.err

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from lowwater_generator import GeneratedCapture
 
-from lowwater.config import Config
-from lowwater.errors import ConfigError, LakeError, LowwaterError
+from lowwater.errors import LakeError, LowwaterError
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_heartbeats, read_replays
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.replay.job import TrialChanges
 from lowwater.replay.trial import drop_trial, folder_of, open_trial, trials
-from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
+from tests.replay.deskmaker import CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
 from tests.replay.support import copy_lake, lowwater, replay_range
 
 if TYPE_CHECKING:
@@ -153,12 +152,6 @@ def test_a_query_that_hands_on_a_state_is_promoted_with_it(
     assert hour(lake, SECOND, "chain") and "nothing is due" in lowwater("plan", "--lake", lake, *TO).out
 
 
-def test_changes_replace_files_by_name() -> None:
-    changes = TrialChanges((Path("new/a.gsql"),), {})
-    assert changes.files_of([Path("old/a.gsql"), Path("old/b.gsql")]) == [Path("new/a.gsql"), Path("old/b.gsql")]
-    assert not TrialChanges() and AS_IT_IS != CHANGED
-
-
 @pytest.mark.parametrize("where", ["outside", "linked"])
 def test_a_trial_of_somebody_else_names_no_file_of_the_machine(tmp_path: Path, where: str) -> None:
     """Whoever goes on with it has not named the file; whoever names it has."""
@@ -182,19 +175,3 @@ def test_a_trial_of_somebody_else_names_no_file_of_the_machine(tmp_path: Path, w
         with pytest.raises(LowwaterError) as unplanned:
             open_trial(lake.root, "theirs", queries, None if given is None else "q", given)
         assert "nothing is read there" not in str(unplanned.value)
-
-
-@pytest.mark.parametrize("value", ['{"main1": 1e400}', '{"main1": [1]}', "[1]"])
-def test_a_trial_of_absurd_values_is_one_error(tmp_path: Path, value: str) -> None:
-    lake = open_lake(tmp_path / "lake")
-    folder = tmp_path / "lake" / "tries" / "theirs"
-    folder.mkdir(parents=True)
-    for files in ('["/a\\u0000b"]', "[]"):
-        (folder / "trial.json").write_text(f'{{"query_set": "q", "files": {files}, "skews": {value}}}')
-        with pytest.raises(LakeError, match="it describes no trial"):
-            open_trial(lake.root, "theirs", tmp_path)
-
-
-def test_no_skew_of_a_trial_is_below_0() -> None:
-    with pytest.raises(ConfigError, match="below 0"):
-        TrialChanges((), {"main1": -1}).config(Config(), ["main1"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +14,8 @@ from hypothesis import strategies as st
 
 from lowwater.cli.main import cli
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.layout import HEARTBEATS, OUTCOMES, Lake, open_lake
-from lowwater.lake.ledgers.runs import read_heartbeats, read_statistics
-from lowwater.lake.tables import create
+from lowwater.lake.layout import OUTCOMES, open_lake
+from lowwater.lake.ledgers.runs import read_heartbeats
 from lowwater.replay.tuning import (
     FULL_SHARE,
     MOST_SLOTS,
@@ -28,11 +26,8 @@ from lowwater.replay.tuning import (
     _slots,
     groups_of,
 )
-from tests.replay.support import QUERIES, START, replay_range, table_rows
+from tests.replay.support import QUERIES, START
 from tests.replay.tuning_cases import GOLDEN, make_lake, told
-
-if TYPE_CHECKING:
-    from lowwater.high.runner import Runner
 
 ACCOUNTS = ["lfta", "link", "start", "sane", *OUTCOMES]
 
@@ -46,33 +41,6 @@ def test_the_golden(tmp_path: Path) -> None:
         "table": True,
         "heartbeat": False,
     }
-
-
-@pytest.mark.parametrize("wrong", [["--with-stats"], ["--lake", "."], ["--with-stats", "--lake", ".", "--kernel"]])
-def test_options_that_do_not_go_together_are_refused(wrong: list[str]) -> None:
-    assert CliRunner().invoke(cli, ["explain", *wrong, str(QUERIES / "demo.gsql")]).exit_code == 2
-
-
-def test_the_ledger_of_an_earlier_lake_has_no_statistics(tmp_path: Path) -> None:
-    names = HEARTBEATS.names[: HEARTBEATS.names.index("punctuations") + 1]
-    lake = Lake(tmp_path / "lake")
-    create(lake.heartbeats, pa.schema([HEARTBEATS.field(name) for name in names]), ["query_set"])
-    row = {
-        "query_set": "s",
-        "lfta": "flows",
-        "link": "a",
-        "start": 0,
-        "end": 1,
-        "sane": 0,
-        **dict.fromkeys(OUTCOMES, 0),
-    }
-    from deltalake import write_deltalake
-
-    schema = pa.schema([HEARTBEATS.field(name) for name in row])
-    write_deltalake(lake.heartbeats, pa.Table.from_pylist([row], schema=schema), mode="append", schema_mode="merge")
-    opened = open_lake(lake.root)
-    assert read_heartbeats(opened, "s", 0, 1).column("slots").to_pylist() == [None]
-    assert read_statistics(opened, ["flows"], HOUR).num_rows == 0
 
 
 @pytest.mark.slow
@@ -131,13 +99,3 @@ def test_a_tuned_run_has_the_same_accounts(lake: Path) -> None:
     assert second.select(ACCOUNTS).filter(pc.greater(second["sane"], 0)) == first.select(ACCOUNTS).filter(
         pc.greater(first["sane"], 0)
     )
-
-
-@pytest.mark.slow
-def test_a_tuned_run_publishes_the_same_rows(published: Path, lake: Path, runner: Runner) -> None:
-    low(lake)
-    tune(lake)
-    replay_range(lake, runner, START, START + HOUR)
-    assert set(read_heartbeats(open_lake(lake), "demo", START, START + HOUR)["slots"].to_pylist()) == {256}
-    for query in ("flows", "full_flow"):
-        assert table_rows(lake, query, START, START + HOUR) == table_rows(published, query, START, START + HOUR)

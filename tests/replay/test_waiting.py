@@ -26,20 +26,6 @@ def test_an_interval_whose_links_have_reported_is_ready(lake: Path, policy: str)
     assert seen(lake, policy, START, patient=False).ready
 
 
-def test_a_cut_capture_is_decided_at_once(lake: Path) -> None:
-    """The second hour of control is there and cut: nothing is gained by waiting, unless the policy says so."""
-    hour = START + HOUR
-    assert seen(lake, "exclude", hour).ready
-    failed = seen(lake, "fail", hour)
-    assert not failed.ready and failed.failure is not None
-    assert failed.failure.link == "control" and failed.failure.since > hour
-    assert "is cut there" in failed.failure.message
-    for patient in (True, False):
-        waits = seen(lake, "wait", hour, patient)
-        assert not waits.ready and waits.failure is None
-        assert len(waits.missing) == 1 and "link 'control'" in waits.missing[0]
-
-
 def test_a_capture_that_has_not_come_is_waited_for(lake: Path) -> None:
     """After the last hour each link covers one minute more; whether the rest comes is not known yet."""
     waits = seen(lake, "exclude", END)

@@ -107,16 +107,3 @@ def test_what_a_star_shows(capture: Path, tmp_path: Path, protocol: str) -> None
     apart = {*COLUMNS.names[COLUMNS.names.index("payload_offset") :], *SHOWN["ARP"], *SHOWN["TUNNEL"]}
     assert {name for name in head if name in apart} == SHOWN[protocol]
     assert {"timestamp", "srcIP", "srcPort", "icmp_code"} <= set(head)
-
-
-def test_a_star_of_an_own_protocol_shows_what_it_names(capture: Path, tmp_path: Path) -> None:
-    block = "PROTOCOL MINE (UDP) { uint bytes get_payload_length; uint payload_offset get_payload_offset; }"
-    head = rows(capture, "SELECT * FROM L.MINE", tmp_path, block)[0]
-    assert {"bytes", "payload_offset", "srcPort"} <= set(head)
-    assert not {"payload_length", "tunnel", "arp_op"} & set(head)
-
-
-def test_packets_of_several_protocols_show_what_all_do(capture: Path, tmp_path: Path) -> None:
-    head, *found = rows(capture, "SELECT * FROM L.ARP UNION L.TUNNEL", tmp_path)
-    assert len(found) == 4
-    assert not {"arp_op", "tunnel", "payload_length"} & set(head)

@@ -35,9 +35,6 @@ HOSTS = [
 ]
 HOSTS += ["127.0.0.1@evil.example", "evil.example#127.0.0.1", "localhost, evil.example", "xn--80ak6aa92e.com"]
 HOSTS += ["rebind.network:8642", "0.0.0.0", "2130706433", "127.1", "<script>", "localhost/x", "a" * 3000]
-OWN = ["localhost", "LOCALHOST:1", "127.0.0.1:99999", "[::1]:80"]
-"""Names of loopback, which `{host}` stands for, too."""
-
 REQUESTS = {
     **{f"method {name[:9]!r}": _with(method=name) for name in METHODS},
     **{

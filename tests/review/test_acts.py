@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import tomllib
 from html import unescape
@@ -15,9 +14,8 @@ from lowwater_review.app import create
 from lowwater_review.verdict import overview_verdict
 
 from lowwater.config import load_config
-from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.replay.schedule.skew_setting import skew_change, with_skew, write_skew
+from lowwater.replay.schedule.skew_setting import with_skew
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE, START, make
@@ -101,24 +99,6 @@ def test_what_is_unknown_or_wrong_is_refused_as_text(board: Board) -> None:
     assert only.status == 200 and "<script" not in only.text and "<img" not in only.text
 
 
-def test_the_page_of_a_skew_leads_to_any_bound_and_its_effect(board: Board) -> None:
-    page = render(board.now(), "skew/main1.html", served=True) or ""
-    bounds = re.findall(r'act/skew/main1\?bound=([^"]+)"', page)
-    assert "Change the skew" in page and len({*bounds}) >= 2, bounds
-    assert "act/skew" not in (render(board.now(), "skew/main1.html") or "")
-    app = create(board)
-    shown = ask(app, "/act/skew/main1", query="bound=7s")
-    assert '<input name="bound" value="7s"' in shown.text and "published intervals become stale" in shown.text
-    assert ask(app, "/act/skew/main1").status == 200, "without a bound: the recommended one, or that in force"
-
-
-def test_what_the_server_lacks_is_on_top_of_each_page(board: Board) -> None:
-    app = create(board, notices=lambda sees: ["there is no pool <x>"] if sees("q") else [])
-    for address in ("/index.html", "/set/q.html", "/skew/index.html"):
-        assert '<p class="note" role="status">there is no pool &lt;x&gt;</p>' in ask(app, address).text
-    assert 'class="note" role="status"' not in ask(create(board), "/index.html").text
-
-
 def test_pages_lead_to_acts_where_a_server_answers(board: Board) -> None:
     snapshot = board.now()
     failed = f"interval/q/{format_instant(START + FAILED * HOUR)}_{format_instant(START + (FAILED + 1) * HOUR)}.html"
@@ -144,23 +124,3 @@ def test_only_the_skew_of_a_section_changes(before: str, after: str) -> None:
     assert with_skew(before, "a", 2 * SECOND, "lowwater.toml") == after
     parsed = tomllib.loads(after)
     assert parsed["links"]["a"]["skew"] == "2s"
-
-
-@pytest.mark.parametrize("text", ["", 'links.a.skew = "1s"\n', '[links]\na = { skew = "1s" }\n', "[links.b]\n"])
-def test_settings_of_another_form_are_left_to_people(text: str) -> None:
-    with pytest.raises(ConfigError, match="not in lines of a section"):
-        with_skew(text, "a", SECOND, "lowwater.toml")
-
-
-def test_a_variable_or_a_writer_in_between_is_no_silent_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root, queries = make(tmp_path, 2)
-    jobs = list(Board(root, queries).now().jobs.values())
-    change = skew_change(root, queries, jobs, "main1", 3 * SECOND)
-    assert [each.start for each in change.stale] == [START, START + HOUR] and change.query_sets == ("q",)
-    with (root / "lowwater.toml").open("a") as file:
-        file.write("# somebody\n")
-    with pytest.raises(ConfigError, match="changed meanwhile"):
-        write_skew(root, change)
-    monkeypatch.setenv("LOWWATER_LINKS__MAIN1__SKEW", "9s")
-    with pytest.raises(ConfigError, match="variable of the environment"):
-        skew_change(root, queries, jobs, "main1", 3 * SECOND)

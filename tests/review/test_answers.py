@@ -27,6 +27,7 @@ def waited(answer: Answer) -> Answer:
     return answer
 
 
+@pytest.mark.slow
 def test_an_answer_is_computed_once_and_an_error_again() -> None:
     asked: list[str] = []
 
@@ -50,6 +51,7 @@ def test_an_answer_is_computed_once_and_an_error_again() -> None:
     assert asked == ["a", "b", "b", "again"]
 
 
+@pytest.mark.slow
 def test_work_ends_once_nobody_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "FORGOTTEN", 0.05)
     begun, kept = threading.Event(), Answers()
@@ -136,16 +138,3 @@ def test_another_site_makes_nothing_be_computed_and_a_link_does(tmp_path: Path) 
         assert ask(app, address, query=query, headers=frame).status == 403, address
         for site in ({"Sec-Fetch-Site": "cross-site", **followed}, {"Sec-Fetch-Site": "same-origin"}, {}):
             assert ask(app, address, query=query, headers=site).status == 200, address
-
-
-def test_a_task_that_fails_takes_no_place_of_others() -> None:
-    """More tasks than there are threads fail in a way that nobody foresaw; the next one is worked on."""
-    desk, done = answers.Desk(2), threading.Event()
-
-    def fails() -> None:
-        raise RuntimeError("unforeseen")
-
-    for _ in range(6):
-        desk.put("me", fails)
-    desk.put("me", done.set)
-    assert done.wait(300)

@@ -71,18 +71,6 @@ def test_from_the_calendar_to_the_rows_that_failed(page: Any, address: str) -> N
     inside.get_by_role("heading", name="1 Jan 2025, 06:00 to 07:00 UTC").wait_for()
 
 
-def test_a_red_hour_leads_to_its_cause_in_two_clicks(page: Any, address: str) -> None:
-    """By the verdict and by the calendar; the second click opens the rows that broke the rule."""
-    for first in ("Show the interval", "1 Jan 05:00, failed"):
-        page.goto(f"{address}/lowwater/index.html")
-        page.get_by_role("link", name=first, exact=True).click()
-        page.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
-        finding = page.locator(".finding.critical").first
-        assert finding.get_by_role("heading").is_visible() and HOSTILE in finding.inner_text()
-        finding.locator("summary").click()
-        assert not finding.locator(".pairs").is_visible()  # it was open already: one click was enough
-
-
 def show_rows(browser: Any, address: str) -> None:
     """Opens a page of rows, and looks again as long as it says that they are being read."""
     browser.goto(address)
@@ -170,7 +158,7 @@ def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp
 
 
 class Doing(CommandHost):
-    """Does acts in this process, where Airflow would; `tests/airflow/test_reprocess.py` has the same with Airflow."""
+    """Does acts in this process, where Airflow would; `tests/airflow/test_views.py` has acts of Airflow."""
 
     def __init__(self, root: Path, runner: Any) -> None:
         self.root, self.spark = root, runner
@@ -220,69 +208,6 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
         browser.get_by_text("The intervals have run.").wait_for()
         assert labels()[:2] == green
     browser.close()
-
-
-def test_an_act_says_before_that_it_cannot_be_done_here(page: Any, address: str) -> None:
-    """From the failed hour to the disabled button and its reason; the form of a range works."""
-    page.goto(
-        f"{address}/lowwater/interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
-    )
-    page.get_by_role("link", name="Run again").click()
-    button = page.get_by_role("button", name="Run q again")
-    assert button.is_disabled() and "These pages only read" in page.locator("#why").inner_text()
-    page.goto(f"{address}/lowwater/set/q.html")
-    page.get_by_role("link", name="Backfill a range").click()
-    page.get_by_label("From").fill("2025-01-01T00:00:00Z")
-    page.get_by_label("Only").select_option("failed")
-    page.get_by_role("button", name="Show what it would do").click()
-    page.get_by_text("1 of 30 intervals are due").wait_for()
-    assert page.locator("table tbody tr").count() == 1
-
-
-def test_skew_review_and_plan(page: Any, address: str) -> None:
-    page.goto(f"{address}/")
-    inside = page.frame_locator("iframe")
-    inside.get_by_role("link", name="Skew review").click()
-    inside.get_by_role("table").get_by_role("link", name="main1").click()
-    inside.get_by_role("heading", name="Skew of main1").wait_for()
-    assert inside.locator("svg .bar").count() > 10 and inside.locator("tr.chosen").count() == 1
-    inside.get_by_role("link", name="Overview").first.click()
-    inside.get_by_role("link", name="q", exact=True).first.click()
-    inside.get_by_role("heading", name="Query set q").wait_for()
-    assert inside.locator("svg .node.lfta").count() == 1
-
-
-def test_the_keyboard_reaches_the_content_and_every_cell(page: Any, address: str) -> None:
-    page.goto(f"{address}/lowwater/index.html")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Show the interval"  # of the verdict
-    for _ in range(FAILED + 12):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.getAttribute('aria-label')") == "1 Jan 05:00, failed":
-            break
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "1 Jan 05:00, failed"
-    page.keyboard.press("Enter")
-    page.get_by_role("heading", name="1 Jan 2025, 05:00 to 06:00 UTC").wait_for()
-
-
-def test_dark_is_dark_and_narrow_is_not_cut(page: Any, address: str) -> None:
-    page.goto(f"{address}/lowwater/index.html")
-    colours = []
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-    assert colours == ["rgb(18, 27, 32)", "rgb(244, 247, 248)"]
-    failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
-    for width in (480, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        for where in ("index.html", "skew/index.html", "skew/main1.html", "set/q.html", "query/q/flows.html", failed):
-            page.goto(f"{address}/lowwater/{where}")
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width + 1, f"{where} is {wide} pixels wide on a screen of {width}"
-    page.set_viewport_size({"width": 1500, "height": 950})
 
 
 def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, address: str, tmp_path: Path) -> None:

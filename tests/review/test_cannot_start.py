@@ -57,33 +57,3 @@ def test_the_report_ends_with_a_summary_that_counts_each_interval_once(lake: tup
     )
     last = asked("report", lake).out.splitlines()[-1]
     assert last.startswith("10 intervals: 9 due, 0 done, 0 provisional, 1 cannot start, 0 failed; ")
-
-
-@pytest.mark.slow
-def test_report_of_the_interval_that_cannot_start(lake: tuple[Path, Path]) -> None:
-    said = asked("report", lake, "--interval", "2025-01-01T07:00Z").out
-    assert said.startswith("q, 2025-01-01T07:00:00Z to 2025-01-01T08:00:00Z: cannot start\n  link 'main1'")
-
-
-@pytest.mark.slow
-def test_intervals_that_never_ran_are_told_together(tmp_path: Path) -> None:
-    lake = make(tmp_path, HOURS)
-    (lake[1] / "r.gsql").write_text(
-        "DEFINE { query_name 'others'; } SELECT tb, count(*) AS cnt FROM main2.IPV4 GROUP BY time/60 AS tb;"
-    )
-    (lake[0] / "lowwater.toml").write_text((lake[0] / "lowwater.toml").read_text() + "[query_sets.r]\n")
-    said = asked("report", lake).out
-    assert "r, 2025-01-01T00:00:00Z to 2025-01-01T10:00:00Z (10 intervals): missing\n  never run\n" in said
-    assert "20 intervals: 11 due, 7 done, 2 provisional, " in said
-
-
-@pytest.mark.slow
-def test_a_stale_interval_shows_its_cause(lake: tuple[Path, Path]) -> None:
-    text = (lake[0] / "lowwater.toml").read_text()
-    (lake[0] / "lowwater.toml").write_text(text.replace("[links.control]", '[links.control]\nskew = "2s"'))
-    cause = "link control: skew was 1s, is 2s"
-    known = Board(*lake).now()
-    page = f"interval/q/{interval_label(START, START + HOUR)}.html"
-    for address in ("index.html", "set/q.html", page):
-        assert str(spoken(cause)) in (render(known, address) or ""), address
-    assert cause in asked("status", lake).out and f"  stale: {cause}\n" in asked("report", lake).out

@@ -6,7 +6,6 @@ import http.client
 import logging
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -167,13 +166,3 @@ def test_who_takes_no_answer_is_left(open_port: int) -> None:
         await_none(open_port)
     assert psutil.Process().memory_info().rss - before < 256 << 20
     is_well(open_port)
-
-
-def test_threads_are_few(board: Board, open_port: int) -> None:
-    before = threading.active_count()
-    with ExitStack() as held:
-        for _ in range(AT_ONCE // 2):  # where all of them are at work, a further one is refused
-            line = held.enter_context(socket.create_connection(("127.0.0.1", open_port), timeout=300))
-            line.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        is_well(open_port)
-        assert threading.active_count() - before <= 40

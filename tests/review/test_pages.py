@@ -12,27 +12,20 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from lowwater_review import Board, render, write_site
-from lowwater_review.app import HEADERS, create, inside
-from lowwater_review.calendar import covered
-from lowwater_review.drawing import history, lateness, waterfall
+from lowwater_review.app import create, inside
+from lowwater_review.drawing import history
 from lowwater_review.pages import HERE, PAGES, addresses
 from lowwater_review.results.curve_drawing import draw_curves
 
-from lowwater.config import Config
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, SECOND
-from lowwater.lake.ingestion.ingest import ingest
+from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers.captures import Captures
-from lowwater.lake.ledgers.files import UNCLAIMED, SeenFile, changing, put_seen
 from lowwater.lake.locks import hold_range
 from lowwater.lake.results.exploring import Curve, Curves
 from lowwater.lake.tables import interval_label
-from tests.lake.support import BASE
-from tests.lake.test_interfaces import pcapng
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
-from tests.review.ledgers import CLUSTERED, HOSTILE, LINKS, START, capture, make
+from tests.review.ledgers import HOSTILE, LINKS, START, make
 
 HOURS = 30
 FAILED = 5
@@ -123,24 +116,7 @@ def test_every_interval_and_link_has_its_page(read: dict[str, Reader]) -> None:
         assert (HERE / "templates" / kind.template).is_file()
 
 
-def test_the_page_of_an_interval_says_where_its_tasks_ran(read: dict[str, Reader]) -> None:
-    text = " ".join(" ".join(read[interval(CLUSTERED)].texts).split())
-    assert (
-        "On the cluster" in text
-        and "in low: executor 2 on 10.0.0.3 (worker lost" in text
-        and "in high: executor 2" in text
-    )
-    assert "3 tasks of the low stage, 1 of them tried again, 1 on another machine than the one that was chosen" in text
-    assert "10.0.0.4 1 4,000,000 10.5" in text and "main1 2 4,000,000 10.0.0.3 10.0.0.4 2 10.5" in text
-    assert "On the cluster" not in " ".join(read[interval(CLUSTERED + 1)].texts)
-
-
-def test_the_page_of_an_interval_says_what_was_shed(read: dict[str, Reader]) -> None:
-    text = " ".join(" ".join(read[interval(CLUSTERED)].texts).split())
-    assert "Shed records (O5)" in text and "flows.TCP main1 2,000 250 12.5 % 1 1 Jan 2025, 08:01 UTC 250" in text
-    assert "Shed records" not in " ".join(read[interval(CLUSTERED + 1)].texts)
-
-
+@pytest.mark.slow
 def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
     for address, page in read.items():
         ids = {attrs["id"] for _, attrs in page.tags if attrs.get("id")}
@@ -212,21 +188,6 @@ def test_colours_keep_their_contrast_in_light_and_dark() -> None:
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
 
 
-def test_what_the_calendar_says(read: dict[str, Reader]) -> None:
-    text = " ".join(read["index.html"].texts)
-    assert "1 failed" in text and "1 missing" in text
-    cells = [attrs.get("title") or "" for attrs in read["index.html"].all("td")]
-    assert [title for title in cells if title.endswith(", gap")] == ["1 Jan 01:00, gap"]
-
-
-def test_a_snapshot_is_kept_until_a_ledger_changes(board: Board) -> None:
-    first = board.now()
-    assert board.now() is first
-    path = board.queries / "q.gsql"
-    path.write_text(path.read_text() + "\n")
-    assert board.now() is not first
-
-
 def test_unknown_addresses_have_no_page(board: Board) -> None:
     known = board.now()
     unknown = (
@@ -256,29 +217,6 @@ def test_pages_stay_small_however_long_the_history(board: Board) -> None:
     many = [(str(at), float(at), "done") for at in range(8760)]
     plot = history(many, "rows")
     assert plot is not None and len(plot.bars) <= 200 and plot.bars[-1].text.startswith("8759:")
-
-
-def test_spans_and_what_is_covered() -> None:
-    spans = Captures(capture("a", at) for at in (0, 1, 3)).spans
-    assert spans == [(START, START + 2 * HOUR), (START + 3 * HOUR, START + 4 * HOUR)]
-    begins = [first for first, _ in spans]
-    assert [covered(spans, begins, START + at * HOUR, START + (at + 1) * HOUR) // HOUR for at in range(-1, 5)] == [
-        *(0, 1, 1, 0, 1, 0)
-    ]
-    assert covered(spans, begins, START + HOUR // 2, START + 7 * HOUR // 2) == 2 * HOUR
-
-
-def test_a_histogram_has_a_bar_a_tenth_of_a_decade() -> None:
-    plot = lateness([(0, 90), (1000, 1), (1_300_000, 8), (2 * SECOND, 1)], {"in force": SECOND, "recommended": 0})
-    assert plot is not None
-    assert [bar.text for bar in plot.bars] == [
-        "1 records up to 1us late",
-        "8 records up to 1.6ms late",
-        "1 records up to 2.5s late",
-    ]
-    assert [mark.text for mark in plot.lines] == ["in force 1s"]
-    assert all(bar.height > 0 and bar.width > 0 for bar in plot.bars)
-    assert lateness([(0, 90)], {"in force": SECOND}) is None
 
 
 # The drawings
@@ -337,34 +275,6 @@ def test_the_site_takes_regular_files_of_the_reports_only(tmp_path: Path) -> Non
     assert not any("secret" in path.read_text() for path in (tmp_path / "out").rglob("*.txt"))
 
 
-def test_an_empty_lake_has_pages_too(tmp_path: Path) -> None:
-    open_lake(tmp_path / "lake")
-    (tmp_path / "queries").mkdir()
-    assert write_site(Board(tmp_path / "lake", tmp_path / "queries"), tmp_path / "out") == len(
-        [kind for kind in PAGES if "{}" not in kind.address]
-    )
-    assert "Nothing here yet" in (tmp_path / "out" / "index.html").read_text()
-
-
-@pytest.mark.slow
-def test_interfaces_of_any_name_have_pages_which_say_what_a_file_does_not_declare(tmp_path: Path) -> None:
-    lake, queries = open_lake(tmp_path / "lake"), tmp_path / "queries"
-    queries.mkdir()
-    (queries / "q.gsql").write_text("DEFINE { query_name 'q'; } SELECT time FROM pc.TCP")
-    names = ["以太网", "无线网", "<b>x</b>", "a/../b"]
-    for hour, declared in enumerate((names, names[1:])):
-        path = pcapng(tmp_path / f"{hour}.pcapng", declared, [(hour * 3600 + 9, at) for at in range(len(declared))])
-        ingest(lake, "pc", [path], Config(), (BASE + hour * HOUR, BASE + hour * HOUR + HOUR))
-    known = Board(lake.root, queries).now()
-    skews = [address for address in addresses(known) if address.startswith("skew/pc@")]
-    assert len(set(skews)) == len(names)
-    leads = [" ".join(Reader(render(known, address) or "").texts) for address in skews]
-    assert [sum(f"Skew of pc/{name} " in lead for lead in leads) for name in names] == [1] * 4
-    page = render(known, f"interval/q/{interval_label(BASE + HOUR, BASE + 2 * HOUR)}.html") or ""
-    text = " ".join(" ".join(Reader(page).texts).split())
-    assert "not declared by 1.pcapng" in text and "No capture covers" not in text
-
-
 # Over HTTP
 
 ESCAPES = (
@@ -393,6 +303,7 @@ def app(board: Board) -> FastAPI:
     return create(board)
 
 
+@pytest.mark.slow
 def test_pages_and_files_are_served_with_a_strict_policy(app: FastAPI, read: dict[str, Reader]) -> None:
     for address in ("index.html", interval(FAILED), "skew/main1.html", "assets/review.css", "docs/q/page.html"):
         answer = ask(app, f"/{address}")
@@ -411,17 +322,6 @@ def test_no_file_leaves_its_folder(app: FastAPI, board: Board, path: str) -> Non
         assert answer.status in (404, 422), path
         assert "root:" not in answer.text and "[links" not in answer.text
     assert inside(board.root / "reports", path.replace("%2e", ".").replace("%2f", "/").replace("%00", "\0")) is None
-
-
-def test_head_answers_as_get_does(app: FastAPI) -> None:
-    for address in ("", "index.html", "set/q.html", "assets/review.css", "docs/q/page.html", "docs/none", "none.html"):
-        got, head = (ask(app, f"/{address}", method) for method in ("GET", "HEAD"))
-        assert (head.status, head.headers) == (got.status, got.headers), address
-
-
-def test_a_name_too_long_for_a_file_is_unknown(app: FastAPI) -> None:
-    for address in ("n" * 300, "set/" + "n" * 5000 + ".html", "interval/q/" + "9" * 300 + ".html", "%ff.html"):
-        assert ask(app, f"/{address}").status == 404, address
 
 
 @pytest.fixture
@@ -460,38 +360,3 @@ def test_only_acts_can_write(app: FastAPI) -> None:
     assert {route.path for route in routes if route.methods - {"GET", "HEAD"}} == {"/act/{kind}/{name}"}
     assert {method for route in routes for method in route.methods} == {"GET", "HEAD", "POST"}
     assert "/openapi.json" not in [route.path for route in routes]
-
-
-def test_a_lake_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / "queries").mkdir()
-    answer = ask(create(Board(tmp_path / "absent", tmp_path / "queries")), "/index.html")
-    assert answer.status == 503 and "there is no lake" in answer.text
-    assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
-
-
-@pytest.mark.slow
-def test_the_overview_lists_the_files_that_nobody_reads(tmp_path: Path) -> None:
-    """Rule T9; an interval that such a file falls into is incomplete, although it was published as done (T6)."""
-    root, queries = make(tmp_path, 2, frozenset())
-    lake, board = open_lake(root), Board(root, queries)
-    assert "Files that are not read" not in (render(board.now(), "index.html") or "")
-    (link, *_) = sorted(link for job in board.now().jobs.values() for link in job.plan.links)
-    row = SeenFile("<b>spill", UNCLAIMED, "", True, (link,), 1, 0, START + HOUR, START + HOUR, 7)
-    with changing(lake):
-        put_seen(lake, [row])
-    page = render(board.now(), "index.html") or ""
-    assert "Files that are not read" in page and "&lt;b&gt;spill" in page and "<b>spill" not in page
-    known = board.now().part(START, START + 2 * HOUR)
-    assert [each.state for each in known.intervals if each.query_set == "q"][1] == "incomplete"
-
-
-def test_a_waterfall_begins_where_its_input_ends() -> None:
-    drawn = waterfall([("a", "link", 0, SECOND, SECOND, [SECOND]), ("q", "query", SECOND, 4 * SECOND, 4 * SECOND, [])])
-    assert drawn is not None
-    first, second = drawn.steps
-    assert second.x == pytest.approx(first.x + first.width, abs=0.2)
-    assert second.most == pytest.approx(second.x + second.width, abs=0.2)
-    assert [mark.text for mark in drawn.across] == ["100ms", "1s", "10s"]
-    assert waterfall([]) is None and history([], "s") is None
-    few = history([(f"1 Jan {hour:02}:00", 1.0, "done") for hour in range(3)], "s")
-    assert few is not None and [mark.text for mark in few.across] == ["1 Jan 00:00 to 1 Jan 02:00"]

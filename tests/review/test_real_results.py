@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import urlencode, urljoin
 
 import pytest
 from fastapi import FastAPI
@@ -16,10 +15,7 @@ from lowwater_review.app import create
 
 from tests.browser import chromium, served
 from tests.replay.support import lowwater
-from tests.review.asgi import ask
 from tests.review.test_browser import show_rows
-from tests.review.test_pages import Reader
-from tests.review.test_results import ask_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.captures]
 
@@ -64,27 +60,6 @@ def app(captures_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> FastAPI
     said = lowwater("backfill", "--lake", lake, "--through-end")
     assert said.code == 0 and "failed" not in said.out, said
     return create(Board(lake, folder))
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_the_highest_part_of_a_plot_leads_to_its_packets(app: FastAPI, query: str, tmp_path: Path) -> None:
-    address = f"/results/real/{query}"
-    page = Reader(ask(app, address).text)
-    assert len(page.all("rect")) > 50
-    number = {"dns_pairs": "latency"}.get(query, "packets")
-    sorted_page = Reader(ask(app, address, query=urlencode({"sort": number, "desc": "1"})).text)
-    link = next(each["href"] for each in sorted_page.all("a") if "/packets?" in (each["href"] or ""))
-    assert link is not None
-    path, _, asked = urljoin(address, link).partition("?")
-    packets = Reader(ask(app, path, query=asked).text)
-    words = re.search(r"([\d,]+) packets? of", " ".join(packets.texts))
-    assert words is not None, packets.texts
-    count = int(words[1].replace(",", ""))
-    assert count == 2 if query == "dns_pairs" else count > 0
-    file = tmp_path / "row.pcapng"
-    file.write_bytes(ask_bytes(app, f"{path}.pcapng", asked))
-    shown = subprocess.run(["tshark", "-r", file], capture_output=True, text=True, timeout=300)
-    assert shown.returncode == 0 and len(shown.stdout.splitlines()) == count
 
 
 def test_a_click_on_the_highest_part_of_each_plot_leads_to_its_packets(app: FastAPI, tmp_path: Path) -> None:

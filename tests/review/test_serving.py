@@ -29,7 +29,6 @@ from tests.review.asgi import ask, request
 from tests.review.ledgers import make
 
 TOKEN = "a token of some length"
-HOST = {"Host": "127.0.0.1:8642"}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +47,7 @@ def routes(board: Board) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 def test_no_route_answers_without_the_token(lake: tuple[Path, Path]) -> None:
     app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0)
     for method, path in [*routes(Board(*lake)), ("GET", "/login/x"), ("POST", "/index.html"), ("GET", "/x/../login")]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import duckdb
 import pytest
 from lowwater_review import Board, render
@@ -68,8 +66,3 @@ def test_the_index_has_what_is_unusual_first_and_pages_say_it_in_words(board: Bo
     query = render(snapshot, "trends/query/q/flows.html")
     assert query is not None and "Rows. " in query and "Cost of the query set. " in query
     assert render(snapshot, "trends/link/q/nobody.html") is None
-
-
-def test_an_unaudited_lake_has_no_trends(tmp_path: Path) -> None:
-    page = render(Board(*make(tmp_path, 0)).now(), "trends/index.html")
-    assert page is not None and "No interval was audited." in page

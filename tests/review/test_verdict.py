@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lowwater_expectations import headline
 from lowwater_review import Board
 from lowwater_review.verdict import overview_verdict
 
@@ -29,11 +28,3 @@ def test_the_sentence_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Pat
     assert good is not None and good.state == "done" and not good.command
     assert good.sentence == "All good since 1 Jan 2025, 00:00 UTC: 2 intervals of 1 query set published."
     assert overview_verdict(snapshot, [], {}) is None
-
-
-def test_a_headline_is_what_a_person_would_say() -> None:
-    interval = "2026-01-01T07:00:00Z to 2026-01-01T08:00:00Z"
-    gap = f"link control, {interval}: 19.4s of traffic are missing: no capture covers 2026; captures: a.pcap"
-    assert headline([gap], "covered") == "Link control: 19.4s of traffic are missing"
-    assert headline([gap, gap], "covered").endswith("missing (and 1 more)")
-    assert headline(["something else"], "The link is covered") == "Not so: the link is covered"

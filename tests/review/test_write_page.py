@@ -20,7 +20,6 @@ from lowwater_review.checking import WAITING, Checker
 
 from lowwater.replay.preview import LONGEST, Limits
 from tests.browser import chromium, served
-from tests.plan.test_shared_expressions import chain
 from tests.review.asgi import Answer, ask
 from tests.review.ledgers import HOSTILE
 from tests.review.resultlake import make_results
@@ -50,15 +49,6 @@ def check(app: FastAPI, text: str, **more: str) -> dict[str, Any]:
 
 def write(app: FastAPI, text: str, headers: dict[str, str] | None = None, **more: str) -> Answer:
     return ask(app, "/write/index.html", query=urlencode({"text": text, **more}), headers=headers)
-
-
-def test_a_text_is_checked_and_explained(app: FastAPI) -> None:
-    found = check(app, TEXT)
-    assert found["problems"] == [] and found["error"] == ""
-    assert "main1" in found["explained"] and "GROUP BY" in found["explained"] and "/dev" not in found["explained"]
-    (query,) = found["queries"]
-    assert [column[:2] for column in query["columns"]] == [["tb", "int"], ["srcIP", "ip"], ["n", "int"]]
-    assert "temporal" in query["columns"][0][2]
 
 
 def test_mistakes_have_places_as_a_browser_counts_them(app: FastAPI) -> None:
@@ -116,14 +106,6 @@ def test_a_costly_text_is_checked_in_bounded_time(app: FastAPI) -> None:
     check(app, f"SELECT count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, CUBE({columns})")
     check(app, "SELECT " + " + ".join(["len"] * 190) + " AS x FROM main1.TCP")
     assert time.process_time() - begin < 60
-
-
-def test_who_sees_no_query_set_reads_no_packets(made: tuple[Path, Path]) -> None:
-    app = create(Board(*made), permissions=lambda: lambda name: False)
-    (problem,) = check(app, TEXT)["problems"]
-    assert "no link is called main1" in problem["message"] and "main2" not in json.dumps(problem)
-    assert "10.0.0" not in write(app, TEXT, action="try", **{**RANGE, "set": ""}).text
-    assert check(app, TEXT, set="q")["error"] == "There is no such query set."
 
 
 def test_other_sites_start_no_preview_and_nothing_is_posted(app: FastAPI) -> None:
@@ -230,7 +212,3 @@ def test_another_site_makes_the_server_check_nothing(app: FastAPI) -> None:
         assert answer.status == 403 and "Another site" in answer.text
         answer = write(app, TEXT, headers)
         assert answer.status == 200 and "Another site" in answer.text and "GROUP BY" in answer.text
-
-
-def test_a_chain_that_doubles_is_checked(app: FastAPI) -> None:
-    assert check(app, chain("items", 60))["problems"] == []

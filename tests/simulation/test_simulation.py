@@ -40,6 +40,7 @@ SEEDS = {
 """Seeds that failed once, whether with pins, and what they found."""
 
 
+@pytest.mark.slow
 def test_schedules_leave_the_lake_as_it_has_to_be() -> None:
     for seed in range(examples(200)):
         schedule(seed)

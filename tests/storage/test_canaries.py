@@ -87,11 +87,6 @@ def test_an_address_with_keys_in_it_is_refused_and_not_repeated(
     assert not written(tmp_path)
 
 
-def test_addresses_of_accounts_and_names_with_signs_are_taken() -> None:
-    for address in ("abfss://c@account.dfs.core.windows.net/x", "s3://bucket/a:b@c", "s3://b.c-d/main1@eth0"):
-        assert str(parse(address)) == address
-
-
 def written(*folders: Path) -> list[tuple[str, list[str]]]:
     """Files below folders that hold a secret, or that have it in their name."""
     found = []

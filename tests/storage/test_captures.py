@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,17 +14,17 @@ import pytest
 from lowwater_generator import GeneratedCapture
 
 from lowwater.capture.reader import read
-from lowwater.errors import AwayError, CaptureError, ConfigError, LowwaterError
+from lowwater.errors import AwayError, LowwaterError
 from lowwater.lake.ingestion.arrivals import arrivals
 from lowwater.lake.layout import open_lake
-from lowwater.limits import READ_AHEAD_BYTES
+from lowwater.limits import READ_AHEAD_BYTES as LARGEST_READ
 from lowwater.storage import objects, paths
-from lowwater.storage.captures import ObjectFile, StoredCapture, capture_path, captures_like
+from lowwater.storage.captures import ObjectFile, StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import file_cache
 from tests.lake.test_interfaces import pcapng
 from tests.lake.test_places import hourly, rows, settings, take
-from tests.replay.support import START, lowwater
+from tests.replay.support import lowwater
 from tests.storage.servers import Proxy, Rule
 
 JUMP = 61 * 10**9
@@ -68,12 +67,12 @@ def test_a_capture_in_a_store_has_the_rows_of_a_file(
 
 @pytest.mark.slow
 def test_memory_and_disk_do_not_grow_with_the_capture(root: ObjectPath, proxy: Proxy) -> None:
-    size = 3 * READ_AHEAD_BYTES + 1
+    size = 3 * LARGEST_READ + 1
     path = stored(root, "large", bytes(size))
     proxy.seen()
     with path.open("rb", buffering=0) as file:
         pieces = list(iter(lambda: file.read(64 << 10), b""))
-        assert isinstance(file, ObjectFile) and len(file._block) <= READ_AHEAD_BYTES
+        assert isinstance(file, ObjectFile) and len(file._block) <= LARGEST_READ
         file.seek(size - 5)
         assert file.read(10) == bytes(5) and file.read(1) == b""
     assert sum(map(len, pieces)) == size and max(map(len, pieces)) <= 64 << 10
@@ -84,38 +83,13 @@ def test_memory_and_disk_do_not_grow_with_the_capture(root: ObjectPath, proxy: P
 
 @pytest.mark.slow
 def test_a_capture_that_is_replaced_while_it_is_read_is_an_error(root: ObjectPath) -> None:
-    path = stored(root, "a.pcap", bytes(3 * READ_AHEAD_BYTES))
+    path = stored(root, "a.pcap", bytes(3 * LARGEST_READ))
     with path.open("rb", buffering=0) as file:
         file.read(1)
-        stored(root, "a.pcap", b"\1" * 3 * READ_AHEAD_BYTES)
-        file.seek(2 * READ_AHEAD_BYTES)
+        stored(root, "a.pcap", b"\1" * 3 * LARGEST_READ)
+        file.seek(2 * LARGEST_READ)
         with pytest.raises(OSError, match="replaced while it was read"):
             file.read(1)
-
-
-def test_a_capture_of_a_store_goes_to_workers() -> None:
-    path = capture_path("s3://taps/main1/a.pcap")
-    other = pickle.loads(pickle.dumps(path))
-    assert type(other) is StoredCapture and other == path and str(other.parent / "b") == "s3://taps/main1/b"
-    assert capture_path("file:///taps/a.pcap") == Path("/taps/a.pcap")
-
-
-@pytest.mark.slow
-def test_a_capture_that_is_not_there_is_named(root: ObjectPath) -> None:
-    with pytest.raises(CaptureError, match=r"s3://.*none\.pcap: cannot be read: there is no such object"):
-        read(capture_path(f"{root}/none.pcap"), JUMP)
-    with pytest.raises(CaptureError, match="BUCKET"):
-        read("s3://", JUMP)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pattern", ["a-*.pcap", "a-??.pcap", "*/x.pcap", "d[12]/*.pcap", "d1/x.pcap", "*", "none/*"])
-def test_a_pattern_finds_what_it_finds_in_a_folder(root: ObjectPath, tmp_path: Path, pattern: str) -> None:
-    for name in ("a-01.pcap", "a-02.pcap", "a-1.pcap", "d1/x.pcap", "d2/y.pcap", "d3/x.pcap", "d1/deep/x.pcap"):
-        paths.write(root / name, b"")
-        paths.write(tmp_path / name, b"")
-    local = {path.relative_to(tmp_path).as_posix() for path in captures_like(f"{tmp_path}/{pattern}") if path.is_file()}
-    assert {str(path).removeprefix(f"{root}/") for path in captures_like(f"{root}/{pattern}")} == local
 
 
 @pytest.mark.slow
@@ -157,15 +131,6 @@ def test_commands_take_captures_of_a_store(
 
 
 @pytest.mark.slow
-def test_refused_addresses_are_usage_errors(root: ObjectPath, tmp_path: Path) -> None:
-    said = lowwater("ingest", "--lake", tmp_path / "lake", "--link", "a", f"{root}/none.pcap")
-    assert said.code == 2 and "there is no such object" in said.err
-    said = lowwater("inspect", f"{root}/none.pcap")
-    assert said.code == 1 and "there is no such object" in said.out + said.err
-    assert not objects.below(root) and START
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
 def test_records_in_a_store_are_those_of_a_file(root: ObjectPath, proxy: Proxy, tmp_path: Path, name: str) -> None:
     rows = pa.table({"time": [1.7e9 + second for second in range(400)], "bytes": list(range(400))})
@@ -181,23 +146,6 @@ def test_records_in_a_store_are_those_of_a_file(root: ObjectPath, proxy: Proxy, 
     proxy.breaks(Rule("500", "GET", name, times=1), Rule("cut", "GET", name, times=1))
     said = [lowwater("inspect", where, "--format", "json") for where in (path, at)]
     assert said[0].code == 0 and said[1].out.replace(str(at), str(path)) == said[0].out
-
-
-@pytest.mark.slow
-def test_run_reads_captures_of_a_store(root: ObjectPath, captures: list[GeneratedCapture], tmp_path: Path) -> None:
-    small = min((capture for capture in captures if capture.packets), key=lambda capture: capture.packets)
-    at = stored(root, "a.pcap", small.path.read_bytes())
-    query = tmp_path / "q.gsql"
-    query.write_text("DEFINE { query_name q; }\nSELECT time, destPort, len FROM main1.DataProtocol\n")
-    rows = []
-    for where in (small.path, at):
-        out = tmp_path / str(len(rows))
-        done = lowwater("run", query, "--capture", f"main1={where}", "--engine", "reference", "--out", out)
-        assert done.code == 0, done.err
-        rows.append((out / "q.csv").read_text())
-    assert rows[0] == rows[1] and rows[0].count("\n") > 1
-    twice = lowwater("run", query, "--capture", f"main1={at}", "--capture", f"main1={at}", "--out", tmp_path / "twice")
-    assert twice.code == 2 and "is given twice" in twice.err
 
 
 @pytest.mark.slow
@@ -283,11 +231,3 @@ def test_captures_that_moved_within_a_store_are_known(root: ObjectPath, tmp_path
     assert [row.packets for row in rows(lake)] == [3, 2]
     (missing,) = arrivals(lake, settings(root / "typo"))["a"].missing
     assert missing.why == "has no object"
-
-
-def test_a_common_folder_of_several_buckets_is_refused() -> None:
-    from lowwater.cli.proposals import _common
-
-    assert str(_common([capture_path("s3://a/b/c"), capture_path("s3://a/b/d")])) == "s3://a/b"
-    with pytest.raises(ConfigError, match="several buckets"):
-        _common([capture_path("s3://a/b"), Path("/b")])

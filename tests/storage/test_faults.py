@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +19,13 @@ from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_
 from lowwater.lake.open_tables import at_version
 from lowwater.lake.table_logs import CHECKPOINTS
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
-from lowwater.limits import STORE_CONNECTIONS
 from lowwater.storage import objects, paths
-from lowwater.storage.failures import StoreError, store_error
+from lowwater.storage import objects as snapshots
+from lowwater.storage.failures import store_error
 from lowwater.storage.object_paths import ObjectPath
 from tests.capturemaker import pcap_bytes, udp
 from tests.storage.faults import SCHEMA, as_another_process, stored, try_seed
-from tests.storage.servers import Proxy, Rule, kinds_of
+from tests.storage.servers import Proxy, Rule
 
 
 def row(value: int) -> pa.Table:
@@ -101,18 +100,6 @@ def test_a_store_that_fails_for_good_is_waited_for_and_said(
     assert "going on until" in capsys.readouterr().err
 
 
-def test_a_store_that_never_answered_is_given_up_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ENDPOINT_URL": "http://127.0.0.1:9", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(objects, "STORE_FIRST_PATIENCE", 0.1)
-    monkeypatch.setattr(objects, "require_endpoint", lambda *_: None)  # it listened then
-    path = ObjectPath("s3:", "nobody", "object")
-    for request in (lambda: objects.read(path), lambda: objects.make(path, b"")):
-        with pytest.raises(StoreError, match="does not answer; tried for") as given_up:
-            request()
-        assert given_up.value.message.count("tried") == 1, "patience with its patience"
-
-
 def test_what_a_busy_store_answers_is_told_by_its_status_and_not_by_words_of_its_body() -> None:
     error = store_error(Exception("status code: 500 Internal: <Error>Credential=..., AccessDenied</Error>"))
     assert not error.lasting and error.message == "the object store does not answer (500)"
@@ -128,7 +115,7 @@ def test_requests_do_not_grow_with_the_commits_of_a_ledger(root: ObjectPath, pro
             record_replays(lake, [ReplayRow("set", "q", at * 10, at * 10 + 10, PUBLISH, "done", at + 1)])
             tidy_ledgers(root, lake.run_ledgers())  # as each command at its end
         as_another_process(root)
-        objects.look_again()
+        snapshots.look_again()
         proxy.seen()
         assert len(read_replays(Lake(root), "set")) == published
         counts.append(len(proxy.seen()))
@@ -163,7 +150,7 @@ def test_a_command_reads_nothing_twice(root: ObjectPath, proxy: Proxy) -> None:
     for at in range(3):
         record_replays(open_lake(root), [ReplayRow("set", "q", at, at + 1, PUBLISH, "done", at)])
     as_another_process(root)
-    objects.look_again()
+    snapshots.look_again()
     proxy.seen()
     for _ in range(3):
         read_replays(open_lake(root, make=False), "set")
@@ -195,37 +182,20 @@ def test_a_table_in_the_place_of_another_is_another(root: ObjectPath, monkeypatc
     assert stored(path) == [("a", 1)]
     objects.delete(objects.below(path))
     monkeypatch.setattr("lowwater.lake.table_logs.LOOK", 0.0)
-    objects.look_again()
+    snapshots.look_again()
     assert open_table(path) is None and read_rows(path, SCHEMA).num_rows == 0
-    objects.look_again()
+    snapshots.look_again()
     create(path, SCHEMA)
     append_rows(path, row(2))
     assert stored(path) == [("a", 2)]
 
 
-@pytest.mark.slow
-def test_connections_are_few(root: ObjectPath) -> None:
-    path = root / "table"
-    create(path, SCHEMA)
-    for value in range(30):
-        append_rows(path, row(value))
-    before = len(os.listdir("/proc/self/fd"))
-    as_another_process(path)
-    assert len(stored(path)) == 30
-    assert len(os.listdir("/proc/self/fd")) - before < STORE_CONNECTIONS
-
-
 def test_a_limit_of_open_files_that_is_too_low_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowwater import processes
+    from lowwater import processes as descriptors
 
-    monkeypatch.setattr(processes.resource, "getrlimit", lambda _: (64, 100))
+    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _: (64, 100))
     with pytest.raises(LowwaterError, match="100 files and connections"):
-        processes.require_descriptors()
+        descriptors.require_descriptors()
     with pytest.raises(LowwaterError, match="number 1,024"):
-        processes.require_selectable(1024)
-    processes.require_selectable(1023)
-
-
-def test_kinds_of_requests() -> None:
-    assert kinds_of("PUT", "/lakes/a/pins/demo.json") == "PUT pins"
-    assert kinds_of("GET", "/lakes/a/t/_delta_log/00000000000000000100.checkpoint.parquet") == "GET checkpoint"
+        descriptors.require_selectable(1024)
+    descriptors.require_selectable(1023)

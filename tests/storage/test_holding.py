@@ -22,7 +22,8 @@ from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.maintain import clock_words, maintain
 from lowwater.lake.tables import append_rows, create, fence_off, swap_files
 from lowwater.replay.versions import RollbackTarget
-from lowwater.storage import failures, locks, objects, paths
+from lowwater.storage import failures as progress
+from lowwater.storage import locks, objects, paths
 from lowwater.storage.locks import LostError
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE
@@ -36,7 +37,7 @@ DAY = 24 * HOUR
 @pytest.fixture
 def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Processor time is no sign of work: a test has some."""
-    monkeypatch.setattr(failures, "SHARE", 1e9)
+    monkeypatch.setattr(progress, "SHARE", 1e9)
     monkeypatch.setattr(locks, "LEASE_PATIENCE", 0.6)
     yield
 
@@ -46,7 +47,7 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: ObjectPath) -> None:
     with locks.hold_lease(root / "lock", 0, 1, length=0.9) as fence:
         for _ in range(15):
-            failures.made()
+            progress.made()
             time.sleep(0.1)
         fence.require()
         time.sleep(1.5)
@@ -54,21 +55,6 @@ def test_a_process_that_hangs_loses_its_lease_and_one_that_works_keeps_it(root: 
             fence.require()
         with locks.hold_lease(root / "lock", 0, 1, wait=9.0, length=0.9) as second:
             assert second.taken and second.number > fence.number
-
-
-@pytest.mark.usefixtures("idle")
-def test_signs_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch, tasks = failures.Watch(), [0]
-    monkeypatch.setattr(failures, "_signs", {"spark": lambda: tasks[0]})
-    watch.silence()
-    time.sleep(0.05)
-    assert watch.silence() >= 0.05
-    tasks[0] += 1
-    assert watch.silence() < 0.05
-    time.sleep(0.05)
-    assert watch.silence() >= 0.05
-    monkeypatch.setattr(failures, "SHARE", 0.0)
-    assert watch.silence() < 0.05, "processor time"
 
 
 @pytest.mark.slow
@@ -165,16 +151,6 @@ def test_a_clock_that_is_a_month_off_removes_nothing_new(
         assert clock_words(lake) == ""
 
 
-def test_a_removal_says_why_and_takes_what_is_old_by_the_disk(tmp_path: Path) -> None:
-    lake = open_lake(tmp_path / "lake")
-    waiting = Path(lake.replays) / "part-waiting.parquet"
-    waiting.write_bytes(b"PAR1")
-    old = time.time() - 7200
-    os.utime(waiting, (old, old))
-    (step,) = maintain(lake, Retention(versions="1h"))
-    assert step.files == 1 and "no version of the last 1h names them" in step.why and not waiting.exists()
-
-
 def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,18 +168,6 @@ def test_a_maintenance_that_lost_its_lease_removes_nothing_and_says_so(
     with pytest.raises(LakeError, match="no longer the one at work on it: the lease was not renewed"):
         maintain(lake, Retention(versions="1h"))
     assert waiting.exists()
-
-
-def test_what_is_made_of_an_object_is_made_of_its_newest_version(root: ObjectPath) -> None:
-    path = root / "page"
-
-    def change(before: bytes | None) -> bytes:
-        if before is None:
-            paths.write(path, b"of another")
-        return (before or b"") + b", and mine"
-
-    paths.revise(path, change)
-    assert paths.read(path) == b"of another, and mine"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from lowwater.lake.table_logs import CHECKPOINTS
 from lowwater.lake.tables import Options, append_rows, commit, create, open_table, read_rows, swap_files
 from lowwater.storage import locks, paths
 from lowwater.storage.locks import HeldError, LostError
-from lowwater.storage.object_paths import ObjectPath, parse
+from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import FileCache, file_cache
 from tests.capturemaker import pcap_bytes
 from tests.replay.support import QUERIES, START, Said, lowwater, replay_range, write_settings
@@ -37,16 +37,6 @@ def values(path: ObjectPath) -> list[int]:
 
 def row(value: int) -> pa.Table:
     return pa.table({"value": [value]}, SCHEMA)
-
-
-@pytest.mark.parametrize("text", ["s3://", "ftp://host/lake", "s3://bucket/../other"])
-def test_an_address_that_no_lake_can_have_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"lake|BUCKET"):
-        parse(text)
-
-
-def test_a_file_address_is_a_folder() -> None:
-    assert parse("file:///lakes/a%20b") == Path("/lakes/a b")
 
 
 @pytest.mark.slow

@@ -195,13 +195,6 @@ def test_a_folder_that_has_all_is_sound_and_nothing_stays(tmp_path: Path, monkey
     assert said.code in (1, 2) and "there is no such folder" in said.err + said.out
 
 
-def test_a_link_in_the_place_of_its_folder_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "lake").mkdir()
-    (tmp_path / "lake" / "_doctor").symlink_to(tmp_path)
-    with pytest.raises(LakeError, match="leads out of the lake"):
-        list(findings(tmp_path / "lake"))
-
-
 def _refused(*_: object, **__: object) -> None:
     raise OSError(1, "Operation not permitted")
 
@@ -224,12 +217,3 @@ def test_what_a_disk_does_not_do_is_found(
     found = of(list(findings(tmp_path)))
     assert list(found) == [name] and found[name].then
     assert found[name].state == (WARNING if name == "free space" else MISSING)
-
-
-def test_clocks_that_differ() -> None:
-    assert probes._clocks(100.0, 101.0, 100.5, 1.0, "it") == "it agrees with this machine"
-    assert probes._clocks(100.0, 101.0, 130.0, 1.0, "it") == "it agrees with this machine, but for 28.0 s"
-    with pytest.raises(probes._Doubtful, match="100 s ahead of"):
-        probes._clocks(100.0, 101.0, 202.0, 1.0, "it")
-    with pytest.raises(probes._Missing, match="1,001 s behind"):
-        probes._clocks(2000.0, 2001.0, 998.0, 1.0, "it")

@@ -14,9 +14,7 @@ from lowwater_generator import GeneratedCapture
 
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.config import Config
-from lowwater.errors import CaptureError, LowwaterError
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.packing import renamed
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.locks import handed_over
 from lowwater.lake.tables import open_table
@@ -56,12 +54,6 @@ def test_a_chunk_is_read_from_the_bytes_that_were_sent(captures: list[GeneratedC
     there = replace(last, held=part, base=last.begin)
     rows, expected = ([batch.to_pylist() for _, batch in read_chunk(chunk)] for chunk in (there, last))
     assert last.begin > 1000 and rows == expected
-
-
-def test_errors_name_the_capture_of_the_user() -> None:
-    error: LowwaterError = CaptureError("/copies/1.part: is no capture", "name another file")
-    told = renamed(error, Path("/copies/1.part"), Path("a.pcap"))
-    assert str(told) == "a.pcap: is no capture\n  hint: name another file"
 
 
 @pytest.mark.slow
