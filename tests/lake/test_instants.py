@@ -112,7 +112,7 @@ def test_an_old_table_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_hour_published_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of an old table are written again; one of them is replaced before the commit."""
-    import lowwater.lake.results.publish as module
+    import lowwater.lake.tables as module
 
     lake = open_lake(tmp_path / "lake")
     as_of_an_older_version(lake, monkeypatch, 2)
