@@ -37,6 +37,7 @@ class ColumnInfo:
     """A column of a stream.
 
     Attributes:
+        name: name of the column.
         type: bool, int, float, ip, mac or string.
         progress: the temporal property; null for a column without progress.
     """
@@ -143,12 +144,14 @@ class OperatorInfo:
         having: condition of HAVING over the groups.
         closing: condition of CLOSING_WHEN, which ends a running group.
         supergroup: group-by variables whose groups share states and superaggregates.
+        supers: the superaggregates.
         cleaning_when: condition that starts a cleaning.
         cleaning_by: condition of the groups that a cleaning keeps.
         states: the stateful functions.
         aliases: range variables of the inputs.
         match: the match window of a join.
         lookup: keys and further conditions of a lookup join or semi join.
+        window: the sliding window.
         sets: the grouping sets.
         high: why the low level does not run the operator, or not all of it.
     """
@@ -231,6 +234,7 @@ class QueryInfo:
     """A query of the query set.
 
     Attributes:
+        name: name of the query.
         file: the file with the text of the query.
         output: whether the rows of the query are published; else only other queries read them.
         text: canonical GSQL of the query.
@@ -289,10 +293,12 @@ class LftaInfo:
     """A low-level query node (LFTA).
 
     Attributes:
+        name: name of the LFTA.
         kind: `selection` or `aggregation`.
         links: names of the links; `*` is every link.
         protocol: name of the protocol.
         records: kind of the records: pcap, csv or other.
+        gsql: the LFTA as GSQL.
         columns: the columns of the output rows.
         punctuation: the promises of the LFTA.
         granularity: ns of the clock between two punctuations that a reader can use.
