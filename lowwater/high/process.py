@@ -11,7 +11,7 @@ from typing import Any
 
 from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.columns.blocks import rows_within
+from lowwater.columns.blocks import process_bounds
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import closed_parts, stored_promises
 from lowwater.high.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
@@ -31,8 +31,7 @@ class InProcess:
     far = False
 
     def __init__(self, threads: int = 0, memory: int = 0) -> None:
-        self.threads = threads or ordered.thread_count(memory)
-        self._most = rows_within(memory // self.threads)
+        self.threads, self._most = process_bounds(memory, threads)
         self._tasks: TaskMap = partial(ordered.each_on_threads, threads=self.threads)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
 
