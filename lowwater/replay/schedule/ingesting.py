@@ -51,8 +51,8 @@ def ingest_readable(
 ) -> tuple[list[IngestResult], dict[Path, Refusal], LowwaterError | None]:
     """Ingests files of a link, but those that are refused. Arguments as of `ingest`.
 
-    The error, if there is one, is no fault of a file: a full disk, an absent store or Spark, or another process. What was
-    refused before it is.
+    The error, if there is one, is no fault of a file: a full disk, an absent store or Spark, or another process. What
+    was refused before it is.
     """
     refused: dict[Path, LowwaterError] = {}
     results: list[IngestResult] = []
