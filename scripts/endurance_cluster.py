@@ -46,7 +46,8 @@ from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.tables import fetch_rows, open_table, safe_name, table_dataset
+from lowwater.lake.locks import folder_of_run
+from lowwater.lake.tables import fetch_rows, open_table, table_dataset
 from lowwater.storage import paths, snapshots
 from lowwater.storage.object_paths import ObjectPath
 
@@ -438,7 +439,7 @@ class Lane:
 
     def _staging(self, start: int) -> list[str]:
         """The staging files of the interval at an instant, ns, once its run has had time to remove them."""
-        folder = self.lake / "_work" / f"run_of_{safe_name(f'{QUERY_SET} {start}-{start + HOUR}')}"
+        folder = folder_of_run(open_lake(self.lake), QUERY_SET, start, start + HOUR)
         deadline = time.monotonic() + CLEANS
         while (left := staged(folder)) and time.monotonic() < deadline:
             time.sleep(1.0)

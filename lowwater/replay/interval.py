@@ -46,7 +46,7 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
-from lowwater.lake.locks import at_work, handed_over, run_attempt
+from lowwater.lake.locks import at_work, folder_of_run, handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
@@ -205,7 +205,7 @@ class _Run:
             with (
                 outages(),
                 run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
-                handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
+                handed_over(lake, self._handed(), self.runner.far) as shared,
                 LinkScans(self.runner.scanning()) as self.scans,
             ):
                 self.shared = shared
@@ -222,6 +222,9 @@ class _Run:
             if not self.told:
                 self._keep(error)
             raise
+
+    def _handed(self) -> PurePath:
+        return folder_of_run(self.job.lake, self.job.query_set, self.start, self.end)
 
     def _failed(self, error: LowwaterError, folder: Path) -> None:
         """Records a failure. What went wrong first is what is said, also where that fails."""
