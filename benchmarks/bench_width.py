@@ -51,8 +51,8 @@ QUERIES = {
     + f"WHERE A.tb - 1 <= B.tb AND B.tb <= A.tb + 1 AND {_EQUAL};",
     "cube": "DEFINE { query_name 'q'; } SELECT tb, srcIP, destPort, count(*) AS n, avg(len) AS l "
     "FROM main1.DataProtocol GROUP BY time/3600 AS tb, CUBE(srcIP, destPort);",
-    "closing": "DEFINE { query_name 'q'; } SELECT tb, srcIP, count(*) AS n, sum(len) AS l "
-    "FROM main1.DataProtocol GROUP BY time AS tb, srcIP CLOSING_WHEN count(*) >= 1000;",
+    "closing": f"DEFINE {{ query_name 'q'; }} SELECT tb, {_KEYS}, count(*) AS n, sum(len) AS l "
+    f"FROM main1.DataProtocol GROUP BY time/3600 AS tb, {_KEYS} CLOSING_WHEN count(*) >= 1000;",
     "total": "DEFINE { query_name 'q'; } SELECT tb, sum(n) AS n, max(l) AS l FROM f GROUP BY tb;"
     + _FLOWS.format("f", "main1", "internal"),
 }
@@ -121,6 +121,7 @@ def main() -> None:
     """Prints a line for each query."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of LFTAs, of all sides of a join together")
+    parser.add_argument("--shares", type=int, default=64, help="of the hour")
     parser.add_argument("--cores", type=int, default=64, help="of the simulation")
     parser.add_argument("--times", type=int, default=3, help="evaluations of each part, of which the shortest counts")
     parser.add_argument("--query", choices=list(QUERIES), action="append")
@@ -134,7 +135,7 @@ def main() -> None:
             files = written(plan, Path(folder), options.rows // len(plan.lftas))
             written_in = time.process_time() - begin
             runner = Measured(options.times)
-            shares = HighSettings(shares=64)
+            shares = HighSettings(shares=options.shares)
             (result,) = run_high(runner, queries, files, START, START + HOUR, Path(folder) / "one", shares).values()
             steps = [Step(each.seconds, [at - 1] if at else []) for at, each in enumerate(runner.rounds)]
             span, busy = simulated(steps, options.cores)

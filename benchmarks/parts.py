@@ -49,6 +49,7 @@ class Measured(InProcess):
 
     Attributes:
         rounds: what was done.
+        spent: processor seconds of all tasks.
     """
 
     def __init__(self, times: int = 1) -> None:
@@ -56,6 +57,7 @@ class Measured(InProcess):
         self._times = times
         self._one = Lock()
         self.rounds: list[Round] = []
+        self.spent = 0.0
 
     def ingesting(self) -> TaskMap:
         """See `Measured`."""
@@ -109,6 +111,7 @@ class Measured(InProcess):
                 begin = time.process_time()
                 value = function(*arguments)
                 taken.append(time.process_time() - begin)
+            self.spent += sum(taken)
         noted.seconds.append(min(taken))
         return value
 

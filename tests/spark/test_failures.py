@@ -79,6 +79,6 @@ class Gone:
 
 def test_tasks_say_so_where_the_server_goes_before_their_first_request() -> None:
     session: Any = Gone()
-    with pytest.raises(AwayError, match="^low: Spark has ended, or was started again"):
+    with pytest.raises(AwayError, match=r"^low: Spark has ended, or was started again"):
         SparkTasks(lambda: session, "low")(len, ["a task"])
     assert session.tags == set()
