@@ -1,9 +1,9 @@
 """What the first `lowwater run` costs: whole commands over a small capture, with empty caches and again.
 
-Run `python benchmarks/bench_first_run.py [--json FILE] [--packets N] [--queries 1,20,140] [--outputs]`.
-Three states of the machine: `bare`, nothing is compiled, not even the reader of captures (for the first number of queries only); `first`,
-no kernel of these queries; `again`, the same command once more. Seconds of the wall, of the
-processors with all children, and of each stage. 140 queries are 20 chains of seven.
+Run `python benchmarks/bench_first_run.py [--json FILE] [--packets N] [--queries 1,20,140] [--outputs]`. Three states of
+the machine: `bare`, nothing is compiled, not even the reader of captures (for the first number of queries only);
+`first`, no kernel of these queries; `again`, the same command once more. Seconds of the wall, of the processors with
+all children, and of each stage. 140 queries are 20 chains of seven.
 """
 
 from __future__ import annotations
