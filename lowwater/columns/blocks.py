@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from lowwater.capture.digests import row_digests
-from lowwater.capture.tables.reader import thread_count
 from lowwater.columns.values import Frame, concat_frames
 
 # Equal keys have equal numbers, and NULL equals NULL.
@@ -103,17 +102,6 @@ def rows_within(memory: int) -> int:
         (True, 0)
     """
     return max(1, memory // _ROW) if memory else 0
-
-
-def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
-    """Returns the number of threads of a process, and of the rows that an operator may keep in each (`rows_within`).
-
-    Args:
-        memory: bytes that they share; 0 for those of the machine or of its container.
-        threads: number of threads; 0 for one a core, as far as memory allows.
-    """
-    number = threads or thread_count(memory)
-    return number, rows_within(memory // number)
 
 
 class Spill:

@@ -11,12 +11,23 @@ from typing import Any
 
 from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.columns.blocks import process_bounds
+from lowwater.columns.blocks import rows_within
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import closed_parts, stored_promises
 from lowwater.high.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
 from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
 from lowwater.high.streams import StoredStream
+
+
+def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
+    """Returns the number of threads of a process, and of the rows that an operator may keep in each (`rows_within`).
+
+    Args:
+        memory: bytes that they share; 0 for those of the machine or of its container.
+        threads: number of threads; 0 for one a core, as far as memory allows.
+    """
+    number = threads or ordered.thread_count(memory)
+    return number, rows_within(memory // number)
 
 
 class InProcess:

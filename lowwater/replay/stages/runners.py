@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lowwater.capture.tables.reader import MEMORY, TaskMap, each_on_threads, memory, thread_count
-from lowwater.columns.blocks import ROWS_IN_MEMORY, process_bounds, rows_within
+from lowwater.columns.blocks import ROWS_IN_MEMORY, rows_within
 from lowwater.config import Config, names_spark
 from lowwater.environment import override
 from lowwater.errors import ConfigError
@@ -82,6 +82,8 @@ def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -
 
 def memory_of(config: Config) -> MemoryInfo:
     """Returns what bounds the memory of a run with some settings on this machine, as both runners take it."""
+    from lowwater.high.process import process_bounds
+
     given, here = config.replay.bytes, memory()
     threads, rows = process_bounds(given, config.replay.threads)
     variable = override({}, os.environ).get("replay.memory")
