@@ -112,10 +112,10 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
     if is_remote(chosen.master):
         shown = chosen.master.partition("/;")[0]  # the rest may have a token
         return _connected(chosen.master, f"the Spark at {shown}")
-    return _connected(_started(app, chosen), f"the command's own Spark on {chosen.master}")
+    return _connected(started(app, chosen), f"the command's own Spark on {chosen.master}")
 
 
-def _started(app: str, settings: SessionSettings) -> str:
+def started(app: str, settings: SessionSettings) -> str:
     """Starts a server that ends with this process; returns its address."""
     home, token, port = make_folder(_HOME), secrets.token_urlsafe(24), free_port()
     command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--attached", "--app", app]

@@ -134,7 +134,7 @@ def test_an_ingest_without_its_spark_says_so_once(
         os.utime(made.path.rename(tmp_path / link / "1.pcap"), (1, 1))
     lines = [f'[links.{link}]\ncaptures = "{tmp_path}/{link}/*.pcap"' for link in ("a", "b", "c")]
     (tmp_path / "lowwater.toml").write_text("\n".join(lines))
-    monkeypatch.setattr("lowwater.spark.session._started", not_started)
+    monkeypatch.setattr("lowwater.spark.session.started", not_started)
     for options in ([], ["--link", "a", str(tmp_path / "a" / "1.pcap")]):
         with pytest.raises(SystemExit) as ended:
             main(["ingest", "--lake", str(tmp_path), "--spark", address, *options])
