@@ -130,7 +130,7 @@ def replay(
     """Runs the intervals of [start, end), ns, one after another.
 
     An interval that was published from the same inputs is skipped. A failure is recorded and ends the
-    call; earlier intervals stay published.
+    call; earlier intervals stay published. Only audits go on with the other intervals, and fail at the end.
 
     Args:
         job: the query set.
@@ -150,7 +150,19 @@ def replay(
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
     intervals = [(start, end)] if ask else job.intervals(start, end)
-    return [_Run(job, at, until, progress, runner, ask=ask).run(stage, hold) for at, until in intervals]
+    outcomes, failed = list[Outcome](), list[LowwaterError]()
+    for at, until in intervals:
+        try:
+            outcomes.append(_Run(job, at, until, progress, runner, ask=ask).run(stage, hold))
+        except LowwaterError as error:
+            if stage != AUDIT or isinstance(error, BusyError | AwayError | OwnerError):
+                raise
+            failed.append(error)
+    if failed:
+        for other in failed[:-1]:
+            progress.say(f"  {other.message}")
+        raise failed[-1]
+    return outcomes
 
 
 def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner, ask: bool = False) -> Outcome:

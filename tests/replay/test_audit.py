@@ -275,6 +275,13 @@ def test_what_people_expect_of_rows_decides_by_its_severity(lake: Path, runner: 
     assert interval_audits(opened)[0].verdict == "passed"
     assert (all_tables(lake), commits(lake)) == before
 
+    write_suite(lake, 1, "critical")
+    said = lowwater("replay", "demo", *asked[:-1], "2026-01-01T03:00Z", "--stage", "audit")
+    assert said.code == 1 and "cnt values to be between" in said.err + said.out and "_kind=" not in said.err + said.out
+    failed = {row.interval_start for row in read_replays(opened, "demo") if row.state == "failed" and row.query == ""}
+    assert failed == {START, START + HOUR, START + 2 * HOUR}, "an audit that fails does not stop the others"
+    assert "suites that have changed" not in lowwater("plan", *asked).out, "what is failed is due"
+
 
 @pytest.mark.slow
 def test_a_wrong_suite_is_refused_before_anything_runs(lake: Path) -> None:

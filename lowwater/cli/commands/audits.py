@@ -394,6 +394,6 @@ def gx(lake: PurePath, folder: Path | None) -> None:
         suites = {name: write_suites(opened, name, sorted(queries)) for name, queries in published.items()}
         write_project(place, assets, {**suites, OURS: write_measure_suites(opened)}, scratch)
     batches = sum(len(asset.batches) for asset in assets)
-    say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches of intervals, {len(published) + 1} checkpoints")
+    say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches, {len(published) + 1} checkpoints")
     say(f'open it: great_expectations.get_context(project_root_dir="{place}")')
     say("an audit asks what you save in its suites; `lowwater plan` names published intervals to audit again by them")

@@ -404,7 +404,7 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> Audit
     messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
     return AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
-        f"nothing of the interval was published, its rows are in streams/; the report: {report}",
+        f"nothing of this run is published, its rows are in streams/; the report: {report}",
         report,
     )
 
