@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from lowwater_expectations import spoken
+from lowwater_expectations.audits import spoken
 from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS

@@ -138,7 +138,7 @@ def write_measure_suites(lake: Lake) -> dict[str, str]:
     An expectation that only we have is written as the range that it is: without our classes, Great Expectations would
     leave it out and say nothing.
     """
-    from lowwater_expectations import SUITES, read_suite
+    from lowwater_expectations.audits import SUITES, read_suite
 
     tables = {frame: table for table, frames in TABLES.items() for frame in frames}
     for name in SUITES:

@@ -27,7 +27,7 @@ from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.snapshots import look_again
 
 if TYPE_CHECKING:
-    from lowwater_expectations import Finding, Validation, Verdict
+    from lowwater_expectations.audits import Finding, Validation, Verdict
 
 
 CRITICAL = "critical"
@@ -89,7 +89,7 @@ def graver_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[IntervalAudit]:
     """Reads the newest audit of every interval that begins in [start, end), ns, sorted by query set and interval."""
-    from lowwater_expectations import SUITES, once, verdict
+    from lowwater_expectations.audits import SUITES, once, verdict
 
     rows = read_qualities(lake, start, end)
     failed: dict[Key, list[Finding]] = {}
@@ -116,7 +116,7 @@ def findings(lake: Lake, audit: IntervalAudit) -> list[Finding]:
 
 
 def _in_order(rows: pa.Table) -> list[dict[str, Any]]:
-    from lowwater_expectations import SUITES
+    from lowwater_expectations.audits import SUITES
 
     records: list[dict[str, Any]] = rows.to_pylist()
     return sorted(records, key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"]))
@@ -127,7 +127,7 @@ def _key(row: dict[str, Any]) -> Key:
 
 
 def _finding(row: dict[str, Any]) -> Finding:
-    from lowwater_expectations import Finding
+    from lowwater_expectations.audits import Finding
 
     texts = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success")}
     counts = {name: row[name] for name in ("evaluated", "unexpected")}
@@ -158,7 +158,7 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
     Raises:
         LakeError: a page cannot be written.
     """
-    from lowwater_expectations import assets, render, render_suites
+    from lowwater_expectations.pages import assets, render, render_suites
 
     for address, validation in pages.items():
         _write(lake.reports / address, render(validation).encode(), scratch, lake.fence, True)
@@ -186,7 +186,8 @@ def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
     Raises:
         LakeError: the index cannot be written.
     """
-    from lowwater_expectations import Report, index
+    from lowwater_expectations.audits import Report
+    from lowwater_expectations.pages import index
 
     if pause and isinstance(lake.root, ObjectPath):
         # A command that has just begun writes it at its end; to look at it is a request for each interval.

@@ -267,7 +267,8 @@ def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema
     digest = sha256("\n".join(known).encode()).hexdigest()
     if digest in _CHECKED or ((note := _note(digest)) is not None and note.exists()):
         return
-    from lowwater_expectations import Fault, check_written
+    from lowwater_expectations.audits import Fault
+    from lowwater_expectations.judging import check_written
 
     try:
         check_written(entries, schema)

@@ -9,10 +9,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from jinja2 import Undefined
-from lowwater_expectations import SUITES, Report, Validation, assets, index, render, render_suites
 from lowwater_expectations import pages as rendering
-from lowwater_expectations.audits import read_suite
-from lowwater_expectations.pages import offline
+from lowwater_expectations.audits import SUITES, Report, Validation, read_suite
+from lowwater_expectations.pages import assets, index, offline, render, render_suites
 
 from lowwater.errors import LawError
 from tests.quality.frames import CASES, GOOD, RUN, SECOND, audited

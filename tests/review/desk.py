@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from lowwater_expectations import render as render_audit
+from lowwater_expectations.pages import render as render_audit
 from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.login import FORM, HEADERS

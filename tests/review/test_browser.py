@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from lowwater_expectations import SUITES
+from lowwater_expectations.audits import SUITES
 from lowwater_review import Board
 from lowwater_review.acts.effects import Act, CommandHost
 from lowwater_review.app import create

@@ -14,7 +14,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lowwater_expectations import Report, assets, index, render_suites
+from lowwater_expectations.audits import Report
+from lowwater_expectations.pages import assets, index, render_suites
 from lowwater_review import Board, render
 from lowwater_review.pages import PAGES
 

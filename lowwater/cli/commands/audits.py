@@ -278,7 +278,7 @@ def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: b
 
 
 def _expectations() -> Table:
-    from lowwater_expectations import SUITES, read_suite
+    from lowwater_expectations.audits import SUITES, read_suite
 
     table = Table("suite", "expectation", "severity", "what is expected", box=None)
     for name in SUITES:
@@ -377,7 +377,7 @@ def gx(lake: PurePath, folder: Path | None) -> None:
     if (folder is None) == isinstance(lake, ObjectPath):
         raise click.UsageError("--to DIR is for lakes in a store, and needed for them")
     require("lowwater gx", "quality")
-    from lowwater_expectations import write_project
+    from lowwater_expectations.project import write_project
 
     opened = open_lake(lake, make=False)
     published: dict[str, set[str]] = {}
