@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 from markupsafe import Markup, escape
@@ -171,17 +171,6 @@ class Validation:
         return verdict(self.findings)
 
 
-class Report(NamedTuple):
-    """Line of an interval on the index page."""
-
-    query_set: str  # name of the query set
-    interval: str  # the interval as text; lines are sorted by it, newest first
-    verdict: Verdict  # verdict of all suites
-    state: str  # state of the interval: done, provisional, incomplete, failed or held
-    messages: tuple[str, ...]  # messages of the failures, critical ones first
-    pages: dict[str, str]  # path of the page by suite, relative to the index page
-
-
 def once(findings: Iterable[Finding]) -> list[Finding]:
     """Removes messages of warnings that repeat a critical failure, since a critical limit implies the warning limit.
 
@@ -229,7 +218,7 @@ class Entry:
     """One expectation of a suite file."""
 
     id: str  # never changes
-    type: str  # its type in Great Expectations, or one of `law`
+    type: str  # its type in Great Expectations
     kwargs: dict[str, Any]  # arguments of the expectation
     severity: Severity  # whether a failure stops the publication (`critical`) or not (`warning`)
     description: str  # the expectation in one sentence; every page shows it

@@ -192,7 +192,7 @@ def fill_template(
             section=section,
             served=served,
             navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
-            docs=has_file(snapshot.lake.reports / "index.html"),
+            docs=has_file(snapshot.lake.reports / "suites" / "links.html"),
             lake="/".join(snapshot.lake.root.parts[-2:]),
             **values,
         )

@@ -127,27 +127,18 @@ def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> dict[str
     return {gx_name(query_set, query): f"tables.{query}" for query in queries}
 
 
-OWN_TYPES = ("expect_link_to_be_covered", "expect_query_rows_to_be_owned", "expect_query_promises_to_be_kept")
 OURS = "@measures"
 """Folder of the suites of the audit beside those of query sets, of which none has this name."""
 
 
 def write_measure_suites(lake: Lake) -> dict[str, str]:
-    """Writes the suites of the audit for the tables of measures, as `write_suites`; what people change is undone.
-
-    An expectation that only we have is written as the range that it is: without our classes, Great Expectations would
-    leave it out and say nothing.
-    """
+    """Writes the suites of the audit for the tables of measures, as `write_suites`; what people change is undone."""
     from lowwater_expectations.audits import SUITES, read_suite
 
     tables = {frame: table for table, frames in TABLES.items() for frame in frames}
     for name in SUITES:
         file = read_suite(name)
         entries = [{**each.configuration(), "description": each.description} for each in file.expectations]
-        for entry in entries:
-            if entry["type"] in OWN_TYPES:
-                entry["type"] = "expect_column_values_to_be_between"
-                entry["kwargs"] = {**entry["kwargs"], "min_value": 0, "max_value": 0}
         suite = {"name": f"{OURS}.{name}", "id": file.id, "expectations": entries, "notes": file.notes}
         _write(lake.root / FOLDER_OF_SUITES / OURS / f"{name}.json", suite)
     return {f"{OURS}.{name}": f"measures.{tables.get(name, name)}" for name in SUITES}
