@@ -129,6 +129,14 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
         if not each.success
     ]
     assert wrong == [("@measures.queries", "not_owned")] and len(found.run_results) == 7
+    shown = (ROOT / "docs" / "great-expectations.md").read_text(encoding="utf-8").partition("```python\n")[2]
+    script = shown.partition("```")[0].replace("max_value=70", "max_value=0").replace("max_ms", "n")
+    for theirs, mine in (("var/dns", str(lake.root)), ("dns_latency.dns_latency", "set.q"), ("s.dns_latency", "s.q")):
+        assert theirs in script
+        script = script.replace(theirs, mine)
+    capsys.readouterr()
+    exec(compile(script.replace("dns_latency", "set"), "page", "exec"), {})  # noqa: S102 - what a person runs
+    assert capsys.readouterr().out.splitlines()[-2:][0] == "False False"
     project = tmp_path / "lake" / "gx"
     assert len(list(project.glob("data-*"))) == 1
 

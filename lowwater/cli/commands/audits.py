@@ -396,4 +396,8 @@ def gx(lake: PurePath, folder: Path | None) -> None:
     batches = sum(len(asset.batches) for asset in assets)
     say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches, {len(published) + 1} checkpoints")
     say(f'open it: great_expectations.get_context(project_root_dir="{place}")')
-    say("an audit asks what you save in its suites; `lowwater plan` names published intervals to audit again by them")
+    first = next(iter(next(iter(suites.values()))))
+    say(
+        f"the suite of a query is QUERY_SET.QUERY, such as {first}: audits ask what you save there, and "
+        "`lowwater plan` names published intervals to audit again"
+    )
