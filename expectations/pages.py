@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -112,16 +111,21 @@ def _version() -> str:
     return version("great_expectations")
 
 
-@cache
-def _templates() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
+def templates(folder: Path) -> Environment:
+    """Templates of a folder, which escape every value and refuse a name that has none."""
+    return Environment(
+        loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"address": lambda path: quote(path, safe="/."), "marked": marked, "spoken": spoken}
+
+
+@cache
+def _templates() -> Environment:
+    environment = templates(_HERE / "templates")
+    environment.filters |= {"marked": marked, "spoken": spoken}
     environment.globals["headline"] = headline
     return environment
 
