@@ -18,7 +18,6 @@ from lowwater.lake.ledgers.runs import read_qualities, read_quality
 from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, LostError
-from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
     from lowwater_expectations.audits import Finding, Validation, Verdict
@@ -153,11 +152,9 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
     shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
     note = lake.reports / "assets" / "version.txt"
     version = sha256(b"".join(shared[name] for name in sorted(shared))).hexdigest().encode()
-    if isinstance(note, ObjectPath) and _content(note) == version:
-        return  # one request tells that all of them are there
-    for name, data in shared.items():
-        _write(lake.reports / name, data, scratch)
-    if isinstance(note, ObjectPath):
+    if _content(note) != version:  # which tells that all of them are there
+        for name, data in shared.items():
+            _write(lake.reports / name, data, scratch)
         _write(note, version, scratch)
 
 
