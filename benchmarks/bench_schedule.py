@@ -100,7 +100,7 @@ def main() -> int:
     """Prints a line for each figure; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hours", type=int, default=48)
-    parser.add_argument("--slots", type=int, help="of the pool; one for every two cores unless given")
+    parser.add_argument("--slots", type=int, help="of the pool; one a core unless given")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     found: dict[str, Any] = {"cores": os.cpu_count(), "hours": chosen.hours, "slots": chosen.slots}

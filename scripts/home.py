@@ -285,13 +285,13 @@ class Home:
 
         Args:
             dags: names of the DAGs.
-            slots: number of Spark processes at once; None for one for every two cores.
+            slots: number of Spark processes at once; None for one for every core, as the plugin makes it.
 
         Raises:
             HomeError: a DAG file has an error, or the DAGs do not appear.
         """
         made = {pool["name"]: pool["slots"] for pool in self.ask("GET", "pools")["pools"]}
-        about = {"name": POOL, "slots": slots or max(1, (os.cpu_count() or 1) // 2), "include_deferred": False}
+        about = {"name": POOL, "slots": slots or os.cpu_count() or 1, "include_deferred": False}
         if POOL not in made:
             self.ask("POST", "pools", {**about, "description": "Intervals of Lowwater that run at once"})
         elif slots and made[POOL] != slots:  # the scheduler has made it

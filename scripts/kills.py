@@ -15,7 +15,7 @@ import psutil
 
 SURE = 1.0
 """Processor time that every interval needs on any machine, s: a kill before it meets each of them."""
-WHOLE = 12.0
+WHOLE = 6.0
 """Processor time of a whole interval in Airflow, s: a kill before it comes at any moment of its work, or too late."""
 
 

@@ -55,7 +55,9 @@ class IngestNew(Lineage, Patient):
         looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
-        context["ti"].xcom_push(FOUND, {"files": sum(each.state != "known" for each in found.results)})
+        new = sum(each.state != "known" for each in found.results)
+        waits = [f"link {link} waits: {fault.splitlines()[0]}" for link, fault in found.faults.items()]
+        context["ti"].xcom_push(FOUND, {"files": new, "waits": waits})
         if found.hindered is not None:
             raise found.hindered
         return [asdict(each) for each in found.refusals]

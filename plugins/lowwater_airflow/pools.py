@@ -6,7 +6,6 @@ Airflow never runs tasks of a pool that is not there, and only the log of its sc
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
@@ -19,11 +18,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 ABOUT = "Intervals of Lowwater that run at once"
+SLOT = 4 << 30
+"""Bytes of memory for a slot: an interval of 100 million packets takes 2.5 GB, and its audit a process beside it."""
 
 
 @hookimpl
 def on_starting(component: Any) -> None:
-    """Makes the pool, with a slot for every two cores; one that is there stays as it is."""
+    """Makes the pool, with a slot for every core; one that is there stays as it is."""
     if not hasattr(component, "job_type"):  # a task has no database; a job does not know yet whose it is
         return
     from airflow.utils.session import create_session
@@ -36,6 +37,13 @@ def on_starting(component: Any) -> None:
         log.warning("the pool %s cannot be made: %s", POOL, error)
 
 
+def slots_here() -> int:
+    """How many intervals this machine, or its container, runs at once: one a core, as far as memory allows."""
+    from lowwater.capture.tables.reader import cores, memory  # numba, which a scheduler needs only here
+
+    return max(1, min(cores(), memory() // SLOT))
+
+
 def make(session: Session) -> str:
     """Makes the pool if it is not there; returns what to tell of that, or nothing."""
     from airflow.models.pool import Pool
@@ -43,7 +51,7 @@ def make(session: Session) -> str:
 
     if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is not None:
         return ""
-    slots = max(1, (os.cpu_count() or 1) // 2)
+    slots = slots_here()
     # At once, and not with the transaction: another run may begin in it, and another component at this moment.
     insert_absent(session, Pool, [{"pool": POOL, "slots": slots, "description": ABOUT, "include_deferred": False}])
     told = f"there was no pool {POOL}: made with {slots} slots, which Admin, Pools changes"

@@ -34,8 +34,8 @@ SETS = ("pair", "sums")
 INGEST = "lowwater_ingest"
 KEEPS = tuple(f"keep_{name}" for name in SETS)
 EVENTS = (
-    *((0.1, "pause keep_pair"), (0.3, "resume keep_pair"), (0.3, "setting"), (0.4, "kill"), (0.5, "query")),
-    *((0.5, "down"), (0.65, "full"), (0.8, "pause lowwater_ingest"), (0.9, "resume lowwater_ingest")),
+    *((0.1, "pause keep_pair"), (0.3, "resume keep_pair"), (0.3, "setting"), (0.4, "kill"), (0.55, "query")),
+    *((0.55, "down"), (0.65, "full"), (0.8, "pause lowwater_ingest"), (0.9, "resume lowwater_ingest")),
 )
 """Share of the time -> what happens then."""
 REASONS = ("no capture covers", "No space left", "full")
@@ -93,11 +93,13 @@ class Days:
             for what in happens:
                 self._happen(what)
             if "down" in happens:
+                assert "kill" not in happens  # nothing would be at work
                 continue  # for an interval
             if "kill" in happens:
-                with self.killer(month.lake, random.Random(month.seed), latest=6.0) as killer:
+                with self.killer(month.lake, random.Random(month.seed)) as killer:
                     self._look()
                 self.killed = killer.killed
+                assert self.killed, "no interval was at work"
             elif "full" in happens:
                 with full_disk(month.lake):  # what meets it waits, for longer each time
                     self._trigger(INGEST)
