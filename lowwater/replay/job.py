@@ -37,7 +37,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.looks import last_look
 from lowwater.lake.results.streams import FORM, state_folder
-from lowwater.lake.run_inputs import Parts, inputs_digest, inputs_parts, link_inputs, outdated
+from lowwater.lake.run_inputs import OLDER, Parts, inputs_digest, inputs_parts, link_inputs, outdated
 from lowwater.link_names import family_of
 from lowwater.low import Flush, LowSettings, Policy
 from lowwater.plan.context import Context, Links
@@ -476,15 +476,17 @@ class IntervalInputs(LowInputs):
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
-        now, before = (self._digest(query, always) for always in (False, True))
-        if now == before:
+        now = self._digest(query)
+        if self.past is None and all(self._digest(query, older) == now for older in OLDER):
             return now
         # What an older version published from the same inputs is not stale.
         last = self.publication(query)
-        return before if last is not None and last.digest == before else now
+        if last is None or last.digest == now:
+            return now
+        return last.digest if any(self._digest(query, older) == last.digest for older in OLDER) else now
 
-    def _digest(self, query: QueryPlan, always: bool) -> str:
-        links = self._links(query, always)
+    def _digest(self, query: QueryPlan, older: int = 0) -> str:
+        links = self._links(query, older)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return inputs_digest(query.text, {**sources, **self._named(query)}, links)
@@ -511,13 +513,13 @@ class IntervalInputs(LowInputs):
         """The parts of the digest of a query's inputs."""
         return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
 
-    def _links(self, query: QueryPlan, always: bool = False) -> list[dict[str, Any]]:
+    def _links(self, query: QueryPlan, older: int = 0) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing.
 
         So an interface that some capture declares later leaves the intervals before as they are.
         """
         inputs = [
-            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, always)
+            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
             for link, start in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
