@@ -36,7 +36,7 @@ from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
 from lowwater.replay.schedule.ingesting import Ingesting
-from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, pause_after
+from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, keep_told, pause_after
 from lowwater.replay.stages.runners import runner_of
 from lowwater.signals import pause, until_stopped
 from lowwater.storage.failures import away
@@ -540,6 +540,8 @@ def watch_lake(
             try:
                 found = looker.look()
                 told.look(found, once)
+                for one in found.found:
+                    keep_told(root, one.query_set, (left for left in one.stuck if left.news))
                 hindered = hindered + 1 if found.hindered is not None else 0
                 if once:
                     return found.sound
@@ -578,7 +580,7 @@ class _Told:
         for one in found.found:
             for left in one.stuck:
                 if left.news or (self._first and not once):
-                    self.once(_line(left, "cannot start" if left.due.blocked else "stays"))
+                    self.once(_line(left, "stays" if left.failed else "cannot start"))
             behind = [left for left in one.waits if left.why.startswith(BEHIND)]
             for left in one.waits:
                 if left not in behind:
@@ -586,10 +588,11 @@ class _Told:
             if behind:
                 count = sum(left.due.intervals for left in behind)
                 self.once(f"{one.query_set}: {count:,} later intervals of the chain wait for it", problem=False)
-            old = sum(left.due.intervals for left in one.stuck if not left.news)
-            if once and old:
-                line = f"{one.query_set}: {old:,} more cannot start, as before: `lowwater plan` lists them"
-                self.once(line, problem=False)
+            for failed, state in ((False, "cannot start"), (True, "have failed")):
+                old = sum(each.due.intervals for each in one.stuck if not each.news and each.failed == failed)
+                if once and old:
+                    line = f"{one.query_set}: {old:,} more {state}, as before: `lowwater plan` lists them"
+                    self.once(line, problem=False)
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
             say(f"nothing of the last {format_duration(self._look_back)} is due")

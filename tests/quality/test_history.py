@@ -16,7 +16,7 @@ from lowwater_expectations import read_suite
 
 from lowwater.catalog.packets import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
-from lowwater.config import Config, load_config
+from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_lateness, read_metrics, record_lateness, record_metrics
@@ -314,7 +314,7 @@ def test_a_query_of_links_that_nothing_covers_has_no_volume() -> None:
 
 def test_a_link_that_has_ended_takes_no_interval_out_of_the_history_of_a_query() -> None:
     lives = {"a": {}, "over": {"until": format_instant(BASE)}, "later": {"since": format_instant(BASE + HOUR)}}
-    config = Config.model_validate({"links": lives})
+    config = Config.model_validate({"links": lives | {"b": {}}})
 
     def covered(*ended: str) -> float:
         return covered_by({"a": 0.9} | dict.fromkeys(ended, 0.0), config, BASE, BASE + HOUR)

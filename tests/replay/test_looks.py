@@ -18,7 +18,8 @@ from lowwater.replay.consent import approve
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.looks import Findings, Left, Looker, look, pause_after
+from lowwater.replay.schedule import looks
+from lowwater.replay.schedule.looks import Findings, Left, Looker, keep_told, pause_after
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.month import Month, compare
 from tests.replay.support import lowwater
@@ -62,6 +63,13 @@ def at(hour: float, minute: int = 0) -> int:
     return BEGIN + round(hour * HOUR) + minute * MINUTE
 
 
+def look(job: Job, now: int) -> Findings:
+    """A look of which somebody hears."""
+    found = looks.look(job, now)
+    keep_told(job.lake.root, "q", [each for each in found.stuck if each.news])
+    return found
+
+
 def ran(found: Findings) -> list[int]:
     return [(each.start - BEGIN) // HOUR for each in found.runs]
 
@@ -91,6 +99,22 @@ def test_hours_that_passed_without_a_capture_wait_and_then_cannot_start_and_are_
     ]
     shutil.rmtree(tmp_path / "lake" / "_looks")
     assert len(statuses(tmp_path / "lake", tmp_path)) == 2
+
+
+def test_what_nobody_heard_is_news_again(tmp_path: Path) -> None:
+    """A process may end before it tells, and a task of Airflow is tried again."""
+    job = lake_of(tmp_path, [0, 2])
+    for by in ("one", "two", "two"):
+        found = looks.look(job, at(3, 20), by)
+        assert left(found.stuck) == [(1, 1, True)], "nobody heard, or it is the second try"
+        if by == "two":
+            keep_told(job.lake.root, "q", found.stuck, by)
+    assert left(looks.look(job, at(3, 21), "three").stuck) == [(1, 1, False)]
+
+
+def test_another_cause_is_news_and_other_instants_are_not() -> None:
+    told, at_once = "link 'p1': no capture covers 2026-01-01T00:00:00Z to 2026-01-01T01:00:00.5Z", looks._alike
+    assert at_once(told, told.replace("T01:00:00.5Z", "T02:00:00Z")) and not at_once(told, told.replace("p1", "p2"))
 
 
 def test_a_link_that_may_be_passed_over_is_waited_for(tmp_path: Path) -> None:
@@ -140,6 +164,7 @@ def test_what_failed_is_tried_again_after_growing_pauses_or_on_other_inputs(tmp_
     failure(job, at(2, 8), repeats=True)
     found = look(job, at(9))
     assert ran(found)[0] == 1 and found.stuck[0].why.startswith("failed: low: disk; it is tried again once its inputs")
+    assert not found.stuck[0].news and found.stuck[0].failed, "the run has told that it failed"
     (tmp_path / "q.gsql").write_text(TEXT.replace("count(*)", "sum(len)"), encoding="utf-8")
     assert ran(look(Job.open(tmp_path / "lake", "q", tmp_path), at(9)))[:2] == [0, 1]
 

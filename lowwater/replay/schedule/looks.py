@@ -4,6 +4,7 @@ again.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,12 +55,17 @@ class Left:
     Attributes:
         due: the interval.
         why: why it is not run.
-        news: whether that is told for the first time: it cannot start, and the look before did not say so.
+        news: whether nobody was told yet that it cannot start. That a run failed was told by the run.
     """
 
     due: Due
     why: str
     news: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether its last run failed, and the inputs are still those; otherwise it cannot start."""
+        return not self.due.blocked and self.due.state == FAILED
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,13 @@ class Findings:
     stuck: tuple[Left, ...]
 
 
-def look(job: Job, now: int) -> Findings:
-    """Looks at a query set, and keeps in the lake when that was and what it told.
+def look(job: Job, now: int, by: str = "") -> Findings:
+    """Looks at a query set, and keeps in the lake when that was. What it finds is news until `keep_told`.
 
     Args:
         job: the query set.
         now: current time, ns since the epoch.
+        by: name of the look; what it told before somebody tried it again is news.
 
     Raises:
         LakeError: a ledger cannot be read, or the look cannot be kept.
@@ -96,17 +103,37 @@ def look(job: Job, now: int) -> Findings:
     before = last_look(job.lake.root, job.query_set)
     job = replace(job, passed=max(now, before.at))
     found = _Look(job, now).findings()
-    stuck = [news for left in found.stuck for news in _news(left, before.told)]
+    told = [each for each in before.told if not by or each.by != by]
+    stuck = [news for left in found.stuck for news in ([left] if left.failed else _news(left, told))]
     waits = _on_their_way(job, now, stuck) if any(left.news for left in stuck) else []
     stuck = [left for left in stuck if not any(left.due is other.due for other in waits)]
-    store_look(job.lake.root, job.query_set, LastLook(job.passed, tuple(_told(stuck))))
+    old = (left for left in stuck if not (left.news or left.failed))
+    store_look(job.lake.root, job.query_set, LastLook(job.passed, tuple(_told(old))))
     return replace(
         found, stuck=tuple(stuck), waits=tuple(sorted((*found.waits, *waits), key=lambda left: left.due.start))
     )
 
 
-def _told(stuck: Iterable[Left]) -> Iterator[Told]:
-    return (Told(left.due.start, left.due.end, left.why) for left in stuck)
+def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = "") -> None:
+    """Keeps what was told of a look, so that it is no news for the next one. Whoever tells calls it afterwards: a look
+    of which nobody hears was not there.
+
+    Args:
+        root: folder of the lake.
+        query_set: name of the query set.
+        told: what was told.
+        by: name of the look.
+
+    Raises:
+        LakeError: it cannot be kept.
+    """
+    if more := tuple(_told(told, by)):
+        before = last_look(root, query_set)
+        store_look(root, query_set, replace(before, told=(*before.told, *more)))
+
+
+def _told(stuck: Iterable[Left], by: str = "") -> Iterator[Told]:
+    return (Told(left.due.start, left.due.end, left.why, by) for left in stuck)
 
 
 def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
@@ -151,10 +178,10 @@ def _news(left: Left, told: Iterable[Told]) -> list[Left]:
 
 def _alike(told: str, why: str) -> bool:
     """Whether two reasons are the same but for instants, which move with each look."""
-    return told.translate(_DIGITS) == why.translate(_DIGITS)
+    return _INSTANT.sub("", told) == _INSTANT.sub("", why)
 
 
-_DIGITS = str.maketrans("", "", "0123456789")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 class _Look:
