@@ -21,7 +21,7 @@ from rich.table import Table
 
 from lowwater.config import Config, load_config
 from lowwater.errors import LowwaterError
-from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.kinds import WAITING
@@ -595,7 +595,7 @@ class _Told:
                     self.once(line, problem=False)
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
-            say(f"nothing of the last {format_duration(self._look_back)} is due")
+            say(f"nothing of the last {spoken_duration(self._look_back)} is due")
         self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
-from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.instants import format_instant, parse_instant, spoken_duration
 from lowwater.lake.kinds import WAITING
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import has_connection
@@ -134,7 +134,7 @@ class LookAtSet(Patient):
             "failure": example(failed),
             "untold": sum(left.due.intervals for left in news[MOST_TOLD:]),
             "more": max(0, len(found.runs) - MOST),
-            "days": format_duration(job.config.schedule.look_back),
+            "days": spoken_duration(job.config.schedule.look_back),
             "example": example(old),
             "lacks": "; ".join(each.text for each in of_notify(job.config.notify, has_connection)),
         }

@@ -19,6 +19,8 @@ from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule import looks
+from lowwater.replay.schedule.backfill import backfill
+from lowwater.replay.schedule.due import UNAPPROVED, DueSelection, due
 from lowwater.replay.schedule.looks import Findings, Left, Looker, keep_told, pause_after
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.month import Month, compare
@@ -241,7 +243,10 @@ def test_what_changes_between_audit_and_publication_begins_again_and_consent_is_
         now = Job.open(job.lake.root, "q", tmp_path)
         return replay(now, at(hour), at(hour + 1), stage, quiet, runner, ask=ask)[0].state
 
-    assert run(1, ask=True) == "held"
+    (begun,) = due(job, DueSelection(at(1), at(2)))
+    assert [each.state for each in backfill([job], [begun], runner=runner)] == ["held"], "a backfill asks as well"
+    (held,) = due(job, DueSelection(at(1), at(2)))
+    assert held.blocked == UNAPPROVED and not begun.blocked
     assert [row.state for row in statuses(job.lake.root, tmp_path)] == ["missing", "held", "missing"]
     found = look(job, at(3, 30))
     assert ran(found) == [0, 2] and "a person must approve" in found.waits[0].why

@@ -22,16 +22,15 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import HELD, merged, range_words, without
-from lowwater.lake.ledgers.runs import AUDIT, FAILED, ReplayRow, read_replays
+from lowwater.lake.ledgers.intervals import merged, range_words, without
+from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays
 from lowwater.lake.looks import LastLook, Told, last_look, store_look
 from lowwater.link_names import family_of
-from lowwater.replay.consent import WARNED, consented
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
-from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs
+from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs
 from lowwater.replay.schedule.ingesting import Ingesting, Refusal, not_refused
 from lowwater.replay.schedule.links import link_readiness
 from lowwater.replay.stages.runners import runner_of
@@ -246,12 +245,10 @@ class _Look:
                 until = format_instant(interval.end + self._job.config.replay.patience)
                 return f"its links may report until {until}: {'; '.join(ready.missing)}", False
         if interval.blocked:
-            return interval.blocked, True
+            return interval.blocked, interval.blocked != UNAPPROVED
         rows = self._rows.get((interval.start, interval.end), [])
         if rows and interval.state == FAILED and (reason := self._pause(interval, rows)) is not None:
             return reason
-        if interval.state == HELD and self._job.approval and _verdict(rows) == WARNED and not consented(rows):
-            return "held: its audit warned, and a person must approve it", False
         if first and self._job.chained:
             lacks = _lacks_state(self._job, interval.start, interval.end, self._captures)
             return lacks, bool(lacks)
@@ -299,12 +296,6 @@ def _lacks_state(job: Job, start: int, end: int, captures: Mapping[str, Captures
     except LakeError as error:
         return error.message
     return ""
-
-
-def _verdict(rows: Sequence[ReplayRow]) -> str:
-    """The verdict of the newest audit."""
-    audits = [row for row in rows if row.stage == AUDIT and row.query]
-    return str(stored_object(audits[-1].accounting).get("verdict", "")) if audits else ""
 
 
 def _part(interval: Due, start: int, end: int, length: int) -> Due:
@@ -410,7 +401,7 @@ class Looker:
         if work and not self._stopped():
             runner = self._runner_of(config)
             order = Order.OLDEST
-            results = backfill(jobs, work, self._workers, order, self._listener, runner, ask=True)
+            results = backfill(jobs, work, self._workers, order, self._listener, runner)
         more = any(len(one.runs) > MOST for one in found)
         refusals = tuple(self._ingesting.refusals)
         return LookResult(refusals, found, tuple(results), unplanned, self._ingesting.hindered, more)
