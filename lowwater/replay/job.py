@@ -641,7 +641,14 @@ class IntervalInputs(LowInputs):
         """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
         again."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
-        return [*gap_texts(gaps, self.captures, self.why_needed), *self.outdated()]
+        return [*gap_texts(gaps, self.captures, self.why_needed), *self._absent_folders(gaps), *self.outdated()]
+
+    def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:
+        """Names the folders that are not there for files that would go on behind the last capture of a link."""
+        ends = {gap.link: Captures.of(self.captures.get(gap.link, ())).end for gap in gaps}
+        open_links = sorted({family_of(gap.link) for gap in gaps if gap.until > (ends[gap.link] or 0)})
+        absent = self.known.absent_folders if open_links and self.known is not None else {}
+        return [f"link {link!r}: {absent[link]}" for link in open_links if link in absent]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""

@@ -48,6 +48,8 @@ class IngestNew(Lineage, Patient):
             return self._ingest(context)
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
+        from lowwater.lake.layout import lake_to_read
+        from lowwater.lake.ledgers.files import absent_folders
         from lowwater.replay.schedule.looks import Looker
 
         def tell(line: str, problem: bool) -> None:
@@ -56,7 +58,10 @@ class IngestNew(Lineage, Patient):
         looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
-        context["ti"].xcom_push(FOUND, {"files": sum(each.state != "known" for each in found.results)})
+        root = lake_path(self.lake)
+        absent = "; ".join(f"link {link!r}: {why}" for link, why in sorted(absent_folders(lake_to_read(root)).items()))
+        files = sum(each.state != "known" for each in found.results)
+        context["ti"].xcom_push(FOUND, {"files": files, "absent": absent})
         if found.hindered is not None:
             raise found.hindered
         refused = [asdict(each) for each in found.refusals]

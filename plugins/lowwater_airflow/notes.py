@@ -148,8 +148,11 @@ def look_text(
     found = left.get(("look", -1, FOUND))
     found = found if isinstance(found, dict) else {}
     parts = [f"{count:,} {state}" for state, count in counts.items()]
-    if files := (left.get(("ingest", -1, FOUND)) or {}).get("files"):
+    ingested = left.get(("ingest", -1, FOUND)) or {}
+    if files := ingested.get("files"):
         parts.insert(0, f"{files:,} file{'s' * (files > 1)} ingested")
+    if absent := ingested.get("absent"):
+        named.insert(0, absent)
     if found.get("stuck"):
         parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
     if found.get("failed"):

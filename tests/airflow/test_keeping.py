@@ -155,6 +155,8 @@ def test_the_note_of_a_look(plugins: None) -> None:
     tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
     left = {("refused", 0, "why"): "no capture", ("ingest", -1, "found"): {"files": 2}}
     assert look_text(tasks, left) == "2 files ingested, 1 refused; p x.pcap: no capture"
+    away = {("ingest", -1, "found"): {"files": 0, "absent": "link 'p': folder /x: is not there"}}
+    assert look_text({("ingest", -1): ("success", None)}, away) == "link 'p': folder /x: is not there"
     assert look_text({("look", -1): ("failed", None)}, {("look", -1, "why"): "full"}) == "failed in look: full"
 
 

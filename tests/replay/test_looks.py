@@ -103,6 +103,17 @@ def test_hours_that_passed_without_a_capture_wait_and_then_cannot_start_and_are_
     assert len(statuses(tmp_path / "lake", tmp_path)) == 2
 
 
+def test_the_folder_that_is_not_there_is_named_with_the_hour_that_lacks_its_file(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0, 2])
+    folder = tmp_path / "captures"
+    folder.rename(tmp_path / "unmounted")
+    said = lowwater("ingest", "--lake", tmp_path / "lake")
+    found = looks.look(Job.open(job.lake.root, "q", tmp_path), at(5))
+    (between, behind) = (each.why for each in found.stuck)
+    assert f"; link 'p': folder {folder}: is not there" in behind and "folder" not in between, said
+    assert behind in [row.why for row in statuses(tmp_path / "lake", tmp_path)]
+
+
 def test_what_nobody_heard_is_news_again(tmp_path: Path) -> None:
     """A process may end before it tells, and a task of Airflow is tried again."""
     job = lake_of(tmp_path, [0, 2])
