@@ -27,7 +27,7 @@ from lowwater.lake.ingestion.folders import look
 from lowwater.lake.kinds import WAITING
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.files import unread_lines
+from lowwater.lake.ledgers.files import location, told_files, unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.lake.results.pins import pin
@@ -35,7 +35,7 @@ from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
-from lowwater.replay.schedule.ingesting import Ingesting
+from lowwater.replay.schedule.ingesting import Ingesting, lying
 from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, keep_told, pause_after
 from lowwater.replay.stages.runners import runner_of
 from lowwater.signals import pause, until_stopped
@@ -165,7 +165,7 @@ class IntervalSelection:
 def show_plan(selection: IntervalSelection, form: str) -> None:
     """Prints the intervals that are due, as `text` or `json`."""
     jobs, work, _ = _due(selection)
-    unread = _unread(jobs)
+    unread = [*_lying(jobs), *_unread(jobs)]
     if form == "json":
         say(_as_json(work, unread))
         return
@@ -201,6 +201,23 @@ def _nothing(root: PurePath, jobs: Sequence[Job]) -> str:
     )
     many = "s" if len(links) > 1 else ""
     return f"nothing is due: the lake has no captures of link{many} {', '.join(links)}\n  hint: `{command}{more}"
+
+
+def _lying(jobs: Sequence[Job]) -> list[str]:
+    """Says which files lie in the folders of links that no ingest has seen yet: what is due follows from them, too."""
+    if not jobs:
+        return []
+    lake, links = jobs[0].lake, {link for job in jobs for link in job.plan.links}
+    known = {location(lake, key) for key in told_files(lake)}
+    files: dict[str, list[str]] = {}
+    for link, path in lying(lake, jobs[0].config, links, time.time_ns()):
+        if str(path.absolute()) not in known:
+            files.setdefault(link, []).append(path.name)
+    return [
+        f"link {link!r}: {len(names):,} file{'' if len(names) == 1 else 's'} not ingested yet, {sorted(names)[0]}"
+        f"{' the first' if len(names) > 1 else ''}: lowwater ingest --lake {shlex.quote(str(lake.root))}"
+        for link, names in sorted(files.items())
+    ]
 
 
 def _unread(jobs: Sequence[Job]) -> list[str]:

@@ -25,7 +25,6 @@ from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import merged, range_words, without
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays
 from lowwater.lake.looks import LastLook, Told, last_look, store_look
-from lowwater.link_names import family_of
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -140,17 +139,11 @@ def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
     together with the look."""
     # Imported only here: most looks have no news.
     from lowwater.lake.files.patterns import declared_coverage
-    from lowwater.lake.ingestion.arrivals import Watch
-    from lowwater.replay.schedule.ingesting import not_refused
+    from lowwater.replay.schedule.ingesting import lying
 
-    families = {family_of(link) for link in job.plan.links}
-    names = [name for name, link in job.config.links.items() if family_of(name) in families and link.captures]
-    watches = [Watch(job.lake, 0, link=name, clock=lambda: now) for name in names]
-    found = not_refused(job.lake, [each for watch in watches for each in watch.look(job.config)])
     lie = [
-        (each.link, path.name, declared_coverage(job.config.link(each.link), path) or (0, now))
-        for each in found
-        for path, _ in each.complete
+        (link, path.name, declared_coverage(job.config.link(link), path) or (0, now))
+        for link, path in lying(job.lake, job.config, job.plan.links, now)
     ]
     waits = []
     for left in stuck:
