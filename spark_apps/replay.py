@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--reported", type=float, help="only if links have reported, or may not after this instant, s")
     parser.add_argument("--only", default="", help="with --reported: only if in one of these states")
     parser.add_argument("--looked", action="store_true", help="with --reported: whoever asks knows the order of runs")
-    parser.add_argument("--outcome", type=lake_path, required=True, help="where the outcome goes, as JSON")
+    parser.add_argument("--outcome", type=Path, required=True, help="file to which the outcome goes, as JSON")
     chosen = parser.parse_args(arguments)
     report: dict[str, Any]
     try:
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     except LowwaterError as error:
         name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
         report = {"error": name, "message": str(error)}
-    paths.write(chosen.outcome, json.dumps(report).encode())
+    chosen.outcome.write_text(json.dumps(report), encoding="utf-8")
     return 1 if "error" in report else 0
 
 

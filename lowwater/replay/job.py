@@ -18,6 +18,7 @@ from lowwater.catalog.time import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import FILE_NAME, LONGEST_SKEW, Config, Link, load_config, section_of
 from lowwater.errors import ConfigError, LakeError
+from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.chains import store_chained
 from lowwater.lake.ingestion.record_options import known_protocol, planned_options, planned_skews, record_options
@@ -267,10 +268,14 @@ class Job:
     def attempted(self, digests: Mapping[str, str]) -> str:
         """A digest of all that an attempt at an interval may have failed for, given the digests of its inputs.
 
-        Suites and versions of Lowwater are no inputs, but another one may not fail.
+        Suites, limits of the audit, versions of Lowwater and its extras are no inputs, but another one may not fail.
         """
         suites = {query: suite_digest(suites) for query, suites in self.suites.items()}
-        return sha256(json.dumps([dict(digests), suites, __version__], sort_keys=True).encode()).hexdigest()
+        config, links = self.config, self.plan.links
+        # Not the whole settings: the process of a task is told its Spark, and that of a look is not.
+        limits = repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
+        said = [dict(digests), suites, limits, __version__, absent("quality"), absent("spark")]
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def captures(self) -> dict[str, Captures]:
         """The captures of the links that the set reads."""

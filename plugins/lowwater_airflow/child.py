@@ -14,8 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from lowwater import errors
 from lowwater.places import shared
@@ -82,11 +81,11 @@ class Child:
             LowwaterError: the error of the entry point, with its class.
             ChildDied: the process left no outcome.
         """
-        with tempfile.TemporaryDirectory(prefix="lowwater-task-") as folder:
-            outcome = Path(folder) / "outcome.json"
+        with _in_memory() as outcome:
             log.info("starting %s", " ".join(self._command))
             with subprocess.Popen(
-                [*self._command, "--outcome", str(outcome)],
+                [*self._command, "--outcome", f"/dev/fd/{outcome.fileno()}"],
+                pass_fds=[outcome.fileno()],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -101,11 +100,11 @@ class Child:
                 for line in process.stdout:
                     log.info(line.rstrip())
             code = process.returncode
-            if not outcome.exists():
+            outcome.seek(0)
+            if not (said := outcome.read()):
                 cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
                 raise ChildDied(f"{self._app}.py ended without an outcome: {cause}; see its lines above")
-            report = json.loads(outcome.read_text(encoding="utf-8"))
-        return outcome_of(report)
+        return outcome_of(json.loads(said))
 
     def stop(self) -> None:
         """Ends the process and its children."""
@@ -131,6 +130,13 @@ def outcome_of(report: Mapping[str, Any]) -> Any:
         return report["outcome"]
     kind = getattr(errors, report["error"])
     raise (errors.QueryError if kind is errors.QueryErrors else kind)(report["message"])
+
+
+def _in_memory() -> BinaryIO:
+    # The disk of a worker may be full: what is published would then have no outcome.
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("outcome"), "w+b")
+    return cast("BinaryIO", tempfile.TemporaryFile())
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -58,10 +58,11 @@ class IngestNew(Lineage, Patient):
         looker = Looker(lake_path(self.lake), (), Path(self.queries), tell, spark=ingest_spark(), alone=True)
         found = looker.ingest(load_config(lake_path(self.lake)))
         tell_ingested(self, context, found.results)
-        root = lake_path(self.lake)
-        absent = "; ".join(f"link {link!r}: {why}" for link, why in sorted(absent_folders(lake_to_read(root)).items()))
-        files = sum(each.state != "known" for each in found.results)
-        context["ti"].xcom_push(FOUND, {"files": files, "absent": absent})
+        new = sum(each.state != "known" for each in found.results)
+        waits = [f"link {link} waits: {fault.splitlines()[0]}" for link, fault in found.faults.items()]
+        absent = absent_folders(lake_to_read(lake_path(self.lake)))
+        waits += [f"link {link!r}: {why}" for link, why in sorted(absent.items())]
+        context["ti"].xcom_push(FOUND, {"files": new, "waits": waits})
         if found.hindered is not None:
             raise found.hindered
         refused = [asdict(each) for each in found.refusals]

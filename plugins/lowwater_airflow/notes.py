@@ -149,10 +149,9 @@ def look_text(
     found = found if isinstance(found, dict) else {}
     parts = [f"{count:,} {state}" for state, count in counts.items()]
     ingested = left.get(("ingest", -1, FOUND)) or {}
+    named = [*ingested.get("waits", ()), *named]
     if files := ingested.get("files"):
         parts.insert(0, f"{files:,} file{'s' * (files > 1)} ingested")
-    if absent := ingested.get("absent"):
-        named.insert(0, absent)
     if found.get("stuck"):
         parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
     if found.get("failed"):

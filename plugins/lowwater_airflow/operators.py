@@ -28,7 +28,7 @@ from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
 from lowwater_airflow.outages import Patient
-from lowwater_airflow.settings import SPARK, deployment
+from lowwater_airflow.settings import SPARK, Settings, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
@@ -190,6 +190,10 @@ class ReplayStages(Lineage, Patient):
         """The interval, ns."""
         return interval_of(context)
 
+    def _intervals(self, context: Context) -> range:
+        """The begins of the intervals, ns: more than one of a stretch that runs as one."""
+        return range(*self._bounds(context), Settings.load().length(self.query_set))
+
     def _mode(self) -> list[str]:
         """Arguments that say which stages run."""
         return ["--stage", self.stage] if self.stage else ["--hold"]
@@ -239,7 +243,7 @@ class PublishInterval(ReplayStages):
             context["outlet_events"][self.tables].add(table_asset(table), extra=extra)
         if outcome["state"] == DONE:
             event = context["outlet_events"][self.whole]
-            event.add_partitions(partition_key(self._bounds(context)[0]))
+            event.add_partitions([partition_key(at) for at in self._intervals(context)])
             event.extra = {"from": start, "to": end, "rows": outcome["rows"], "verdict": outcome["verdict"]}
         else:
             # Airflow adds an event to each outlet of a task that succeeds, unless the outlet is gone by then.

@@ -77,7 +77,9 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
         blocked.execute(Task().context)
 
 
-def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, tmp_path: Path) -> None:
+def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(
+    plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from airflow.sdk import DAG
 
     from lowwater_airflow.keeping import KeepInterval
@@ -92,6 +94,9 @@ def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, 
         found["start"],
         ["tables of q", "whole intervals of q"],
     )
+    monkeypatch.setenv("LOWWATER_LAKE", str(tmp_path))
+    stretch = KeepInterval(**common, start=format_instant(at(0)), end=format_instant(at(3)))
+    assert list(stretch._intervals(Task().context)) == [at(0), at(1), at(2)], "each has an event of its own"
 
 
 @pytest.mark.slow
@@ -155,8 +160,6 @@ def test_the_note_of_a_look(plugins: None) -> None:
     tasks = {("ingest", -1): ("success", None), ("refused", 0): ("failed", "p x.pcap")}
     left = {("refused", 0, "why"): "no capture", ("ingest", -1, "found"): {"files": 2}}
     assert look_text(tasks, left) == "2 files ingested, 1 refused; p x.pcap: no capture"
-    away = {("ingest", -1, "found"): {"files": 0, "absent": "link 'p': folder /x: is not there"}}
-    assert look_text({("ingest", -1): ("success", None)}, away) == "link 'p': folder /x: is not there"
     assert look_text({("look", -1): ("failed", None)}, {("look", -1, "why"): "full"}) == "failed in look: full"
 
 

@@ -184,6 +184,40 @@ def test_what_failed_is_tried_again_after_growing_pauses_or_on_other_inputs(tmp_
     assert ran(look(Job.open(tmp_path / "lake", "q", tmp_path), at(9)))[:2] == [0, 1]
 
 
+def test_what_its_audit_refused_is_tried_again_under_other_limits(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0])
+    failure(job, at(1, 20), repeats=True)
+    assert not look(job, at(4)).runs
+    settings = tmp_path / "lake" / "lowwater.toml"
+    settings.write_text(settings.read_text() + "\n[thresholds]\nmalformed = 0.5\n", encoding="utf-8")
+    assert ran(look(Job.open(tmp_path / "lake", "q", tmp_path), at(4))) == [0]
+
+
+def test_a_clock_that_was_years_ahead_is_forgotten_by_the_next_look(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0])
+    look(job, at(5 * 365 * 24))
+    look(job, at(2, 20))
+    assert [((row.start - BEGIN) // HOUR, row.intervals) for row in statuses(tmp_path / "lake", tmp_path)] == [
+        (0, 1),
+        (1, 1),
+    ]
+
+
+def test_wrong_settings_of_one_link_hold_up_no_other(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0])
+    settings, told = tmp_path / "lake" / "lowwater.toml", list[str]()
+    settings.write_text(
+        f'{settings.read_text()}\n[links.other]\nanonymise = "gone.key"\ncaptures = "../captures/p_%Y%m%dT%H.pcap"\n',
+        encoding="utf-8",
+    )
+    deliver(tmp_path / "captures", 1)
+    looker = Looker(job.lake.root, (), tmp_path, lambda line, _: told.append(line), clock=lambda: at(3))
+    result = looker.look()
+    assert [(row.due.start - BEGIN) // HOUR for row in result.results] == [0, 1] and not result.sound
+    assert "gone.key" in result.faults["other"]
+    assert not looker.look().sound and sum("link 'other' waits" in line for line in told) == 1
+
+
 def test_pauses_after_a_hindered_look_grow_up_to_the_longest(tmp_path: Path) -> None:
     config = lake_of(tmp_path, [0]).config
     assert [pause_after(times, config) // MINUTE for times in (0, 1, 2, 3, 9)] == [10, 20, 40, 60, 60]

@@ -88,6 +88,11 @@ def arrivals(
     Raises:
         ConfigError: if no link has a pattern.
     """
+    files = _of_patterns(config, link, start, end)
+    return {name: _of_link(lake, config, name, paths) for name, paths in files.items()}
+
+
+def _of_patterns(config: Config, link: str | None, start: int | None, end: int | None) -> dict[str, list[Path]]:
     files = pattern_files(config, link, start, end)
     if not files:
         which = "no link has" if link is None else f"link {link!r} does not have"
@@ -95,7 +100,7 @@ def arrivals(
             f"{which} a pattern of its files",
             f'write captures = "..." in [links.NAME] of {FILE_NAME}, let `lowwater init` propose it, or name the files',
         )
-    return {name: _of_link(lake, config, name, paths) for name, paths in files.items()}
+    return files
 
 
 def pattern_files(
@@ -267,12 +272,14 @@ class Found:
         complete: files that nobody writes to any more, with their states, in order.
         growing: files that are still being written, if they are asked for.
         waiting: number of other files that are still being written.
+        fault: what is wrong with the settings of the link, so that its files wait and those of others do not.
     """
 
     link: str
-    complete: tuple[tuple[Path, FileState], ...]
-    growing: tuple[tuple[Path, FileState], ...]
-    waiting: int
+    complete: tuple[tuple[Path, FileState], ...] = ()
+    growing: tuple[tuple[Path, FileState], ...] = ()
+    waiting: int = 0
+    fault: ConfigError | None = None
 
 
 class Watch:
@@ -317,11 +324,20 @@ class Watch:
         """
         if config != self._config:
             self._config, self._tried = config, {}
-        new = arrivals(self._lake, config, self._link, *self._span)
+        new: dict[str, Arrivals] = {}
+        faults: dict[str, ConfigError] = {}
+        for name, paths in _of_patterns(config, self._link, *self._span).items():
+            try:
+                new[name] = _of_link(self._lake, config, name, paths)
+            except ConfigError as error:
+                if self._link is not None:
+                    raise
+                faults[name] = error
         present = {path for files in new.values() for path in files.new}
         self._seen = {path: seen for path, seen in self._seen.items() if path in present}
         self._tried = {path: state for path, state in self._tried.items() if path in present}
-        return [self._of_link(name, config.link(name), files.new) for name, files in new.items()]
+        found = [self._of_link(name, config.link(name), files.new) for name, files in new.items()]
+        return [*found, *(Found(name, fault=error) for name, error in faults.items())]
 
     def tried(self, files: Iterable[tuple[Path, FileState]]) -> None:
         """Notes that files were ingested or refused: they count again once they look otherwise."""

@@ -164,7 +164,7 @@ def _fitted_line(runs: Sequence[tuple[int, float]]) -> Estimate:
 TO_CONFIRM = (PROVISIONAL, INCOMPLETE)
 """States of a publication that a run turns into `done` where nothing is open or missing any more."""
 
-MAY_RUN = (*KINDS, HALF, HELD, *TO_CONFIRM)
+MAY_RUN = (*KINDS, HALF, HELD)
 """States of a query that make its interval due."""
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
@@ -78,6 +78,7 @@ class Ingesting:
         refusals: what was refused, since then.
         hindered: an error of the disk, or of another process, since then; the next look tries again.
         refused: number of files that were refused.
+        faults: link -> what is wrong with its settings, so that its files wait.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Ingesting:
         self.results: list[IngestResult] = []
         self.refusals: list[Refusal] = []
         self.hindered: LakeError | None = None
+        self.faults: dict[str, str] = {}
         self._lake = lake
         self._tell = tell
         self._stopped = stopped
@@ -113,7 +115,11 @@ class Ingesting:
     def take(self, arrivals: Sequence[Found], config: Config) -> bool:
         """Ingests files, a portion after the other, until it is stopped. Returns whether a file was ingested."""
         self.results, self.refusals, self.hindered = [], [], None
-        busy = False
+        busy, faults = False, {each.link: str(each.fault) for each in arrivals if each.fault is not None}
+        for link, fault in faults.items():
+            if self.faults.get(link) != fault:
+                self._tell(f"error: link {link!r} waits: {fault}", True)
+        self.faults = faults
         for arrival in arrivals:
             if arrival.waiting != self._waiting.get(arrival.link, 0):
                 self._waiting[arrival.link] = arrival.waiting
@@ -177,15 +183,13 @@ def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
         if row.state in (REFUSED, EMPTY) and row.seen_at >= settings * 1e9
     }
     return [
-        Found(
-            each.link,
-            tuple(
+        replace(
+            each,
+            complete=tuple(
                 (path, state)
                 for path, state in each.complete
                 if (str(path.absolute()), state.size, state.written) not in known
             ),
-            each.growing,
-            each.waiting,
         )
         for each in arrivals
     ]

@@ -99,14 +99,14 @@ def look(job: Job, now: int, by: str = "") -> Findings:
     job.prepare()
     untold.tell(job.lake)
     before = last_look(job.lake.root, job.query_set)
-    job = replace(job, passed=max(now, before.at))
+    job = replace(job, passed=now)  # not the latest ever: a clock that was years ahead is right again
     found = _Look(job, now).findings()
     told = [each for each in before.told if not by or each.by != by]
     stuck = [news for left in found.stuck for news in ([left] if left.failed else _news(left, told))]
     waits = _on_their_way(job, now, stuck) if any(left.news for left in stuck) else []
     stuck = [left for left in stuck if not any(left.due is other.due for other in waits)]
     old = (left for left in stuck if not (left.news or left.failed))
-    store_look(job.lake.root, job.query_set, LastLook(job.passed, tuple(_told(old))))
+    store_look(job.lake.root, job.query_set, LastLook(now, tuple(_told(old))))
     return replace(
         found, stuck=tuple(stuck), waits=tuple(sorted((*found.waits, *waits), key=lambda left: left.due.start))
     )
@@ -260,7 +260,7 @@ class _Look:
         cause = last.reason.partition("\n")[0]
         if account.get("repeats"):
             return (
-                f"failed: {last.stage}: {cause}; it is tried again once its inputs, its suites or Lowwater change",
+                f"failed: {last.stage}: {cause}; it is tried again once its inputs, suites, limits or Lowwater change",
                 True,
             )
         tries = sum(stored_object(row.accounting).get("tried") == account.get("tried") for row in failed)
@@ -313,6 +313,7 @@ class LookResult:
         unplanned: query set that cannot be planned -> its error.
         hindered: an error of the disk or of another process, which ended the look or a part of it; None for none.
         more: whether more can run at once.
+        faults: link -> what is wrong with its settings, so that its files wait.
     """
 
     refusals: tuple[Refusal, ...] = ()
@@ -321,13 +322,14 @@ class LookResult:
     unplanned: dict[str, LowwaterError] = field(default_factory=dict)
     hindered: LakeError | None = None
     more: bool = False
+    faults: dict[str, str] = field(default_factory=dict)
 
     @property
     def sound(self) -> bool:
         """Whether nothing failed, and nothing was refused, or found for the first time that cannot start."""
         news = any(left.news for found in self.found for left in found.stuck)
         failed = any(result.state == FAILED for result in self.results)
-        return not (self.refusals or self.unplanned or self.hindered or news or failed)
+        return not (self.refusals or self.unplanned or self.faults or self.hindered or news or failed)
 
 
 class Looker:
@@ -397,7 +399,8 @@ class Looker:
             results = backfill(jobs, work, self._workers, order, self._listener, runner)
         more = any(len(one.runs) > MOST for one in found)
         refusals = tuple(self._ingesting.refusals)
-        return LookResult(refusals, found, tuple(results), unplanned, self._ingesting.hindered, more)
+        hindered, faults = self._ingesting.hindered, self._ingesting.faults
+        return LookResult(refusals, found, tuple(results), unplanned, hindered, more, faults)
 
     def ingest(self, config: Config) -> Ingesting:
         """Ingests every file that is new, or has changed, and is complete, whichever interval it is of."""
