@@ -270,12 +270,22 @@ class Job:
 
         Suites, limits of the audit, versions of Lowwater and its extras are no inputs, but another one may not fail.
         """
+        said = [dict(digests), *self._said, __version__, absent("quality"), absent("spark")]
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def edition(self) -> str:
+        """A digest of the queries, suites and settings by which intervals run. An edit makes another one."""
+        said = {query.name: query.text for query in self.plan.queries}, *self._said
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def _said(self) -> tuple[dict[str, str], str]:
+        """The suites, and the settings of links and audits."""
         suites = {query: suite_digest(suites) for query, suites in self.suites.items()}
         config, links = self.config, self.plan.links
         # Not the whole settings: the process of a task is told its Spark, and that of a look is not.
-        limits = repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
-        said = [dict(digests), suites, limits, __version__, absent("quality"), absent("spark")]
-        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return suites, repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
 
     def captures(self) -> dict[str, Captures]:
         """The captures of the links that the set reads."""

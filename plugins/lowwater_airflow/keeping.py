@@ -146,8 +146,9 @@ class LookAtSet(Patient):
         }
         context["ti"].xcom_push(FOUND, summary)
         work = [(due, "") for due in found.runs[:MOST]] + [(left.due, left.why) for left in news[:MOST_TOLD]]
+        edition = job.edition
         tasks = [
-            {"start": format_instant(due.start), "end": format_instant(due.end), "why": why}
+            {"start": format_instant(due.start), "end": format_instant(due.end), "why": why, "edition": edition}
             for due, why in sorted(work, key=lambda each: each[0].start)
         ]
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, tasks)
@@ -165,13 +166,14 @@ class KeepInterval(PublishInterval):
         start: begin of the interval, or of a stretch without records.
         end: its end.
         why: why it cannot start; empty if it can.
+        edition: of the queries and settings by which the look has found it; after an edit it is left to the next look.
     """
 
     all_stages = True
 
-    def __init__(self, *, start: str, end: str, why: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, start: str, end: str, why: str = "", edition: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.start, self.end, self.why = start, end, why
+        self.start, self.end, self.why, self.edition = start, end, why, edition
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
@@ -189,4 +191,4 @@ class KeepInterval(PublishInterval):
         return parse_instant(self.start), parse_instant(self.end)
 
     def _mode(self) -> list[str]:
-        return ["--ask"]
+        return ["--ask", "--edition", self.edition]

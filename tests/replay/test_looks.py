@@ -13,7 +13,8 @@ import pytest
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
+from lowwater.lake.ledgers.runs import Publications, ReplayRow, read_replays, record_replays
+from lowwater.lake.run_inputs import OLDER
 from lowwater.replay.consent import approve
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
@@ -112,6 +113,24 @@ def test_the_folder_that_is_not_there_is_named_with_the_hour_that_lacks_its_file
     (between, behind) = (each.why for each in found.stuck)
     assert f"; link 'p': folder {folder}: is not there" in behind and "folder" not in between, said
     assert statuses(tmp_path / "lake", tmp_path)[-1].why.endswith(f"folder {folder}: is not there")
+
+
+def test_an_edit_between_the_look_and_the_run_waits_for_the_next_look(tmp_path: Path) -> None:
+    """Airflow opens a query set anew for each interval of a look: no two of them run by different texts."""
+    job = lake_of(tmp_path, [0, 1])
+    settings = tmp_path / "lake" / "lowwater.toml"
+    edits = {
+        tmp_path / "q.gsql": ("count(*) AS packets", "count(*) AS packets, sum(len) AS bytes"),
+        settings: ("[links.p]", '[links.p]\nskew = "2s"'),
+    }
+    for path, (old, new) in edits.items():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        (left_to_next,) = [looks.edited(Job.open(job.lake.root, "q", tmp_path), at(1), at(2), job.edition)]
+        assert left_to_next is not None and "the next look runs it" in left_to_next.reason
+        path.write_text(text, encoding="utf-8")
+        deliver(tmp_path / "captures", 3)
+        assert looks.edited(ingested(tmp_path), at(1), at(2), job.edition) is None, "a file is no edit"
 
 
 def test_what_nobody_heard_is_news_again(tmp_path: Path) -> None:
@@ -241,22 +260,24 @@ def test_a_late_file_is_taken_and_its_hours_run(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_changes_makes_no_whole_interval_stale_and_older_digests_stand(tmp_path: Path) -> None:
-    """What an older version published had the policy in its digest, with or without a gap."""
+    """What older versions published had in its digest the life as it is set, also the policy without a gap."""
     job = lake_of(tmp_path, [0, 1, 3], policy="publish")
     captures = job.captures()
     for hour in (0, 1, 2):
         inputs = job.inputs(at(hour), at(hour + 1), captures)
         (query,) = job.plan.queries
-        digest = inputs._digest(query, always=True)
-        assert (digest == inputs._digest(query, always=False)) == (hour == 2)
-        row = ReplayRow("q", "hosts", at(hour), at(hour + 1), "publish", "done", 1, digest=digest, rows=1)
-        record_replays(job.lake, [row])
-        assert job.inputs(at(hour), at(hour + 1), captures).published(query)
+        now, *older = (inputs._digest(query, form) for form in (0, *OLDER))
+        assert now not in older and (older[0] == older[1]) == (hour == 2)
+        for number, digest in enumerate(older):
+            row = ReplayRow("q", "hosts", at(hour), at(hour + 1), "publish", "done", number, digest=digest, rows=1)
+            record_replays(job.lake, [row])
+            assert job.inputs(at(hour), at(hour + 1), captures).published(query)
+            assert job.inputs(at(hour), at(hour + 1), captures, past=Publications(job.lake, "q")).published(query)
     settings = tmp_path / "lake" / "lowwater.toml"
     settings.write_text(settings.read_text().replace('"publish"', '"wait"'))
-    now = Job.open(tmp_path / "lake", "q", tmp_path)
-    gap = now.inputs(at(2), at(3), captures)
-    assert not gap.published(now.plan.queries[0])
+    changed = Job.open(tmp_path / "lake", "q", tmp_path)
+    gap = changed.inputs(at(2), at(3), captures)
+    assert not gap.published(changed.plan.queries[0])
 
 
 CHAINED = """DEFINE { query_name 'hosts'; }

@@ -270,6 +270,20 @@ class _Look:
         return f"failed: {last.stage}: {cause}; it is tried again at {format_instant(last.finished_at + pause)}", False
 
 
+def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
+    """The outcome of an interval that a look has found by other queries or settings than the present ones; None if
+    they are the same. All intervals of a look run by one edition: an edit takes effect at the next look.
+
+    Args:
+        job: the query set as it is now.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        edition: `Job.edition` of the look.
+    """
+    why = "its queries, suites or settings were edited after the look: the next look runs it"
+    return Outcome(start, end, WAITING, why, {}, False) if job.edition != edition else None
+
+
 def waits_for(job: Job, start: int, end: int) -> Outcome | None:
     """The outcome of an interval of a chained set that does not run, since the one before it is not published.
 
