@@ -248,6 +248,10 @@ class Link(Section):
         """max_jump in force, ns."""
         return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
 
+    def lives(self, start: int, end: int) -> bool:
+        """Whether its life meets [start, end), ns (T5)."""
+        return (self.since is None or self.since < end) and (self.until is None or self.until > start)
+
     def _check_kind(self) -> None:
         for key in ("quote", "header", "null"):
             if getattr(self, key) is not None and self.kind != "csv":

@@ -83,12 +83,12 @@ def backfill(
     order: Order = Order.OLDEST,
     watch: BackfillListener | None = None,
     runner: Runner | None = None,
-    ask: bool = False,
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set.
 
     An interval on which another process is at work is taken up at the end: if that has published it by then, it is
-    confirmed; if that has failed, it is run. While others are at work, it is waited for them.
+    confirmed; if that has failed, it is run. While others are at work, it is waited for them. One is not published of
+    which a person must approve the warnings.
 
     Args:
         jobs: query sets of the intervals.
@@ -97,7 +97,6 @@ def backfill(
         order: order in which intervals start; a chained set always starts oldest first, one at a time.
         watch: callbacks; None for none.
         runner: does the work; None for the one that the settings name.
-        ask: leave intervals unpublished of which a person must approve the warnings, if the settings say so.
 
     Returns:
         The result of each interval, in the order in which they ended.
@@ -115,7 +114,7 @@ def backfill(
         runner.begin()
     listener = watch or BackfillListener()
     with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
-        tried = _Backfill(by_name, runner, listener, stopped, ask).all(_ordered(by_name, work, order), workers)
+        tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
     if stopped():
         raise KeyboardInterrupt
     return tried
@@ -145,7 +144,6 @@ class _Backfill:
     runner: Runner
     watch: BackfillListener
     stopped: Callable[[], bool]
-    ask: bool = False
     over: bool = False
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
@@ -220,7 +218,7 @@ class _Backfill:
         begin = time.monotonic()
         try:
             outcome = run_interval(
-                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, self.ask
+                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, ask=True
             )
         except BusyError:
             raise

@@ -43,6 +43,7 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.suites import suite_digest
+from lowwater.replay.consent import awaited, consented
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
 
@@ -168,6 +169,9 @@ MAY_RUN = (*KINDS, HALF, HELD)
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 """States in which a query need not run again."""
+
+UNAPPROVED = "held: its audit warned, and a person must approve it"
+"""Why an interval does not run that was audited with warnings, where the settings ask for approval."""
 
 CHANGES = "the state of the interval before changes"
 """Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
@@ -309,6 +313,10 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known, past)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
+        if interval is not None and interval.state == HELD and not interval.blocked and job.approval:
+            mine = [row for row in replays if (row.interval_start, row.interval_end) == (start, end)]
+            if awaited(mine) and not consented(mine):
+                interval = replace(interval, blocked=UNAPPROVED)
         if interval is not None and selection.wants(interval.state):
             if behind and not interval.blocked:
                 interval = replace(interval, blocked=behind)

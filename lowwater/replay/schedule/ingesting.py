@@ -6,7 +6,7 @@ Nothing is kept but the lake, so it may be killed and started again at any time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.lake.ledgers.files import EMPTY, REFUSED, location, told_files
+from lowwater.link_names import family_of
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
 from lowwater.storage import paths
@@ -163,6 +164,22 @@ class Ingesting:
             for line in _lines(result):
                 self._tell(line, False)
         return True
+
+
+def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
+    """The complete files (link, path) in the folders of some links that the next ingest takes in; it looks there now.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake.
+        links: the links, or interfaces of them.
+        now: current time, ns since the epoch.
+    """
+    families = {family_of(link) for link in links}
+    names = [name for name, link in config.links.items() if family_of(name) in families and link.captures]
+    watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
+    found = not_refused(lake, [each for watch in watches for each in watch.look(config)])
+    return [(each.link, path) for each in found for path, _ in each.complete]
 
 
 def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:

@@ -38,6 +38,7 @@ from lowwater.quality.history import (
     LINK,
     QUERY,
     Row,
+    covered_by,
     history_start,
     interval_history,
     lateness_row,
@@ -164,8 +165,8 @@ def compare(
         before = history.before(LINK, scan.link, scope.start)
         by_link.append(link_row(about, items, before, settings, skew))
     for row in queries.to_pylist():
-        shares = [covered[link] for link in row["links"].split(", ") if link in covered]
-        items = query_items(row, min(shares, default=1.0))
+        shares = {link: covered[link] for link in row["links"].split(", ") if link in covered}
+        items = query_items(row, covered_by(shares, scope.config, scope.start, scope.end))
         metrics_rows += metric_rows(QUERY, row["query"], items, now)
         about = {name: row[name] for name in ("query", "interval", "links", "captures")}
         before = history.before(QUERY, row["query"], scope.start)
