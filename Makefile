@@ -45,7 +45,7 @@ help:
 	@echo 'bench-ingest  packets/s of ingest beside nfpcapd and tshark, memory, bytes a packet'
 	@echo 'bench-end    captures to audited tables beside nfdump, DuckDB, PySpark and tshark; FULL=--full adds 100 M packets'
 	@echo 'experiments  the papers'"'"' figures, and docs/experiments.md: under 15 minutes; FULL=1 at the papers'"'"' rates, some 15 hours; goes on where it was stopped, and ends with the verdicts'
-	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read; 200 seeds of faults, STORE=HOST:PORT on another server: hours'
+	@echo 'endurance  30 days through one backfill and two days through Airflow, with kills, beside a sequential run; 50 publishes to a store that fails, while others read; 200 seeds of faults, STORE=HOST:PORT on another server; 20 of commands that are stopped and killed side by side: hours'
 	@echo 'cluster    the demo on an S3 server, a Spark master and three workers that share nothing else; one is killed; compared with one process'
 	@echo 'endurance-cluster  200 intervals there, with a kill in each, beside a quiet run, 200 drawn cases of the law, and a driver that is killed: hours; goes on where it was stopped'
 	@echo 'wheel      wheel and source distribution into dist/'
@@ -207,6 +207,8 @@ fuzz: setup
 	$(BIN)/python -m tests.capture.fuzz_guided files var/fuzz/files -runs=100000 -max_len=1500
 	for target in dns http hello quic segments packed csv json logs samples lists; do \
 	    $(BIN)/python -m tests.capture.fuzz_guided $$target var/fuzz/$$target -max_total_time=600 -max_len=600 -timeout=20 || exit 1; done
+	$(BIN)/python -m tests.capture.measure_parsers
+	$(BIN)/python -m tests.capture.fuzz_tables --lines 1000000 --headers 100000 --files 20000 --bombs --seed 1
 
 # Everything that tests compare with; the reader of the diff decides.
 goldens: setup
@@ -221,6 +223,7 @@ endurance: setup $(VENV)/.s3
 	$(BIN)/python scripts/endurance.py airflow
 	$(BIN)/python -m tests.storage.polling 50
 	$(BIN)/python -m tests.storage.faults 200 $(if $(STORE),--server $(STORE))
+	$(BIN)/python -m tests.storage.rivals 1 20
 
 cluster: setup $(VENV)/.s3
 	$(BIN)/python scripts/cluster_demo.py

@@ -154,7 +154,7 @@ class LinkThresholds(Section):
 
 
 class SuiteLimits(Section):
-    """`[suites]`: what the suites that people write for the rows of queries may take at an audit (docs/review.md).
+    """`[suites]`: what the suites that people write for the rows of queries may take (docs/great-expectations.md).
 
     Attributes:
         memory: about the most memory of the rows while they are judged, in Java's notation.
@@ -423,6 +423,10 @@ class Link(Section):
         """max_jump in force, ns."""
         return self.longest_skew + 60 * SECOND if self.max_jump is None else self.max_jump
 
+    def lives(self, start: int, end: int) -> bool:
+        """Whether its life meets [start, end), ns (T5)."""
+        return (self.since is None or self.since < end) and (self.until is None or self.until > start)
+
     def _check_kind(self) -> None:
         for key in ("quote", "header", "null"):
             if getattr(self, key) is not None and self.kind != "csv":
@@ -593,7 +597,7 @@ class Schedule(Section):
         every: time between two looks, ns.
         look_back: how long after its end an interval is kept right by looks, ns; older ones are for a backfill.
         longest_pause: longest pause before what failed is tried again on the same inputs, ns; pauses grow up to it.
-        longest_outage: how long a task of Airflow waits for a full disk, an absent store or another process, ns.
+        longest_outage: how long a task of Airflow waits for a full disk, an absent store or Spark, another process, ns.
         deadline: longest time from the queueing of a run to its end; later runs are reported.
         approval: whether a person must approve the publication of an interval whose audit warns.
         maintain: period of the maintenance DAG.

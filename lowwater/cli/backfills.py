@@ -21,13 +21,13 @@ from rich.table import Table
 
 from lowwater.config import Config, load_config
 from lowwater.errors import LowwaterError
-from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
 from lowwater.lake.kinds import WAITING
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.ledgers.files import unread_lines
+from lowwater.lake.ledgers.files import location, told_files, unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.lake.results.pins import pin
@@ -36,8 +36,8 @@ from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress as ReplayProgress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
-from lowwater.replay.schedule.ingesting import Ingesting
-from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, pause_after
+from lowwater.replay.schedule.ingesting import Ingesting, lying
+from lowwater.replay.schedule.looks import BEHIND, Left, Looker, LookResult, keep_told, pause_after
 from lowwater.replay.stages.runners import runner_of
 from lowwater.storage.failures import away
 from lowwater.terminal import open_console, say, styled
@@ -55,7 +55,13 @@ def say_line(line: str, problem: bool) -> None:
 
 
 def watch_patterns(
-    root: PurePath, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
+    root: PurePath,
+    link: str | None,
+    growing: bool,
+    settle: int,
+    every: int,
+    span: tuple[int | None, int | None],
+    spark: str | None = None,
 ) -> None:
     """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
 
@@ -64,13 +70,14 @@ def watch_patterns(
         settle: time without a write after which a file may be complete, ns.
         every: time between two looks, ns.
         span: only files that cover some of [start, end), ns, count; None for no bound.
+        spark: as for `named_spark`.
 
     Raises:
         ConfigError: at the start, the settings are wrong, or no link has a pattern.
     """
     config, lake = load_config(root), open_lake(root, make=False)
     with until_stopped() as stopped:
-        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped)
+        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped, spark=spark)
         folders = _Folders(lake, watching.complain)
         arrivals = watching.watch.look(config)
         names = ", ".join(arrival.link for arrival in arrivals)
@@ -158,7 +165,7 @@ class IntervalSelection:
 def show_plan(selection: IntervalSelection, form: str) -> None:
     """Prints the intervals that are due, as `text` or `json`."""
     jobs, work, _ = _due(selection)
-    unread = _unread(jobs)
+    unread = [*_lying(jobs), *_unread(jobs)]
     if form == "json":
         say(_as_json(work, unread))
         return
@@ -194,6 +201,23 @@ def _nothing(root: PurePath, jobs: Sequence[Job]) -> str:
     )
     many = "s" if len(links) > 1 else ""
     return f"nothing is due: the lake has no captures of link{many} {', '.join(links)}\n  hint: `{command}{more}"
+
+
+def _lying(jobs: Sequence[Job]) -> list[str]:
+    """Says which files lie in the folders of links that no ingest has seen yet: what is due follows from them, too."""
+    if not jobs:
+        return []
+    lake, links = jobs[0].lake, {link for job in jobs for link in job.plan.links}
+    known = {location(lake, key) for key in told_files(lake)}
+    files: dict[str, list[str]] = {}
+    for link, path in lying(lake, jobs[0].config, links, time.time_ns()):
+        if str(path.absolute()) not in known:
+            files.setdefault(link, []).append(path.name)
+    return [
+        f"link {link!r}: {len(names):,} file{'' if len(names) == 1 else 's'} not ingested yet, {sorted(names)[0]}"
+        f"{' the first' if len(names) > 1 else ''}: lowwater ingest --lake {shlex.quote(str(lake.root))}"
+        for link, names in sorted(files.items())
+    ]
 
 
 def _unread(jobs: Sequence[Job]) -> list[str]:
@@ -527,6 +551,8 @@ def watch_lake(
             try:
                 found = looker.look()
                 told.look(found, once)
+                for one in found.found:
+                    keep_told(root, one.query_set, (left for left in one.stuck if left.news))
                 hindered = hindered + 1 if found.hindered is not None else 0
                 if once:
                     return found.sound
@@ -565,7 +591,7 @@ class _Told:
         for one in found.found:
             for left in one.stuck:
                 if left.news or (self._first and not once):
-                    self.once(_line(left, "cannot start" if left.due.blocked else "stays"))
+                    self.once(_line(left, "stays" if left.failed else "cannot start"))
             behind = [left for left in one.waits if left.why.startswith(BEHIND)]
             for left in one.waits:
                 if left not in behind:
@@ -573,13 +599,14 @@ class _Told:
             if behind:
                 count = sum(left.due.intervals for left in behind)
                 self.once(f"{one.query_set}: {count:,} later intervals of the chain wait for it", problem=False)
-            old = sum(left.due.intervals for left in one.stuck if not left.news)
-            if once and old:
-                line = f"{one.query_set}: {old:,} more cannot start, as before: `lowwater plan` lists them"
-                self.once(line, problem=False)
+            for failed, state in ((False, "cannot start"), (True, "have failed")):
+                old = sum(each.due.intervals for each in one.stuck if not each.news and each.failed == failed)
+                if once and old:
+                    line = f"{one.query_set}: {old:,} more {state}, as before: `lowwater plan` lists them"
+                    self.once(line, problem=False)
         ran = any(one.runs or one.waits or one.stuck for one in found.found)
         if once and not ran and not found.unplanned and found.hindered is None:
-            say(f"nothing of the last {format_duration(self._look_back)} is due")
+            say(f"nothing of the last {spoken_duration(self._look_back)} is due")
         self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:

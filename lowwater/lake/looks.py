@@ -21,11 +21,15 @@ FOLDER = "_looks"
 
 @dataclass(frozen=True)
 class Told:
-    """Intervals [start, end), ns, of which a look has told that they cannot start, and why."""
+    """Intervals [start, end), ns, of which somebody was told that they cannot start, and why.
+
+    `by` names the look that told it, where one that is tried again tells it again.
+    """
 
     start: int
     end: int
     why: str
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,10 @@ def last_look(root: PurePath, query_set: str) -> LastLook:
         return LastLook()
     try:
         values = json_value(paths.read(path, STATE_BYTES))
-        told = tuple(Told(int(each["from"]), int(each["to"]), str(each["why"])) for each in values["cannot_start"])
+        told = tuple(
+            Told(int(each["from"]), int(each["to"]), str(each["why"]), str(each.get("by", "")))
+            for each in values["cannot_start"]
+        )
         return LastLook(int(values["at"]), told)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return LastLook()
@@ -63,7 +70,8 @@ def store_look(root: PurePath, query_set: str, look: LastLook) -> None:
         LakeError: it cannot be written.
     """
     path = _path(root, query_set)
-    values = {"at": look.at, "cannot_start": [{"from": t.start, "to": t.end, "why": t.why} for t in look.told]}
+    told = [{"from": t.start, "to": t.end, "why": t.why} | ({"by": t.by} if t.by else {}) for t in look.told]
+    values = {"at": look.at, "cannot_start": told}
     try:
         paths.write(path, json.dumps(values, indent=1).encode())
     except OSError as error:

@@ -33,28 +33,33 @@ POLICIES = {"publish": "exclude"}
 NO_GAP = "fail"
 """What counts as the policy of a link where no gap asks for one."""
 
+OLDER = (1, 2)
+"""Older forms of a link's inputs, by how far they are back: with the life as it is set, also with the policy where no
+gap asks for it. What was published under them stays valid."""
+
 SEMANTICS_VERSION = 2
 """Raised whenever the same inputs give other rows."""
 
 
 def link_inputs(
-    link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int, always: bool = False
+    link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int, older: int = 0
 ) -> dict[str, Any]:
     """Collects the inputs of one link for a run that reads [read_from, end), ns.
 
     A capture counts if its records meet the read range: its file, decoder and records, and the clock at its first
     record. So a capture added before it counts only if it moves that clock. Coverage counts by its gaps: over covered
     time, it does not matter how captures declare it, nor what the policy says of gaps. max_jump counts by the records
-    that it flags.
+    that it flags. The life of the link counts by its bounds within what is read.
 
     Args:
         captures: all captures of the link, in the order of T1.
         read_from: begin of the read range, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
-        always: whether the policy counts without a gap too, as it did in older versions.
+        older: 0, or one of OLDER.
     """
     ordered, dropped = Captures.of(captures), dropped_copies(settings)
     missing = gaps(link, captures, settings, read_from, end)
+    reads, life = (read_from - _reach(settings) if dropped else read_from, end), (settings.since, settings.until)
     used = [
         {
             "capture": (capture := ordered[index]).capture,
@@ -65,19 +70,34 @@ def link_inputs(
             "kept": kept_for_rows(capture.kept),
             "key": capture.key or "",
         }
-        for index in ordered.meeting(read_from - (_reach(settings) if dropped else 0), end)
+        for index in ordered.meeting(*reads)
     ]
     return {
         "link": link,
         "captures": used,
         "gaps": [[gap.since, gap.until] for gap in missing],
         "skew": settings.skew,
-        "life": [settings.since, settings.until],
-        "policy": POLICIES.get(settings.policy, settings.policy) if missing or always else NO_GAP,
+        READS: reads,
+        "life": list(life if older else _within(life, reads)),
+        "policy": POLICIES.get(settings.policy, settings.policy) if missing or older > 1 else NO_GAP,
         **({} if dropped is None else {"duplicates": dropped}),
         **({} if settings.shed is None else {"shed": settings.shed}),
         **({} if settings.group_skew is None else {"group_skew": settings.group_skew.model_dump()}),
     }
+
+
+READS = "reads"
+"""Key of the range that a run reads of a link, ns: it explains other inputs, and is none itself."""
+
+
+def _within(life: Sequence[int | None], reads: Sequence[int]) -> tuple[int | None, int | None]:
+    """The bounds of a life that can change rows of a run that reads [low, end), ns; None for one that lies outside.
+
+    A life that ends with the range is over in it (T5), and one that goes on is not.
+    """
+    (since, until), (low, end) = life, reads
+    born = None if since is None or since <= low else min(since, end)
+    return born, None if until is None or until > end else max(until, low)
 
 
 def dropped_copies(settings: Link) -> str | None:
@@ -112,7 +132,10 @@ def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[s
         "semantics": SEMANTICS_VERSION,
         "text": text,
         "names": dict(names),
-        "links": sorted(links, key=lambda link: str(link["link"])),
+        "links": sorted(
+            ({key: value for key, value in link.items() if key != READS} for link in links),
+            key=lambda link: str(link["link"]),
+        ),
     }
     canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
@@ -204,7 +227,7 @@ def _link(inputs: Mapping[str, Any]) -> Parts:
         records = _hash(json.dumps([capture["records"], capture["flagged"]]))
         stored = [records, *(capture[key] for key in ("decoder", "clock", "kept", "key"))]
         captures[short(capture["capture"])] = stored
-    values = {key: inputs.get(key) for key in ("skew", "shed", "duplicates", "life", "policy", "gaps")}
+    values = {key: inputs.get(key) for key in ("skew", "shed", "duplicates", READS, "life", "policy", "gaps")}
     return values | {"captures": captures}
 
 
@@ -232,12 +255,14 @@ def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]
 
 def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]) -> list[str]:
     lines = []
+    reads = new.get(READS)  # not stored by older versions
+    (born, over), (born_now, over_now) = _within(old["life"], reads) if reads else old["life"], new["life"]
     values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
         ("skew", old["skew"], new["skew"], format_duration),
         ("shed", old.get("shed"), new["shed"], lambda value: "not set" if value is None else str(value)),
         ("duplicates", old.get("duplicates"), new["duplicates"], lambda value: value or "kept"),
-        ("since", old["life"][0], new["life"][0], _instant),
-        ("until", old["life"][1], new["life"][1], _instant),
+        ("since", born, born_now, lambda value: "before what it reads" if value is None else format_instant(value)),
+        ("until", over, over_now, lambda value: "after what it reads" if value is None else format_instant(value)),
         ("policy", old["policy"], new["policy"], _policy),
     )
     for key, was, is_, say in values:
@@ -280,10 +305,6 @@ def _span(gap: Sequence[int]) -> str:
 
 def _policy(value: str) -> str:
     return next((name for name, digest_name in POLICIES.items() if digest_name == value), value)
-
-
-def _instant(value: int | None) -> str:
-    return "not set" if value is None else format_instant(value)
 
 
 def _hash(text: str) -> str:

@@ -18,9 +18,9 @@ from lowwater.quality.links import LinkProfile
 
 LINK, QUERY = "link", "query"
 COVERED = "covered"
-"""Measure of links and queries: the share of the interval that the links cover, the least of them. What is not covered
-is not zero: an interval that is not covered and has no records has no other measure, and one that is covered in part is
-neither compared nor compared with."""
+"""Measure of links and queries: the share of the interval that the links cover, the least of those that live in it.
+What is not covered is not zero: an interval that is not covered and has no records has no other measure, and one that
+is covered in part is neither compared nor compared with."""
 FEWEST_RECORDS = 100
 """With fewer records, senders and the 99.9th percentile of lateness are not compared."""
 
@@ -101,6 +101,19 @@ def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int], covered
         "talkers": dict(profile.talkers),
         **{name: {"": value} for name, value in known.items() if value is not None},
     }
+
+
+def covered_by(shares: Mapping[str, float], config: Config, start: int, end: int) -> float:
+    """How much of [start, end), ns, the links of a query cover: the least of those whose life meets it (T5).
+
+    Args:
+        shares: link -> how much of it lies in its life and in its coverage.
+        config: settings of the links.
+        start: begin of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+    """
+    living = [share for link, share in shares.items() if config.link(link).lives(start, end)]
+    return min(living or shares.values(), default=1.0)
 
 
 def query_items(row: Row, covered: float = 1.0) -> Items:

@@ -38,9 +38,10 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.looks import last_look
 from lowwater.lake.results.streams import FORM, state_folder
-from lowwater.lake.run_inputs import Parts, inputs_digest, inputs_parts, link_inputs, outdated
+from lowwater.lake.run_inputs import OLDER, Parts, inputs_digest, inputs_parts, link_inputs, outdated
 from lowwater.link_names import family_of
-from lowwater.low import Flush, LowSettings, Policy
+from lowwater.low import Policy
+from lowwater.low.settings import Flush, LowSettings
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.operators import WatchJoin, walk
@@ -258,12 +259,22 @@ class Job:
 
         Suites, limits of the audit, versions of Lowwater and its extras are no inputs, but another one may not fail.
         """
+        said = [dict(digests), *self._said, __version__, absent("quality"), absent("spark")]
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def edition(self) -> str:
+        """A digest of the queries, suites and settings by which intervals run. An edit makes another one."""
+        said = {query.name: query.text for query in self.plan.queries}, *self._said
+        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def _said(self) -> tuple[dict[str, str], str]:
+        """The suites, and the settings of links and audits."""
         suites = {query: suite_digest(suites) for query, suites in self.suites.items()}
         config, links = self.config, self.plan.links
         # Not the whole settings: the process of a task is told its Spark, and that of a look is not.
-        limits = repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
-        said = [dict(digests), suites, limits, __version__, absent("quality"), absent("spark")]
-        return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return suites, repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
 
     def captures(self) -> dict[str, Captures]:
         """The captures of the links that the set reads."""
@@ -468,15 +479,17 @@ class IntervalInputs(LowInputs):
 
     def digest(self, query: QueryPlan) -> str:
         """The digest of a query's inputs (S1)."""
-        now, before = (self._digest(query, always) for always in (False, True))
-        if now == before:
+        now = self._digest(query)
+        if self.past is None and all(self._digest(query, older) == now for older in OLDER):
             return now
         # What an older version published from the same inputs is not stale.
         last = self.publication(query)
-        return before if last is not None and last.digest == before else now
+        if last is None or last.digest == now:
+            return now
+        return last.digest if any(self._digest(query, older) == last.digest for older in OLDER) else now
 
-    def _digest(self, query: QueryPlan, always: bool) -> str:
-        links = self._links(query, always)
+    def _digest(self, query: QueryPlan, older: int = 0) -> str:
+        links = self._links(query, older)
         loud = {entry["link"] for entry in links if entry["captures"]}
         sources = {f"links of {lfta.name}": " ".join(_with_records(lfta.links, loud)) for lfta in query.lftas}
         return inputs_digest(query.text, {**sources, **self._named(query)}, links)
@@ -503,13 +516,13 @@ class IntervalInputs(LowInputs):
         """The parts of the digest of a query's inputs."""
         return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
 
-    def _links(self, query: QueryPlan, always: bool = False) -> list[dict[str, Any]]:
+    def _links(self, query: QueryPlan, older: int = 0) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing.
 
         So an interface that some capture declares later leaves the intervals before as they are.
         """
         inputs = [
-            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, always)
+            link_inputs(link, self.captures.get(link, ()), self.config.link(link), start, self.end, older)
             for link, start in self.link_starts([query]).items()
         ]
         told = [entry for entry in inputs if entry["captures"]]
@@ -631,7 +644,14 @@ class IntervalInputs(LowInputs):
         """The reasons why the interval cannot start: gaps that are not accepted, captures that must be ingested
         again."""
         gaps = [gap for gap in self.gaps() if not self.passes(gap)]
-        return [*gap_texts(gaps, self.captures, self.why_needed), *self.outdated()]
+        return [*gap_texts(gaps, self.captures, self.why_needed), *self._absent_folders(gaps), *self.outdated()]
+
+    def _absent_folders(self, gaps: Sequence[Gap]) -> list[str]:
+        """Names the folders that are not there for files that would go on behind the last capture of a link."""
+        ends = {gap.link: Captures.of(self.captures.get(gap.link, ())).end for gap in gaps}
+        open_links = sorted({family_of(gap.link) for gap in gaps if gap.until > (ends[gap.link] or 0)})
+        absent = self.known.absent_folders if open_links and self.known is not None else {}
+        return [f"link {link!r}: {absent[link]}" for link in open_links if link in absent]
 
     def state(self, excluded: Sequence[Gap]) -> tuple[str, str]:
         """The state of a publication now, and its reason: done, provisional or incomplete (T6)."""

@@ -18,7 +18,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 
 from lowwater.cluster import TaskRun
-from lowwater.errors import LowwaterError
+from lowwater.errors import AwayError, LowwaterError
 
 # Translates the exception of a Spark query into one clear error, and notes sessions whose server is gone.
 
@@ -56,7 +56,7 @@ def translate(what: str, error: PySparkException, session: SparkSession) -> Loww
     place = _places.get(session, "Spark")
     if _gone(error):
         _lost.add(session)
-        return LowwaterError(f"{what}: {place} has ended, or was started again", AGAIN)
+        return AwayError(f"{what}: {place} has ended, or was started again", AGAIN)
     return LowwaterError(f"{what}: {place} failed: {cause_of(str(error))}", "with --debug the whole trace is shown")
 
 
@@ -139,9 +139,9 @@ class SparkTasks:
                     yield pa.record_batch([pa.array([place]), pa.array([made], pa.binary())], ["task", "outcome"])
 
         tag, spark, count = uuid4().hex, self._session(), len(ordered)
+        spark.addTag(tag)
         try:
             spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")
-            spark.addTag(tag)
             rows = spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toArrow()
         except PySparkException as error:
             raise translate(self._what, error, spark) from error

@@ -11,12 +11,12 @@ from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, BaseXCom, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
-from lowwater.instants import format_duration, format_instant, parse_instant
+from lowwater.instants import format_instant, parse_instant, spoken_duration
 from lowwater.lake.kinds import WAITING
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import has_connection
@@ -27,7 +27,8 @@ from lowwater_airflow.operators import PACKETS, PublishInterval, ingest_spark, t
 from lowwater_airflow.outages import Patient
 
 MOST_TOLD = 20
-"""Most intervals that cannot start of which a look makes a red task each; its log and the pages have all."""
+"""Most intervals that cannot start, or files that were refused, of which a run makes a red task each; its log and the
+pages have all. The next look has tasks for the rest of the intervals; the last task of files names the others."""
 
 
 class IngestNew(Lineage, Patient):
@@ -47,6 +48,8 @@ class IngestNew(Lineage, Patient):
             return self._ingest(context)
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
+        from lowwater.lake.layout import lake_to_read
+        from lowwater.lake.ledgers.files import absent_folders
         from lowwater.replay.schedule.looks import Looker
 
         def tell(line: str, problem: bool) -> None:
@@ -57,10 +60,21 @@ class IngestNew(Lineage, Patient):
         tell_ingested(self, context, found.results)
         new = sum(each.state != "known" for each in found.results)
         waits = [f"link {link} waits: {fault.splitlines()[0]}" for link, fault in found.faults.items()]
+        absent = absent_folders(lake_to_read(lake_path(self.lake)))
+        waits += [f"link {link!r}: {why}" for link, why in sorted(absent.items())]
         context["ti"].xcom_push(FOUND, {"files": new, "waits": waits})
         if found.hindered is not None:
             raise found.hindered
-        return [asdict(each) for each in found.refusals]
+        refused = [asdict(each) for each in found.refusals]
+        if more := refused[MOST_TOLD:]:  # Airflow bears 1,024 tasks
+            names = ", ".join(f"{each['link']} {each['file']}" for each in more[:MOST_TOLD])
+            last = {
+                "link": "",
+                "file": f"{len(more):,} more files",
+                "why": f"refused as well, as the log says: {names}",
+            }
+            refused[MOST_TOLD:] = [last]
+        return refused
 
 
 class RefusedFile(BaseOperator):
@@ -81,7 +95,7 @@ class LookAtSet(Patient):
     """Looks at a query set: what of the last days it lacks, what of it can run now, and why the rest cannot.
 
     Returns the intervals for `KeepInterval`: those that run, and those of which is told for the first time that they
-    cannot start.
+    cannot start. What is told is kept only when Airflow has it, and a try after it tells the same.
     """
 
     def __init__(self, *, lake: PurePath, queries: Path, query_set: str, **kwargs: Any) -> None:
@@ -97,36 +111,49 @@ class LookAtSet(Patient):
         from lowwater.lake.ledgers.intervals import range_words
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.due import Due
-        from lowwater.replay.schedule.looks import MOST, look
+        from lowwater.replay.schedule.looks import MOST, Left, keep_told, look
 
         def name(due: Due) -> str:
             return range_words(due.start, due.end, due.intervals)
 
         job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
-        found = look(job, time.time_ns())
+        by = str(getattr(context.get("dag_run"), "run_id", ""))
+        found = look(job, time.time_ns(), by)
         for due in found.runs:
             self.log.info("runs: %s, %s: %s", name(due), due.state, "; ".join(due.reasons))
         for left in found.waits:
             self.log.info("waits: %s: %s", name(left.due), left.why)
         for left in found.stuck:
-            self.log.warning("cannot start: %s: %s", name(left.due), left.why)
+            self.log.warning("%s: %s: %s", "stays" if left.failed else "cannot start", name(left.due), left.why)
         news = [left for left in found.stuck if left.news]
-        old = [left for left in found.stuck if not left.news]
+        failed = [left for left in found.stuck if left.failed]
+        old = [left for left in found.stuck if not left.news and not left.failed]
+
+        def example(some: list[Left]) -> str:
+            return f"{name(some[0].due)}: {some[0].why}" if some else ""
+
         summary = {
             "waits": sum(left.due.intervals for left in found.waits),
-            "waiting": f"{name(found.waits[0].due)}: {found.waits[0].why}" if found.waits else "",
-            "stuck": sum(left.due.intervals for left in (*old, *news[MOST_TOLD:])),
+            "waiting": example([*found.waits[:1]]),
+            "stuck": sum(left.due.intervals for left in old),
+            "failed": sum(left.due.intervals for left in failed),
+            "failure": example(failed),
+            "untold": sum(left.due.intervals for left in news[MOST_TOLD:]),
             "more": max(0, len(found.runs) - MOST),
-            "days": format_duration(job.config.schedule.look_back),
-            "example": f"{name(old[0].due)}: {old[0].why}" if old else "",
+            "days": spoken_duration(job.config.schedule.look_back),
+            "example": example(old),
             "lacks": "; ".join(each.text for each in of_notify(job.config.notify, has_connection)),
         }
         context["ti"].xcom_push(FOUND, summary)
         work = [(due, "") for due in found.runs[:MOST]] + [(left.due, left.why) for left in news[:MOST_TOLD]]
-        return [
-            {"start": format_instant(due.start), "end": format_instant(due.end), "why": why}
+        edition = job.edition
+        tasks = [
+            {"start": format_instant(due.start), "end": format_instant(due.end), "why": why, "edition": edition}
             for due, why in sorted(work, key=lambda each: each[0].start)
         ]
+        context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, tasks)
+        keep_told(lake_path(self.lake), self.query_set, news[:MOST_TOLD], by)
+        return tasks
 
 
 class KeepInterval(PublishInterval):
@@ -139,13 +166,14 @@ class KeepInterval(PublishInterval):
         start: begin of the interval, or of a stretch without records.
         end: its end.
         why: why it cannot start; empty if it can.
+        edition: of the queries and settings by which the look has found it; after an edit it is left to the next look.
     """
 
     all_stages = True
 
-    def __init__(self, *, start: str, end: str, why: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, start: str, end: str, why: str = "", edition: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.start, self.end, self.why = start, end, why
+        self.start, self.end, self.why, self.edition = start, end, why, edition
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Returns the outcome of the interval."""
@@ -163,4 +191,4 @@ class KeepInterval(PublishInterval):
         return parse_instant(self.start), parse_instant(self.end)
 
     def _mode(self) -> list[str]:
-        return ["--ask"]
+        return ["--ask", "--edition", self.edition]

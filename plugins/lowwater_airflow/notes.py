@@ -154,6 +154,10 @@ def look_text(
         parts.insert(0, f"{files:,} file{'s' * (files > 1)} ingested")
     if found.get("stuck"):
         parts.append(f"{found['stuck']:,} cannot start, as before ({found.get('example', '')})")
+    if found.get("failed"):
+        parts.append(f"{found['failed']:,} failed, as before ({found.get('failure', '')})")
+    if found.get("untold"):
+        parts.append(f"{found['untold']:,} more cannot start: the next look has their tasks")
     if found.get("waits"):
         parts.append(f"{found['waits']:,} wait ({found.get('waiting', '')})")
     if found.get("more"):

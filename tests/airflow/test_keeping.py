@@ -33,6 +33,10 @@ class Task:
         return {"ti": self, "outlet_events": self.events}
 
 
+def _red(look: Any) -> int:
+    return sum(bool(each["why"]) for each in look.execute(Task().context))
+
+
 @pytest.mark.slow
 def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path: Path) -> None:
     from lowwater_airflow.keeping import IngestNew, KeepInterval, LookAtSet, RefusedFile
@@ -63,6 +67,10 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     assert task.left["found"]["more"] == 0
     later = LookAtSet(task_id="look", query_set="q", **common).execute(Task().context)
     assert format_instant(at(1)) not in {each["start"] for each in later}, "it is red once"
+
+    lake_of(tmp_path / "many", range(0, 44, 2), more=FAR)
+    many: Any = {"query_set": "q", "lake": tmp_path / "many" / "lake", "queries": tmp_path / "many"}
+    assert [_red(LookAtSet(task_id="look", **many)) for _ in range(3)] == [20, 2, 0], "no task is lost"
 
     blocked = KeepInterval(task_id="interval", query_set="q", **common, **found[1])
     with pytest.raises(GapError, match="cannot start: link 'p'"):
@@ -141,10 +149,11 @@ def test_the_note_of_a_look(plugins: None) -> None:
         ("interval", 1, "why"): "cannot start: no capture",
         ("interval", 2, "return_value"): {"state": "held", "reason": "its audit warned"},
         ("look", -1, "found"): {"stuck": 3, "waits": 1, "more": 0, "example": "2025-12-31T00:00:00Z: a gap"}
-        | {"waiting": "2026-01-01T03:00:00Z: may report"},
+        | {"waiting": "2026-01-01T03:00:00Z: may report", "failed": 1, "failure": "2025-12-30: audit", "untold": 2},
     }
     assert look_text(tasks, left) == (
         "1 done, 1 cannot start, 1 held, 3 cannot start, as before (2025-12-31T00:00:00Z: a gap), "
+        "1 failed, as before (2025-12-30: audit), 2 more cannot start: the next look has their tasks, "
         "1 wait (2026-01-01T03:00:00Z: may report); "
         "2026-01-01T01:00:00Z: no capture; 2026-01-01T02:00:00Z held: its audit warned"
     )

@@ -1,10 +1,25 @@
-"""Hostile files of records, drawn: mutated lines, odd headers, damaged parquet; and what must hold of each."""
+"""Fuzz of the readers of records: mutated lines, headers and parquet files, and files that grow when they are read.
+
+`python -m tests.capture.fuzz_tables --lines 1000000 --headers 100000 --files 20000 --seed 1`, which `make fuzz` calls.
+Every file is read by a child process, so that the end of the process itself is found and named. What must hold of each
+file: it is read, or refused with a `CaptureError` that names it and has a hint; every byte of a text is in a record, a
+malformed row or the overhead; positions are counted without a gap; the memory of the child stays below `MOST_MEMORY`.
+"""
 
 from __future__ import annotations
 
+import argparse
+import gzip
 import io
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from queue import Empty
 from random import Random
 from typing import NamedTuple
 
@@ -17,18 +32,42 @@ from lowwater.capture.tables.sniffing import sniff
 from lowwater.errors import CaptureError
 from lowwater.lake.files.protocols import propose_protocol
 from tests.capture.tablemaker import BY_NAME, BY_POSITION, as_csv, as_json, as_parquet, flows, layout
+from tests.memory import peak_memory
+
+MOST_MEMORY = 1200 << 20
+"""Most memory of a child, bytes: interpreter, Arrow and kernels take 300 MiB of it."""
 
 LINES = 500
 """Lines of a fuzzed file."""
 
+BATCH = 2000
+"""Files of a child."""
+
 PIECES = tuple(
     text.encode("latin-1")
     for text in (
-        ",", '"', "\n", "\r\n", "\r", "\0", "\xff", "\xc3\xa9", "''", "-", "0x7f", "nan", "1e999", "9" * 25, "{", "}",
-        "[", ":", "\\u0000", "\\ud800", "true", "null", "2026-01-01T00:00:00Z", "::", '""', ";;", " ", "1767225600",
-        "99999999999999999999", "\xef\xbb\xbf", "\t", "|",
+        *(
+            ",",
+            '"',
+            "\n",
+            "\r\n",
+            "\r",
+            "\0",
+            "\xff",
+            "\xc3\xa9",
+            "''",
+            "-",
+            "0x7f",
+            "nan",
+            "1e999",
+            "9" * 25,
+            "{",
+            "}",
+        ),
+        *("[", ":", "\\u0000", "\\ud800", "true", "null", "2026-01-01T00:00:00Z", "::", '""', ";;", " ", "1767225600"),
+        *("99999999999999999999", "\xef\xbb\xbf", "\t", "|"),
     )
-)  # fmt: skip
+)
 
 
 class Item(NamedTuple):
@@ -130,12 +169,50 @@ def _odd_columns(random: Random) -> bytes:
 MAKERS: dict[str, Callable[[Random], Item]] = {"lines": lines, "headers": header, "files": parquet}
 
 
-def read(path: Path, item: Item) -> str:
-    """Reads a file and makes a proposal for it; returns how it went.
+LINE = b"1767225600,10.0.0.1,1,a,0.5,true\n"
+REPEATED = {
+    "zeros": (b"\0", 256 << 20),
+    "blank lines": (b"\n", 64 << 20),
+    "short lines": (b"1,,,,,\n", 4 << 20),
+    "separators": (b",", 64 << 20),
+    "quotes": (b'"', 64 << 20),
+    "an open quote": (b'"' + LINE, 4 << 20),
+    "whole lines": (LINE, 4 << 20),
+}
+OBJECTS = {
+    "lists": b"[" * 500_000 + b"]" * 500_000,
+    "objects in a list": b'{"time": [' + b"{}," * 300_000 + b"{}]}",
+    "deep objects": b'{"time":' * 100_000 + b"1" + b"}" * 100_000,
+    "a long number": b'{"time": ' + b"9" * 900_000 + b"}",
+    "many names": b"{" + b",".join(b'"%d":1' % number for number in range(80_000)) + b"}",
+}
+BOMBS = [
+    *((name, form) for name in REPEATED for form in ("gzip", "zstd")),
+    *((name, "json") for name in OBJECTS),
+    *(("long texts", form) for form in ("parquet 1.0", "parquet 2.0")),
+]
+"""Files that are far larger once they are read: what they hold, and how they are written."""
 
-    It is read, or refused with an error that names it and has a hint; every byte of a text is in a record, a malformed
-    row or the overhead; positions are counted without a gap.
-    """
+
+def bomb(name: str, form: str) -> Item:
+    """Makes one of BOMBS."""
+    if name in REPEATED:
+        piece, count = REPEATED[name]
+        data = LINE * 1000 + piece * count
+        packed = gzip.compress(data, 1) if form == "gzip" else pa.Codec("zstd").compress(data).to_pybytes()
+        return Item("csv", False, TextOptions(), packed)
+    if name in OBJECTS:
+        return Item("json", True, TextOptions(), gzip.compress((OBJECTS[name] + b"\n") * 40, 1))
+    texts = pa.array(["x", "y" * (1 << 20), "z" * (3 << 20)])
+    hosts = pa.DictionaryArray.from_arrays(pa.array([at % 100 % 3 for at in range(50_000)], pa.int32()), texts)
+    others = {name: pa.nulls(50_000, pa.int64()) for name in ("bytes", "rtt", "src", "up")}
+    table, out = pa.table({"time": [1767225600] * 50_000, "host": hosts, **others}), io.BytesIO()
+    pq.write_table(table, out, compression="zstd", data_page_version=form.rpartition(" ")[2])
+    return Item("parquet", True, TextOptions(), out.getvalue())
+
+
+def read(path: Path, item: Item, proposed: bool = True) -> str:
+    """Reads a file, and makes a proposal for it if asked; returns how it went. Asserts what the module says."""
     path.write_bytes(item.data)
     protocol = layout(BY_NAME if item.named else BY_POSITION)
     reader = RecordReader(path, TableOptions(item.kind, protocol, item.text), 10**11, "")
@@ -154,6 +231,8 @@ def read(path: Path, item: Item) -> str:
     except CaptureError as error:
         assert str(path) in error.message and error.hint, error
         outcome = "refused"
+    if not proposed:
+        return outcome
     try:
         proposal = propose_protocol(sniff(path), "fuzzed")
         assert len(proposal.fields) >= 1
@@ -161,3 +240,121 @@ def read(path: Path, item: Item) -> str:
     except CaptureError as error:
         assert error.hint, error
     return outcome
+
+
+def _child(maker: str, seed: int, first: int, count: int, folder: str, said: multiprocessing.Queue[object]) -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(first, first + count):
+        said.put(("at", number))
+        item = MAKERS[maker](Random(f"{maker} {seed} {number}"))
+        try:
+            proposed = maker != "headers" or number % 10 == 0  # they are many, and a proposal reads a file many times
+            outcomes[read(Path(folder) / f"file{number}", item, proposed)] += 1
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+            said.put(("found", number, f"{type(error).__name__}: {error}"[:500]))
+        (Path(folder) / f"file{number}").unlink(missing_ok=True)
+    said.put(("done", dict(outcomes), peak_memory()))
+
+
+def run(maker: str, seed: int, count: int, folder: Path, patience: float) -> tuple[Counter[str], list[str], int]:
+    """Reads so many files in children.
+
+    Args:
+        maker: name of one of MAKERS.
+        seed: of the files.
+        count: number of files.
+        folder: where they are written.
+        patience: longest time that a file may take, s.
+
+    Returns:
+        How many went how, what was found, and the most memory of a child in bytes.
+    """
+    context = multiprocessing.get_context("spawn")
+    outcomes: Counter[str] = Counter()
+    found: list[str] = []
+    memory, first = 0, 0
+    while first < count:
+        said: multiprocessing.Queue[object] = context.Queue()
+        arguments = (maker, seed, first, min(BATCH, count - first), str(folder), said)
+        child = context.Process(target=_child, args=arguments)
+        child.start()
+        at, done = first, False
+        while not done:
+            try:
+                message = said.get(timeout=patience)
+            except Empty:
+                why = f"no answer in {patience:.0f} s, or the process ended: {child.exitcode}"
+                found.append(f"{maker} {at} of seed {seed}: {why}")
+                child.kill()
+                break
+            match message:
+                case ("at", int(number)):
+                    at = number
+                case ("found", int(number), str(text)):
+                    found.append(f"{maker} {number} of seed {seed}: {text}")
+                case ("done", dict(counts), int(most)):
+                    outcomes.update(counts)
+                    memory, done = max(memory, most), True
+        child.join()
+        first = arguments[2] + arguments[3] if done else at + 1
+    return outcomes, found, memory
+
+
+def _bomb_child(path: Path, item: Item, said: multiprocessing.Queue[object]) -> None:
+    before = peak_memory()
+    try:
+        outcome = read(path, item)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        outcome = f"FOUND {type(error).__name__}: {error}"[:500]
+    said.put((outcome, before, peak_memory()))
+
+
+def run_bombs() -> list[str]:
+    """Reads each of BOMBS in a child. Returns what was found."""
+    context = multiprocessing.get_context("spawn")
+    findings: list[str] = []
+    for name, form in BOMBS:
+        said: multiprocessing.Queue[tuple[str, int, int]] = context.Queue()
+        with tempfile.TemporaryDirectory(prefix="lowwater-fuzz-") as folder:
+            child = context.Process(target=_bomb_child, args=(Path(folder) / "bomb", bomb(name, form), said))
+            begin = time.monotonic()
+            child.start()
+            try:
+                outcome, before, most = said.get(timeout=240)
+            except Empty:
+                findings.append(f"{name}, {form}: no answer in 240 s, or the process ended: {child.exitcode}")
+                child.kill()
+                continue
+            finally:
+                child.join(10)
+        seconds = time.monotonic() - begin
+        print(f"{name}, {form}: {outcome}, {before >> 20} to {most >> 20} MiB, {seconds:.1f} s", flush=True)
+        if "FOUND" in outcome or most > MOST_MEMORY:
+            findings.append(f"{name}, {form}: {outcome}, {most >> 20:,} MiB")
+    return findings
+
+
+def main() -> int:
+    """Prints how many files went how, and every finding; returns 1 with a finding."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in MAKERS:
+        parser.add_argument(f"--{name}", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patience", type=float, default=120, help="seconds that a file may take")
+    parser.add_argument("--bombs", action="store_true", help="also files that are far larger once they are read")
+    options = parser.parse_args()
+    findings: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="lowwater-fuzz-") as folder:
+        for name in MAKERS:
+            wanted = getattr(options, name)
+            count = -(-wanted // LINES) if name == "lines" else wanted
+            outcomes, found, memory = run(name, options.seed, count, Path(folder), options.patience)
+            print(f"{name}: {wanted:,} in {count:,} files, {dict(outcomes)}, at most {memory >> 20:,} MiB", flush=True)
+            findings += found + ([f"{name}: {memory >> 20:,} MiB of memory"] if memory > MOST_MEMORY else [])
+    findings += run_bombs() if options.bombs else []
+    print(json.dumps(findings, indent=2))
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.capture.tables.reader import memory
 from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
     State,
+    check_bounds,
     check_jars,
     check_java,
     check_packages,
+    checks,
 )
+from lowwater.high.process import InProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFLIGHT = ROOT / "scripts" / "preflight.sh"
@@ -85,6 +89,26 @@ def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_jars().state is State.OK
 
 
+def test_the_bound_of_memory_is_that_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said is what the runners take: of the machine, of a lake, or of a variable."""
+    here = memory()
+    plain = check_bounds()
+    assert f"process: {here:,} bytes (all of this machine or its container; [replay] memory is not set)" in plain.found
+    assert "Spark task: 536,870,912 bytes (as usual)" in plain.found
+    (tmp_path / "lowwater.toml").write_text('[replay]\nmemory = "64m"\nthreads = 2\n')
+    said = check_bounds(tmp_path).found
+    assert "process: 67,108,864 bytes ([replay] memory) for 2 threads, in each of which an" in said
+    assert "Spark task: 67,108,864 bytes, in which an operator keeps up to 524,288 rows" in said
+    runner = InProcess(2, 64 << 20)
+    assert runner._most == 262_144
+    monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "1000000g")
+    large = check_bounds(tmp_path)
+    assert (large.state, large.mend) == (State.WARNING, f"export LOWWATER_REPLAY__MEMORY={here >> 20}m")
+    assert "(LOWWATER_REPLAY__MEMORY)" in large.found
+    monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "much")
+    assert check_bounds().state is State.MISSING
+
+
 def preflight(path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": str(path)}
     return subprocess.run(["/bin/sh", str(PREFLIGHT), *args], capture_output=True, text=True, env=env, timeout=300)
@@ -106,3 +130,9 @@ def test_preflight_without_a_good_java(tools: Path, version: str, said: str) -> 
     done = preflight(tools)
     assert done.returncode == 1
     assert said in done.stderr
+
+
+def test_every_check_that_is_not_ok_has_a_command(bare: Path) -> None:
+    found = checks()
+    assert len({check.name for check in found}) == len(found) == 11
+    assert all(bool(check.mend) == (check.state is not State.OK) for check in found)

@@ -189,3 +189,10 @@ def test_ctrl_c_says_what_stands_and_how_to_go_on(
     said = lowwater(*command)
     assert said.code == 130 and f"{told}" in said.err and "Traceback" not in said.err
     assert set(STANDS) <= set(cli.commands)
+
+
+def test_explain_prints_the_plan() -> None:
+    said = lowwater("explain", QUERIES / "handshakes.gsql")
+    assert (said.code, said.err) == (0, "")
+    assert "LFTA handshakes.S on main1" in said.out and "read range" in said.out
+    assert "memory\n  process: " in said.out and "\n  Spark task: 536,870,912 bytes (as usual)" in said.out

@@ -19,6 +19,7 @@ from tests.docs.book import ROOT
 from website import settings
 from website.markdown import converted
 from website.navigation import navigation
+from website.reference import API, pages
 from website.stage import stage
 from website.versions import join
 
@@ -128,3 +129,16 @@ def page(site: Path) -> Iterator[Any]:
         found.on("pageerror", lambda error: wrong.append(str(error)))
         yield found
     assert wrong == []
+
+
+def test_references_have_what_the_code_has() -> None:
+    made = {name: maker() for name, (_, maker) in pages().items()}
+    assert (
+        "`expect_column_values_to_be_between` (column = gap_ns, min_value = 0, max_value = 0)"
+        in made["reference/audits.md"]
+    )
+    assert "| `violations` | int64 |" in made["reference/lake.md"] or "covers_from" in made["reference/lake.md"]
+    for command in ("run", "ingest", "backfill", "explain"):
+        assert f"\n## {command}\n" in made["reference/command-line.md"]
+    assert all(f"\n### {name}\n" in made["reference/python.md"] for names in API.values() for name in names)
+    assert "### LftaInfo (explain)" in made["reference/json.md"]

@@ -19,7 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-from tests.reference.test_order import SHAPES
 
 from experiments.execution import (
     FREE,
@@ -47,6 +46,7 @@ from tests.plan.batch_worlds import world
 from tests.reference.feeds import arriving, batches, write_watch_list
 from tests.reference.plans import CASES
 from tests.reference.streams import ADDRESSES, UNIT, Link, record
+from tests.reference.test_order import SHAPES
 
 LINKS = ("control", "main1", "main2")
 SECOND = 1_000_000_000

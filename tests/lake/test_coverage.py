@@ -131,8 +131,11 @@ def test_the_digest_and_settings() -> None:
 
     passing = changed(policy="publish")
     same = [changed(captures="x", delay=3), changed(max_jump=99 * SECOND), passing, changed(gap_tolerance=9 * SECOND)]
-    other = [changed(skew=2), changed(since=1), changed(until=at(900))]
+    same += [changed(since=at(100)), changed(since=1), changed(until=at(201)), changed(since=1, until=at(900))]
+    other = [changed(skew=2), changed(since=at(101)), changed(until=at(200))]
     assert {digest(NEAR, link) for link in same} == {digest(NEAR)}
+    dead = [changed(since=at(1), until=at(until)) for until in (2, 50, 100)]
+    assert len({digest(NEAR, link) for link in [*dead, changed(since=at(200)), changed(since=at(300))]}) == 2
     assert len({digest(NEAR), *(digest(NEAR, link) for link in other)}) == 4
     assert digest([NEAR[0]], passing) != digest([NEAR[0]]), "a gap lets the policy decide"
     assert len({digest(NEAR), digest(NEAR, text="p"), digest(NEAR, names={"set": "a"})}) == 3
@@ -198,3 +201,11 @@ def _replays(lake: Lake) -> None:
             made(3, "", "failed", 9, "low", reason="boom"),
         ],
     )
+
+
+def test_the_old_name_of_the_policy_makes_nothing_stale() -> None:
+    """`publish` was `exclude`: old settings are read, and what was published under them is as done as before."""
+    old, new = (Link.model_validate({"policy": name}) for name in ("exclude", "publish"))
+    assert old == new and new.policy == "publish"
+    assert link_inputs("a", [NEAR[0]], new, at(100), at(200))["policy"] == "exclude"
+    assert link_inputs("a", NEAR, new, at(100), at(200), older=2)["policy"] == "exclude"

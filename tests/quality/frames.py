@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from lowwater_expectations import Validation, validate
+from lowwater_expectations.audits import Validation, validate
+from lowwater_expectations.judging import answers
 
 INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
 RUN = "demo 2026-01-01T00:00:00Z"
@@ -442,6 +443,5 @@ def frames(suite: str = "", **broken: Any) -> dict[str, pa.Table]:
 
 def audited(suite: str = "", **broken: Any) -> tuple[Validation, ...]:
     """What the audit says of such frames, judged in this process."""
-    from lowwater_expectations.judging import answers  # Great Expectations, which takes seconds
 
     return validate(frames(suite, **broken), RUN, answers)

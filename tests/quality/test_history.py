@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lowwater.catalog.schemas import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import Config, History, Link
-from lowwater.instants import HOUR, SECOND
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.tables import open_table
@@ -24,6 +24,7 @@ from lowwater.quality.history import (
     LINK,
     QUERY,
     IntervalHistory,
+    covered_by,
     history_start,
     interval_history,
     lateness_row,
@@ -254,3 +255,15 @@ def test_hours_that_nothing_covers_teach_nothing(lake: Lake) -> None:
     assert partly["volume"] == 100 and partly["volume_drift"] == 0, "a tenth of the hour has a tenth of the records"
     quiet = measured(lake, 17, 100, 1)
     assert quiet["past"] == 4 and quiet["usual_volume"] == 1000 and quiet["volume_drift"] == pytest.approx(0.9)
+
+
+def test_a_link_that_has_ended_takes_no_interval_out_of_the_history_of_a_query() -> None:
+    lives = {"a": {}, "over": {"until": format_instant(BASE)}, "later": {"since": format_instant(BASE + HOUR)}}
+    config = Config.model_validate({"links": lives | {"b": {}}})
+
+    def covered(*ended: str) -> float:
+        return covered_by({"a": 0.9} | dict.fromkeys(ended, 0.0), config, BASE, BASE + HOUR)
+
+    assert (covered(), covered("over"), covered("over", "later"), covered("b")) == (0.9, 0.9, 0.9, 0)
+    assert covered_by({"over": 0.0}, config, BASE, BASE + HOUR) == 0
+    assert covered_by({"a": 1.0, "over": 0.5}, config, BASE - 1, BASE + HOUR) == 0.5, "it lives in a part of it"

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.catalog.time import Skews
+from lowwater.catalog.values import Type
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -263,6 +264,18 @@ def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     path.rename(path.with_name("p.json"))
     with pytest.raises(ConfigError, match=r"p\.json: set has no output query"):
         read_suites(tmp_path, "set", {"q": SCHEMA})
+
+
+def test_the_page_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "great-expectations.md").read_text(encoding="utf-8")
+    told = page.partition("| expectation |")[2].partition("\n* ")[0]
+    assert set(re.findall(r"`(\w*expect\w+)`", told)) == {kind for kind, _, _ in gallery.GALLERY}
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    path = suite_file(tmp_path, "set", "flows")
+    path.parent.mkdir(parents=True)
+    path.write_text(example, encoding="utf-8")
+    (suite,) = read_suites(tmp_path, "set", {"flows": row_schema((Field("protocol", Type.INT),))}).values()
+    assert [each.severity for each in suite] == ["warning", "critical"]
 
 
 @pytest.mark.slow

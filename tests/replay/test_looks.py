@@ -12,12 +12,16 @@ import pytest
 from lowwater.errors import LakeError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
+from lowwater.lake.ledgers.runs import Publications, ReplayRow, read_replays, record_replays
+from lowwater.lake.run_inputs import OLDER
 from lowwater.replay.consent import approve
 from lowwater.replay.interval import replay, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.looks import Findings, Left, Looker, look
+from lowwater.replay.schedule import looks
+from lowwater.replay.schedule.backfill import backfill
+from lowwater.replay.schedule.due import UNAPPROVED, DueSelection, due
+from lowwater.replay.schedule.looks import Findings, Left, Looker, keep_told
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.month import Month, compare
 from tests.replay.support import lowwater
@@ -61,6 +65,13 @@ def at(hour: float, minute: int = 0) -> int:
     return BEGIN + round(hour * HOUR) + minute * MINUTE
 
 
+def look(job: Job, now: int) -> Findings:
+    """A look of which somebody hears."""
+    found = looks.look(job, now)
+    keep_told(job.lake.root, "q", [each for each in found.stuck if each.news])
+    return found
+
+
 def ran(found: Findings) -> list[int]:
     return [(each.start - BEGIN) // HOUR for each in found.runs]
 
@@ -92,6 +103,51 @@ def test_hours_that_passed_without_a_capture_wait_and_then_cannot_start_and_are_
     assert len(statuses(tmp_path / "lake", tmp_path)) == 2
 
 
+def test_the_folder_that_is_not_there_is_named_with_the_hour_that_lacks_its_file(tmp_path: Path) -> None:
+    job = lake_of(tmp_path, [0, 2])
+    folder = tmp_path / "captures"
+    folder.rename(tmp_path / "unmounted")
+    said = lowwater("ingest", "--lake", tmp_path / "lake")
+    found = looks.look(Job.open(job.lake.root, "q", tmp_path), at(5))
+    (between, behind) = (each.why for each in found.stuck)
+    assert f"; link 'p': folder {folder}: is not there" in behind and "folder" not in between, said
+    assert statuses(tmp_path / "lake", tmp_path)[-1].why.endswith(f"folder {folder}: is not there")
+
+
+def test_an_edit_between_the_look_and_the_run_waits_for_the_next_look(tmp_path: Path) -> None:
+    """Airflow opens a query set anew for each interval of a look: no two of them run by different texts."""
+    job = lake_of(tmp_path, [0, 1])
+    settings = tmp_path / "lake" / "lowwater.toml"
+    edits = {
+        tmp_path / "q.gsql": ("count(*) AS packets", "count(*) AS packets, sum(len) AS bytes"),
+        settings: ("[links.p]", '[links.p]\nskew = "2s"'),
+    }
+    for path, (old, new) in edits.items():
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        (left_to_next,) = [looks.edited(Job.open(job.lake.root, "q", tmp_path), at(1), at(2), job.edition)]
+        assert left_to_next is not None and "the next look runs it" in left_to_next.reason
+        path.write_text(text, encoding="utf-8")
+        deliver(tmp_path / "captures", 3)
+        assert looks.edited(ingested(tmp_path), at(1), at(2), job.edition) is None, "a file is no edit"
+
+
+def test_what_nobody_heard_is_news_again(tmp_path: Path) -> None:
+    """A process may end before it tells, and a task of Airflow is tried again."""
+    job = lake_of(tmp_path, [0, 2])
+    for by in ("one", "two", "two"):
+        found = looks.look(job, at(3, 20), by)
+        assert left(found.stuck) == [(1, 1, True)], "nobody heard, or it is the second try"
+        if by == "two":
+            keep_told(job.lake.root, "q", found.stuck, by)
+    assert left(looks.look(job, at(3, 21), "three").stuck) == [(1, 1, False)]
+
+
+def test_another_cause_is_news_and_other_instants_are_not() -> None:
+    told, at_once = "link 'p1': no capture covers 2026-01-01T00:00:00Z to 2026-01-01T01:00:00.5Z", looks._alike
+    assert at_once(told, told.replace("T01:00:00.5Z", "T02:00:00Z")) and not at_once(told, told.replace("p1", "p2"))
+
+
 def failure(job: Job, when: int, repeats: bool) -> None:
     """Records a failure on the present inputs, as a run does."""
     inputs = job.inputs(at(0), at(1), job.captures())
@@ -111,6 +167,7 @@ def test_what_failed_is_tried_again_after_growing_pauses_or_on_other_inputs(tmp_
     failure(job, at(2, 8), repeats=True)
     found = look(job, at(9))
     assert ran(found)[0] == 1 and found.stuck[0].why.startswith("failed: low: disk; it is tried again once its inputs")
+    assert not found.stuck[0].news and found.stuck[0].failed, "the run has told that it failed"
     (tmp_path / "q.gsql").write_text(TEXT.replace("count(*)", "sum(len)"), encoding="utf-8")
     assert ran(look(Job.open(tmp_path / "lake", "q", tmp_path), at(9)))[:2] == [0, 1]
 
@@ -165,22 +222,24 @@ def test_a_late_file_is_taken_and_its_hours_run(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_changes_makes_no_whole_interval_stale_and_older_digests_stand(tmp_path: Path) -> None:
-    """What an older version published had the policy in its digest, with or without a gap."""
+    """What older versions published had in its digest the life as it is set, also the policy without a gap."""
     job = lake_of(tmp_path, [0, 1, 3], policy="publish")
     captures = job.captures()
     for hour in (0, 1, 2):
         inputs = job.inputs(at(hour), at(hour + 1), captures)
         (query,) = job.plan.queries
-        digest = inputs._digest(query, always=True)
-        assert (digest == inputs._digest(query, always=False)) == (hour == 2)
-        row = ReplayRow("q", "hosts", at(hour), at(hour + 1), "publish", "done", 1, digest=digest, rows=1)
-        record_replays(job.lake, [row])
-        assert job.inputs(at(hour), at(hour + 1), captures).published(query)
+        now, *older = (inputs._digest(query, form) for form in (0, *OLDER))
+        assert now not in older and (older[0] == older[1]) == (hour == 2)
+        for number, digest in enumerate(older):
+            row = ReplayRow("q", "hosts", at(hour), at(hour + 1), "publish", "done", number, digest=digest, rows=1)
+            record_replays(job.lake, [row])
+            assert job.inputs(at(hour), at(hour + 1), captures).published(query)
+            assert job.inputs(at(hour), at(hour + 1), captures, past=Publications(job.lake, "q")).published(query)
     settings = tmp_path / "lake" / "lowwater.toml"
     settings.write_text(settings.read_text().replace('"publish"', '"wait"'))
-    now = Job.open(tmp_path / "lake", "q", tmp_path)
-    gap = now.inputs(at(2), at(3), captures)
-    assert not gap.published(now.plan.queries[0])
+    changed = Job.open(tmp_path / "lake", "q", tmp_path)
+    gap = changed.inputs(at(2), at(3), captures)
+    assert not gap.published(changed.plan.queries[0])
 
 
 CHAINED = """DEFINE { query_name 'hosts'; }
@@ -214,7 +273,10 @@ def test_what_changes_between_audit_and_publication_begins_again_and_consent_is_
         now = Job.open(job.lake.root, "q", tmp_path)
         return replay(now, at(hour), at(hour + 1), stage, quiet, runner, ask=ask)[0].state
 
-    assert run(1, ask=True) == "held"
+    (begun,) = due(job, DueSelection(at(1), at(2)))
+    assert [each.state for each in backfill([job], [begun], runner=runner)] == ["held"], "a backfill asks as well"
+    (held,) = due(job, DueSelection(at(1), at(2)))
+    assert held.blocked == UNAPPROVED and not begun.blocked
     assert [row.state for row in statuses(job.lake.root, tmp_path)] == ["missing", "held", "missing"]
     found = look(job, at(3, 30))
     assert ran(found) == [0, 2] and "a person must approve" in found.waits[0].why
@@ -243,3 +305,20 @@ def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> Non
     month.run()
     counts = compare(month)
     assert counts["provisional"] == 2 and month.kills and month.full, (counts, month)
+
+
+def test_files_that_lie_there_are_waited_for(tmp_path: Path) -> None:
+    """After a pause, Airflow begins with the ingest and the looks at once."""
+    job = lake_of(tmp_path, [0])
+    deliver(tmp_path / "captures", 1)
+    broken = tmp_path / "captures" / f"p_{format_instant(at(2))[:13].replace('-', '')}.pcap"
+    broken.write_bytes(b"no capture at all")
+    os.utime(broken, ns=(at(3), at(3)))
+    planned = lowwater("plan", "--lake", tmp_path / "lake").out
+    assert f"link 'p': 2 files not ingested yet, p_{format_instant(at(1))[:13].replace('-', '')}.pcap the" in planned
+    found = look(job, at(4))
+    assert left(found.stuck) == [] and "lies there, and is not ingested yet" in found.waits[0].why, found
+    said = lowwater("ingest", "--lake", tmp_path / "lake")
+    assert said.code == 1, said
+    found = look(Job.open(tmp_path / "lake", "q", tmp_path), at(4))
+    assert ran(found) == [0, 1] and left(found.stuck) == [(2, 1, True)], "a file that was refused brings nothing"

@@ -409,6 +409,17 @@ def _groups(rows: Iterable[SeenFile]) -> Iterator[tuple[str, tuple[str, ...], li
         yield STATES[state], links, ordered
 
 
+def absent_folders(lake: Lake) -> dict[str, str]:
+    """Link -> which of its folders the last look could not read, and why."""
+    texts: dict[str, str] = {}
+    for row in told_files(lake).values():
+        if row.state == FOLDER:
+            for link in row.links:
+                more = f"folder {location(lake, row.path)}: {row.reason}"
+                texts[link] = f"{texts[link]}, {more}" if link in texts else more
+    return texts
+
+
 def unread_lines(
     lake: Lake,
     config: Config,

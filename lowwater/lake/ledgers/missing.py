@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property
 from itertools import accumulate
 from operator import itemgetter
 from pathlib import PurePath
@@ -20,7 +21,7 @@ from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
-from lowwater.lake.ledgers.files import LONGEST, SeenFile, file_words, seen_links, told_files
+from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles, readable
@@ -434,7 +435,13 @@ class KnownMissing:
     """
 
     def __init__(self, lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
+        self._lake = lake
         self._finders = [source(lake, config, captures) for source in SOURCES]
+
+    @cached_property
+    def absent_folders(self) -> dict[str, str]:
+        """Link -> which of its folders the last look could not read: its next captures may lie there."""
+        return absent_folders(self._lake)
 
     def of(self, read_from: Mapping[str, int], start: int, end: int) -> list[Missing]:
         """Lists what is missing for a run of [start, end), ns, that reads each link from `read_from[link]`.

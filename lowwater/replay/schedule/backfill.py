@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,9 +19,7 @@ from lowwater.high.runner import Runner
 from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers.intervals import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
-from lowwater.lake.locks import scratch
 from lowwater.processes import STEP, in_background, pause, until_stopped
-from lowwater.quality.reports import write_index
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -85,19 +82,18 @@ def backfill(
     order: Order = Order.OLDEST,
     watch: BackfillListener | None = None,
     runner: Runner | None = None,
-    ask: bool = False,
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set.
 
     An interval on which another process is at work is taken up at the end: if that has published it by then, it is
-    confirmed; if that has failed, it is run. While others are at work, it is waited for them.
+    confirmed; if that has failed, it is run. While others are at work, it is waited for them. One is not published of
+    which a person must approve the warnings.
 
     Args:
         work: intervals to run, from `due`.
         order: order in which intervals start; a chained set always starts oldest first, one at a time.
         watch: callbacks; None for none.
         runner: does the work; None for the one that the settings name.
-        ask: leave intervals unpublished of which a person must approve the warnings, if the settings say so.
 
     Returns:
         The result of each interval, in the order in which they ended.
@@ -114,15 +110,11 @@ def backfill(
     if any(interval.packets for interval in work if not interval.blocked):
         runner.begin()
     listener = watch or BackfillListener()
-    try:
-        with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
-            tried = _Backfill(by_name, runner, listener, stopped, ask).all(_ordered(by_name, work, order), workers)
-        if stopped():
-            raise KeyboardInterrupt
-        return tried
-    finally:
-        with suppress(BusyError), scratch(jobs[0].lake, "index of the reports") as folder:
-            write_index(jobs[0].lake, folder)
+    with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
+        tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
+    if stopped():
+        raise KeyboardInterrupt
+    return tried
 
 
 def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tuple[Due, ...]]:
@@ -149,7 +141,6 @@ class _Backfill:
     runner: Runner
     watch: BackfillListener
     stopped: Callable[[], bool]
-    ask: bool = False
     over: bool = False
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
@@ -224,7 +215,7 @@ class _Backfill:
         begin = time.monotonic()
         try:
             outcome = run_interval(
-                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, self.ask
+                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, ask=True
             )
         except BusyError:
             raise

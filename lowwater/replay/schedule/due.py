@@ -43,6 +43,7 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.quality.suites import suite_digest
+from lowwater.replay.consent import awaited, consented
 from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
 
@@ -163,6 +164,9 @@ MAY_RUN = (*KINDS, HALF, HELD)
 
 VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 """States in which a query need not run again."""
+
+UNAPPROVED = "held: its audit warned, and a person must approve it"
+"""Why an interval does not run that was audited with warnings, where the settings ask for approval."""
 
 CHANGES = "the state of the interval before changes"
 """Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
@@ -302,6 +306,10 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
     for (start, end), rows in sorted(groups.items()):
         inputs = job.inputs(start, end, captures, known, past)
         interval = _due(inputs, chain.rows_then(inputs, rows), guess, files)
+        if interval is not None and interval.state == HELD and not interval.blocked and job.approval:
+            mine = [row for row in replays if (row.interval_start, row.interval_end) == (start, end)]
+            if awaited(mine) and not consented(mine):
+                interval = replace(interval, blocked=UNAPPROVED)
         if interval is not None and selection.wants(interval.state):
             if behind and not interval.blocked:
                 interval = replace(interval, blocked=behind)
@@ -360,22 +368,19 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
 
     They are not due, since a suite changes no row.
     """
-    newest = {
-        (row.interval_start, row.interval_end, row.query): row
-        for row in read_replays(job.lake, job.query_set)
-        if row.stage == AUDIT
-    }
-    intervals = set()
-    for (start, end, query), row in newest.items():
-        before = stored_object(row.accounting).get("suite", "")
-        if (
-            query
-            and row.state != FAILED
-            and selection.holds(start, end)
-            and before != suite_digest(job.suites.get(query, ()))
-        ):
-            intervals.add((start, end))
-    return sorted(intervals)
+    present = {query.name: suite_digest(job.suites.get(query.name, ())) for query in job.plan.queries}
+    newest: dict[tuple[int, int], dict[str, str]] = {}
+    for row in read_replays(job.lake, job.query_set, stage=AUDIT):
+        judged = newest.setdefault((row.interval_start, row.interval_end), {})
+        if row.state == FAILED:
+            judged.clear()  # it is due
+        else:
+            judged[row.query] = stored_object(row.accounting).get("suite", "")
+    return sorted(
+        interval
+        for interval, judged in newest.items()
+        if selection.holds(*interval) and any(suite != present.get(query, "") for query, suite in judged.items())
+    )
 
 
 def _check_bounds(job: Job, selection: DueSelection) -> None:

@@ -6,13 +6,13 @@ Nothing is kept but the lake, so it may be killed and started again at any time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
 from lowwater.config import FILE_NAME, Config
-from lowwater.errors import LakeError, LowwaterError
+from lowwater.errors import LakeError, LowwaterError, SparkError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import FileState, Found, Watch, portions
 from lowwater.lake.ingestion.batch import IngestResult
@@ -20,9 +20,11 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import left_out_words
 from lowwater.lake.ledgers.files import EMPTY, REFUSED, location, told_files
+from lowwater.link_names import family_of
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
 from lowwater.storage import paths
+from lowwater.storage.failures import away
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Refusal:
     why: str
 
 
+def of_every_link(error: LowwaterError) -> bool:
+    """Whether an ingest of another link would end alike: the disk, the store or the Spark is away."""
+    return away(error) or isinstance(error, SparkError)
+
+
 def ingest_readable(
     lake: Lake,
     link: str,
@@ -42,17 +49,18 @@ def ingest_readable(
     tasks: TaskMap,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
-) -> tuple[list[IngestResult], dict[Path, Refusal], LakeError | None]:
+) -> tuple[list[IngestResult], dict[Path, Refusal], LowwaterError | None]:
     """Ingests files of a link, but those that are refused. Arguments as of `ingest`.
 
-    The error, if there is one, is no fault of a file: a full disk, or another process. What was refused before it is.
+    The error, if there is one, is no fault of a file: a full disk, an absent store or Spark, or another process. What
+    was refused before it is.
     """
     refused: dict[Path, LowwaterError] = {}
     results: list[IngestResult] = []
-    hindered: LakeError | None = None
+    hindered: LowwaterError | None = None
     try:
         results = ingest(lake, link, files, config, None, tasks, growing, clock, refusals=refused)
-    except LakeError as error:
+    except (LakeError, SparkError) as error:
         hindered = error
     except LowwaterError as fault:  # of the link
         refused = {files[0]: fault}
@@ -71,7 +79,7 @@ class Ingesting:
         files: number of files that were ingested.
         results: the results of these files, since `take` was last called.
         refusals: what was refused, since then.
-        hindered: an error of the disk, or of another process, since then; the next look tries again.
+        hindered: an error of the disk, of Spark or of another process, since then; the next look tries again.
         refused: number of files that were refused.
         faults: link -> what is wrong with its settings, so that its files wait.
     """
@@ -90,7 +98,7 @@ class Ingesting:
         self.refused = 0
         self.results: list[IngestResult] = []
         self.refusals: list[Refusal] = []
-        self.hindered: LakeError | None = None
+        self.hindered: LowwaterError | None = None
         self.faults: dict[str, str] = {}
         self._lake = lake
         self._tell = tell
@@ -125,6 +133,8 @@ class Ingesting:
                     if self._stopped():
                         return busy
                     busy |= self._ingest(arrival.link, portion, config, growing)
+                    if self.hindered is not None and of_every_link(self.hindered):
+                        return busy
         return busy
 
     def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:
@@ -150,6 +160,22 @@ class Ingesting:
             for line in _lines(result):
                 self._tell(line, False)
         return True
+
+
+def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
+    """The complete files (link, path) in the folders of some links that the next ingest takes in; it looks there now.
+
+    Args:
+        lake: the lake.
+        config: settings of the lake.
+        links: the links, or interfaces of them.
+        now: current time, ns since the epoch.
+    """
+    families = {family_of(link) for link in links}
+    names = [name for name, link in config.links.items() if family_of(name) in families and link.captures]
+    watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
+    found = not_refused(lake, [each for watch in watches for each in watch.look(config)])
+    return [(each.link, path) for each in found for path, _ in each.complete]
 
 
 def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:

@@ -4,6 +4,7 @@ again.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,16 +22,14 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.files import unread_lines
-from lowwater.lake.ledgers.intervals import HELD, merged, range_words, without
-from lowwater.lake.ledgers.runs import AUDIT, FAILED, ReplayRow, read_replays
+from lowwater.lake.ledgers.intervals import merged, range_words, without
+from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays
 from lowwater.lake.looks import LastLook, Told, last_look, store_look
-from lowwater.link_names import family_of
-from lowwater.replay.consent import WARNED, consented
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
-from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs
+from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs
 from lowwater.replay.schedule.ingesting import Ingesting, Refusal, not_refused
 from lowwater.replay.schedule.links import link_readiness
 from lowwater.replay.stages.runners import runner_of
@@ -54,12 +53,17 @@ class Left:
     Attributes:
         due: the interval.
         why: why it is not run.
-        news: whether that is told for the first time: it cannot start, and the look before did not say so.
+        news: whether nobody was told yet that it cannot start. That a run failed was told by the run.
     """
 
     due: Due
     why: str
     news: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether its last run failed, and the inputs are still those; otherwise it cannot start."""
+        return not self.due.blocked and self.due.state == FAILED
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,12 @@ class Findings:
     stuck: tuple[Left, ...]
 
 
-def look(job: Job, now: int) -> Findings:
-    """Looks at a query set, and keeps in the lake when that was and what it told.
+def look(job: Job, now: int, by: str = "") -> Findings:
+    """Looks at a query set, and keeps in the lake when that was. What it finds is news until `keep_told`.
 
     Args:
         now: current time, ns since the epoch.
+        by: name of the look; what it told before somebody tried it again is news.
 
     Raises:
         LakeError: a ledger cannot be read, or the look cannot be kept.
@@ -95,17 +100,37 @@ def look(job: Job, now: int) -> Findings:
     before = last_look(job.lake.root, job.query_set)
     job = replace(job, passed=now)  # not the latest ever: a clock that was years ahead is right again
     found = _Look(job, now).findings()
-    stuck = [news for left in found.stuck for news in _news(left, before.told)]
+    told = [each for each in before.told if not by or each.by != by]
+    stuck = [news for left in found.stuck for news in ([left] if left.failed else _news(left, told))]
     waits = _on_their_way(job, now, stuck) if any(left.news for left in stuck) else []
     stuck = [left for left in stuck if not any(left.due is other.due for other in waits)]
-    store_look(job.lake.root, job.query_set, LastLook(now, tuple(_told(stuck))))
+    old = (left for left in stuck if not (left.news or left.failed))
+    store_look(job.lake.root, job.query_set, LastLook(now, tuple(_told(old))))
     return replace(
         found, stuck=tuple(stuck), waits=tuple(sorted((*found.waits, *waits), key=lambda left: left.due.start))
     )
 
 
-def _told(stuck: Iterable[Left]) -> Iterator[Told]:
-    return (Told(left.due.start, left.due.end, left.why) for left in stuck)
+def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = "") -> None:
+    """Keeps what was told of a look, so that it is no news for the next one. Whoever tells calls it afterwards: a look
+    of which nobody hears was not there.
+
+    Args:
+        root: folder of the lake.
+        query_set: name of the query set.
+        told: what was told.
+        by: name of the look.
+
+    Raises:
+        LakeError: it cannot be kept.
+    """
+    if more := tuple(_told(told, by)):
+        before = last_look(root, query_set)
+        store_look(root, query_set, replace(before, told=(*before.told, *more)))
+
+
+def _told(stuck: Iterable[Left], by: str = "") -> Iterator[Told]:
+    return (Told(left.due.start, left.due.end, left.why, by) for left in stuck)
 
 
 def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
@@ -113,17 +138,11 @@ def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
     together with the look."""
     # Imported only here: most looks have no news.
     from lowwater.lake.files.patterns import declared_coverage
-    from lowwater.lake.ingestion.arrivals import Watch
-    from lowwater.replay.schedule.ingesting import not_refused
+    from lowwater.replay.schedule.ingesting import lying
 
-    families = {family_of(link) for link in job.plan.links}
-    names = [name for name, link in job.config.links.items() if family_of(name) in families and link.captures]
-    watches = [Watch(job.lake, 0, link=name, clock=lambda: now) for name in names]
-    found = not_refused(job.lake, [each for watch in watches for each in watch.look(job.config)])
     lie = [
-        (each.link, path.name, declared_coverage(job.config.link(each.link), path) or (0, now))
-        for each in found
-        for path, _ in each.complete
+        (link, path.name, declared_coverage(job.config.link(link), path) or (0, now))
+        for link, path in lying(job.lake, job.config, job.plan.links, now)
     ]
     waits = []
     for left in stuck:
@@ -150,10 +169,10 @@ def _news(left: Left, told: Iterable[Told]) -> list[Left]:
 
 def _alike(told: str, why: str) -> bool:
     """Whether two reasons are the same but for instants, which move with each look."""
-    return told.translate(_DIGITS) == why.translate(_DIGITS)
+    return _INSTANT.sub("", told) == _INSTANT.sub("", why)
 
 
-_DIGITS = str.maketrans("", "", "0123456789")
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 class _Look:
@@ -217,12 +236,10 @@ class _Look:
                 until = format_instant(interval.end + self._job.config.replay.patience)
                 return f"its links may report until {until}: {'; '.join(ready.missing)}", False
         if interval.blocked:
-            return interval.blocked, True
+            return interval.blocked, interval.blocked != UNAPPROVED
         rows = self._rows.get((interval.start, interval.end), [])
         if rows and interval.state == FAILED and (reason := self._pause(interval, rows)) is not None:
             return reason
-        if interval.state == HELD and self._job.approval and _verdict(rows) == WARNED and not consented(rows):
-            return "held: its audit warned, and a person must approve it", False
         if first and self._job.chained:
             lacks = _lacks_state(self._job, interval.start, interval.end, self._captures)
             return lacks, bool(lacks)
@@ -251,6 +268,20 @@ class _Look:
         return f"failed: {last.stage}: {cause}; it is tried again at {format_instant(last.finished_at + pause)}", False
 
 
+def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
+    """The outcome of an interval that a look has found by other queries or settings than the present ones; None if
+    they are the same. All intervals of a look run by one edition: an edit takes effect at the next look.
+
+    Args:
+        job: the query set as it is now.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        edition: `Job.edition` of the look.
+    """
+    why = "its queries, suites or settings were edited after the look: the next look runs it"
+    return Outcome(start, end, WAITING, why, {}, False) if job.edition != edition else None
+
+
 def waits_for(job: Job, start: int, end: int) -> Outcome | None:
     """The outcome of an interval of a chained set that does not run, since the one before it is not published.
 
@@ -269,12 +300,6 @@ def _lacks_state(job: Job, start: int, end: int, captures: Mapping[str, Captures
     except LakeError as error:
         return error.message
     return ""
-
-
-def _verdict(rows: Sequence[ReplayRow]) -> str:
-    """The verdict of the newest audit."""
-    audits = [row for row in rows if row.stage == AUDIT and row.query]
-    return str(stored_object(audits[-1].accounting).get("verdict", "")) if audits else ""
 
 
 def _part(interval: Due, start: int, end: int, length: int) -> Due:
@@ -297,7 +322,7 @@ class LookResult:
         found: what it found, set by set.
         results: the intervals that ran.
         unplanned: query set that cannot be planned -> its error.
-        hindered: an error of the disk or of another process, which ended the look or a part of it; None for none.
+        hindered: an error of the disk, of Spark or of another process, which ended the look or a part of it.
         more: whether more can run at once.
         faults: link -> what is wrong with its settings, so that its files wait.
     """
@@ -306,7 +331,7 @@ class LookResult:
     found: tuple[Findings, ...] = ()
     results: tuple[IntervalResult, ...] = ()
     unplanned: dict[str, LowwaterError] = field(default_factory=dict)
-    hindered: LakeError | None = None
+    hindered: LowwaterError | None = None
     more: bool = False
     faults: dict[str, str] = field(default_factory=dict)
 
@@ -376,7 +401,7 @@ class Looker:
         if work and not self._stopped():
             runner = self._runner_of(config)
             order = Order.OLDEST
-            results = backfill(jobs, work, self._workers, order, self._listener, runner, ask=True)
+            results = backfill(jobs, work, self._workers, order, self._listener, runner)
         more = any(len(one.runs) > MOST for one in found)
         refusals = tuple(self._ingesting.refusals)
         hindered, faults = self._ingesting.hindered, self._ingesting.faults

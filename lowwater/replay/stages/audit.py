@@ -39,6 +39,7 @@ from lowwater.quality.history import (
     LINK,
     QUERY,
     Row,
+    covered_by,
     history_start,
     interval_history,
     lateness_row,
@@ -65,7 +66,7 @@ from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
 
 if TYPE_CHECKING:
-    from lowwater_expectations import Finding, Validation
+    from lowwater_expectations.audits import Finding, Validation
 
 
 # Records of links, counted beside the high level.
@@ -158,8 +159,8 @@ def compare(
         before = history.before(LINK, scan.link, scope.start)
         by_link.append(link_row(about, items, before, settings, skew))
     for row in queries.to_pylist():
-        shares = [covered[link] for link in row["links"].split(", ") if link in covered]
-        items = query_items(row, min(shares, default=1.0))
+        shares = {link: covered[link] for link in row["links"].split(", ") if link in covered}
+        items = query_items(row, covered_by(shares, scope.config, scope.start, scope.end))
         metrics_rows += metric_rows(QUERY, row["query"], items, now)
         about = {name: row[name] for name in ("query", "interval", "links", "captures")}
         before = history.before(QUERY, row["query"], scope.start)
@@ -227,7 +228,7 @@ def audit(
         AuditError: a critical expectation failed.
         LakeError: an input cannot be read, or the findings cannot be stored.
     """
-    from lowwater_expectations import validate, verdict
+    from lowwater_expectations.audits import validate, verdict
 
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
@@ -368,7 +369,7 @@ def _rows(
     evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
 ) -> Iterator[tuple[str, int, str]]:
     """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
-    from lowwater_expectations import read_suite
+    from lowwater_expectations.audits import read_suite
 
     room, subjects = EXAMPLE_ROWS, read_suite(finding.suite).meta["subjects"]
     for position in finding.rows:
@@ -394,7 +395,7 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> Audit
     messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
     return AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
-        f"nothing of the interval was published, its rows are in streams/; the report: {report}",
+        f"nothing of this run is published, its rows are in streams/; the report: {report}",
         report,
     )
 
