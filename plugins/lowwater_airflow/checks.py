@@ -95,9 +95,13 @@ def of_database(session: Session) -> Iterator[Finding]:
     from airflow.models.pool import Pool
     from sqlalchemy import select
 
-    if session.scalar(select(Pool.pool).where(Pool.pool == POOL)) is None:
+    slots = session.scalar(select(Pool.slots).where(Pool.pool == POOL))
+    if slots is None:
         mend = f"a scheduler that starts makes it, and so does `airflow pools set {POOL} 1 'Intervals at once'`"
         yield Finding("pool", POOL_ABSENT, mend)
+    elif slots == 0:  # -1 is no bound
+        mend = f"give it some: Admin, Pools, or `airflow pools set {POOL} 1 'Intervals at once'`"
+        yield Finding("pool", f"the pool {POOL} has 0 slots, so none of its tasks begins", mend)
     yield from _paused(session)
     bind = session.get_bind()
     if bind.dialect.name == "sqlite":

@@ -78,7 +78,9 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(reader, "cores", lambda: 8)
     monkeypatch.setattr(reader, "memory", lambda: 15 << 30)
     assert "made with 3 slots, " in pools.make(session) and pools.make(session) == ""
-    assert "there is no pool lowwater" not in [each.what for each in of_database(session)]
+    assert not any("pool" in each.what for each in of_database(session))
+    session.execute(text("UPDATE slot_pool SET slots = 0"))
+    assert any("has 0 slots" in each.what for each in of_database(session))
 
     monkeypatch.setattr(alerts.Connection, "get", _absent)
     alerts.tell({"kind": "failed", "text": "a run has failed"})

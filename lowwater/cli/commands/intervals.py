@@ -86,7 +86,7 @@ def watch(lake: PurePath, once: bool, names: tuple[str, ...], jobs: int, queries
     \b
     A look ingests every file that is new or has changed in the folders of the links. Then it runs each interval of the
     last days that is missing, failed, stale, damaged or provisional and can run now, oldest first, and says of the
-    others why they cannot start. It remembers nothing: stop it when you like, and what was missed is caught up.
+    others why they cannot start. Stop it when you like: what was missed is caught up.
     [schedule] of the settings says how often, how far back, and how long what failed pauses; changed settings and
     queries take effect at the next look. Without --once until SIGINT or SIGTERM; what is at work is finished first.
     Exit code of --once: 1 if something failed, was refused, or is found for the first time that cannot start.
