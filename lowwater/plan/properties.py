@@ -339,8 +339,8 @@ def instant_columns(fields: Sequence[ops.Field]) -> tuple[InstantColumn, ...]:
 
     Example:
         >>> from lowwater.plan.temporal import CLOCK, Step
-        >>> minute = Field("tb", Type.INT, CLOCK.then(Step("div", 60_000_000_000)))
-        >>> [column.name for column in instant_columns([minute, Field("n", Type.INT)])]
+        >>> minute = ops.Field("tb", ex.Type.INT, CLOCK.then(Step("div", 60_000_000_000)))
+        >>> [column.name for column in instant_columns([minute, ops.Field("n", ex.Type.INT)])]
         ['tb_start']
     """
     taken = {field.name.lower() for field in fields}
@@ -458,7 +458,7 @@ def cost(expr: ex.Expr) -> int:
     """Returns the number of operations of one evaluation.
 
     Example:
-        >>> from lowwater.catalog.expr import Const
+        >>> from lowwater.catalog.expr import Binary, Column, Const, Type
         >>> cost(Binary(Type.BOOL, "=", Column(Type.INT, "protocol"), Const(Type.INT, 6)))
         1
     """

@@ -43,6 +43,7 @@ def compile_expr(expr: ex.Expr, names: Sequence[str], faults: Faults, on_state: 
         on_state: evaluates stateful functions; None where they are not allowed.
 
     Example:
+        >>> from lowwater.catalog.expr import Binary, Column, Const, Type
         >>> half = Binary(Type.INT, "/", Column(Type.INT, "x"), Const(Type.INT, 2))
         >>> compile_expr(half, ["x"], Faults())((-7,))
         -3
