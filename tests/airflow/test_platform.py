@@ -159,7 +159,7 @@ def test_missing_capture_waits_then_fails(platform: Platform) -> None:
 def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> None:
     """What nobody asks for: the file that comes late is ingested, and its event lets its hour run; no run is cleared.
 
-    The hour whose audit failed is red with the reason, in the look that finds it first, and is not tried again.
+    The hour whose audit failed was red in its own run; looks name it, and do not try it again.
     """
     platform.home.ready("keep_late")
 
@@ -169,7 +169,7 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
 
     assert wait(lambda: looks("keep_late"), 300, 1.0) == ["failed"]
     (first,) = platform.home.runs("keep_late")
-    assert first["note"].startswith("Look: ") and "2 cannot start" in first["note"], first["note"]
+    assert first["note"].startswith("Look: ") and "1 cannot start, 1 failed, as before (2026-01-01T00" in first["note"], first["note"]
     assert "no capture covers 2026-01-01T01:00:00Z" in first["note"] and "late_flows" in first["note"]
     for path in (platform.captures / "missing").glob("*T01*"):
         shutil.move(path, platform.captures / "late" / path.name)
@@ -182,7 +182,7 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     assert wait(lambda: len(looks("keep_late")) == 2, 300, 1.0)
     second = max(platform.home.runs("keep_late"), key=lambda run: str(run["queued_at"]))
     assert second["run_type"] == "asset_triggered" and second["state"] == "success", second
-    assert second["note"].startswith("Look: 1 done, 1 cannot start, as before (2026-01-01T00:00:00Z: failed: audit: ")
+    assert second["note"].startswith("Look: 1 done, 1 failed, as before (2026-01-01T00:00:00Z: failed: audit: ")
     kept = platform.home.ask("GET", f"dags/keep_late/dagRuns/{second['dag_run_id']}/taskInstances")["task_instances"]
     names = {each["task_id"]: each["rendered_map_index"] for each in kept if each["map_index"] >= 0}
     assert names == {"interval": "2026-01-01T01:00:00Z done"}
