@@ -1,9 +1,9 @@
 """What the first `lowwater run` costs: whole commands over a small capture, with empty caches and again.
 
-Run `python benchmarks/bench_first_run.py [--json FILE] [--packets N] [--queries 1,20,140]`. Three states of the
-machine: `bare`, nothing is compiled, not even the reader of captures (for the first number of queries only); `first`,
-no kernel of these queries; `again`, the same command once more. Seconds of the wall, of the
-processors with all children, and of each stage. 140 queries are 20 chains of seven.
+Run `python benchmarks/bench_first_run.py [--json FILE] [--packets N] [--queries 1,20,140] [--outputs]`. Three states of
+the machine: `bare`, nothing is compiled, not even the reader of captures (for the first number of queries only);
+`first`, no kernel of these queries; `again`, the same command once more. Seconds of the wall, of the processors with
+all children, and of each stage. 140 queries are 20 chains of seven.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ COLUMNS = ("srcIP", "destIP", "srcPort", "destPort", "protocol", "ttl", "tos", "
 CHAINS, LENGTH = 20, 7
 
 
-def queries(count: int) -> str:
-    """So many queries, no two with the same kernel; above twenty, chains of seven of which the last is read."""
-    chains = count if count <= CHAINS else max(1, count // LENGTH)
-    return ";\n".join(text for number in range(chains) for text in _chain(number, 1 if count <= CHAINS else LENGTH))
+def queries(count: int, outputs: bool = False) -> str:
+    """So many queries, no two with the same kernel; above twenty, chains of seven of which the last is read, unless
+    each shall be an output."""
+    apart = outputs or count <= CHAINS
+    chains = count if apart else max(1, count // LENGTH)
+    return ";\n".join(text for number in range(chains) for text in _chain(number, 1 if apart else LENGTH))
 
 
 def _chain(number: int, length: int) -> list[str]:
@@ -73,7 +75,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--packets", type=int, default=200, help="of the capture, about")
     parser.add_argument("--queries", default="1,20,140", help="how many, comma separated")
-    parser.add_argument("--engine", default="spark", help="spark; reference has no session and no kernel")
+    parser.add_argument("--engine", default="process", help="process; reference has no kernel")
+    parser.add_argument("--outputs", action="store_true", help="so many outputs, whatever their number")
     options = parser.parse_args()
     figures: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "runs": []}
     counts = [int(text) for text in options.queries.split(",")]
@@ -86,7 +89,7 @@ def main() -> None:
                 caches = {"LOWWATER_CACHE": str(folder / f"kernels-{count}-{state == 'bare'}")}
                 if state == "bare":
                     caches["NUMBA_CACHE_DIR"] = str(folder / "numba")
-                spent = command(folder, queries(count), made[0].path, options.engine, caches)
+                spent = command(folder, queries(count, options.outputs), made[0].path, options.engine, caches)
                 found = {"queries": count, "state": state, **spent}
                 figures["runs"].append(found)
                 print(", ".join(f"{key} {value}" for key, value in found.items()), flush=True)

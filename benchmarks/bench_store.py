@@ -88,7 +88,7 @@ def copy_last(lake: Path, hours: range) -> None:
     from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, QUALITY, REPLAYS, open_lake
     from lowwater.lake.ledgers.runs import LOW, PUBLISH, read_replays
     from lowwater.lake.results.pins import publishing
-    from lowwater.lake.tables import append_rows, read_rows
+    from lowwater.lake.tables import append_rows, open_table, read_rows, table_dataset
     from lowwater.replay.job import Job
 
     opened, job = open_lake(lake, make=False), Job.open(lake, "demo", Path("queries"))
@@ -119,6 +119,12 @@ def copy_last(lake: Path, hours: range) -> None:
         stored = read_rows(path, schema).to_pylist()
         stored = [row for row in stored if row[column] >= last]
         append_rows(path, pa.Table.from_pylist([moved(row, hour) for hour in hours for row in stored], schema=schema))
+    for path in opened.all_measures():
+        if (table := open_table(path)) is not None:
+            whole = table_dataset(path, table).to_table()
+            stored = [row for row in whole.to_pylist() if row["interval_start"] >= last]
+            moved_rows = [moved(row, hour) for hour in hours for row in stored]
+            append_rows(path, pa.Table.from_pylist(moved_rows, schema=whole.schema))
     folders = [opened.stream(name) for name in names] + [*(lake / "lfta" / "demo").iterdir()]
     for folder in folders:
         copy_files(folder, last, hours)

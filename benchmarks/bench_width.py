@@ -8,23 +8,19 @@ the hour on one thread and on two.
 from __future__ import annotations
 
 import argparse
-import heapq
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.parts import Measured, Step, simulated
 from lowwater.catalog.expr import Type
 from lowwater.catalog.streams import PUNCTUATION, ROW, STREAM_TYPES
-from lowwater.high.closing import closed_parts
-from lowwater.high.part import evaluate_part
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighSettings, run_high
-from lowwater.high.runner import Outcomes, PlanParts, Promises
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties.schemas import stream_schema
@@ -55,48 +51,11 @@ QUERIES = {
     + f"WHERE A.tb - 1 <= B.tb AND B.tb <= A.tb + 1 AND {_EQUAL};",
     "cube": "DEFINE { query_name 'q'; } SELECT tb, srcIP, destPort, count(*) AS n, avg(len) AS l "
     "FROM main1.DataProtocol GROUP BY time/3600 AS tb, CUBE(srcIP, destPort);",
+    "closing": f"DEFINE {{ query_name 'q'; }} SELECT tb, {_KEYS}, count(*) AS n, sum(len) AS l "
+    f"FROM main1.DataProtocol GROUP BY time/3600 AS tb, {_KEYS} CLOSING_WHEN count(*) >= 1000;",
     "total": "DEFINE { query_name 'q'; } SELECT tb, sum(n) AS n, max(l) AS l FROM f GROUP BY tb;"
     + _FLOWS.format("f", "main1", "internal"),
 }
-
-
-class OneByOne(InProcess):
-    """Evaluates parts one after another, and notes the processor seconds of each.
-
-    Args:
-        times: how often each is evaluated; the shortest counts, as other programs run beside.
-
-    Attributes:
-        stages: seconds of the parts of each stage.
-        rows: the rows that they read.
-    """
-
-    def __init__(self, times: int) -> None:
-        super().__init__(1)
-        self._times = times
-        self.stages: list[list[float]] = []
-        self.rows: list[list[int]] = []
-
-    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """See the class."""
-        outcomes: Outcomes = {query: [] for query in plans}
-        seconds, rows = [], []
-        for query, part in chain.from_iterable(closed_parts(plans, promises)):
-            taken = []
-            for _ in range(self._times):
-                begin = time.process_time()
-                outcome = evaluate_part(part)
-                taken.append(time.process_time() - begin)
-            if outcome.error is not None:
-                raise outcome.error
-            found = outcomes[query]
-            assert isinstance(found, list)
-            found.append(outcome)
-            seconds.append(min(taken))
-            rows.append(outcome.read)
-        self.stages.append(seconds)
-        self.rows.append(rows)
-        return outcomes
 
 
 def addresses(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
@@ -158,21 +117,11 @@ def written(plan: Plan, folder: Path, rows: int) -> dict[tuple[str, str], list[s
     return files
 
 
-def simulated(stages: list[list[float]], cores: int) -> tuple[float, float]:
-    """Seconds until the last part is done, and the share of the time in which the cores are busy."""
-    total = 0.0
-    for seconds in stages:
-        free = [0.0] * cores
-        for each in sorted(seconds, reverse=True):
-            heapq.heappush(free, heapq.heappop(free) + each)
-        total += max(free)
-    return total, sum(map(sum, stages)) / (cores * total)
-
-
 def main() -> None:
     """Prints a line for each query."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000, help="rows of LFTAs, of all sides of a join together")
+    parser.add_argument("--shares", type=int, default=64, help="of the hour")
     parser.add_argument("--cores", type=int, default=64, help="of the simulation")
     parser.add_argument("--times", type=int, default=3, help="evaluations of each part, of which the shortest counts")
     parser.add_argument("--query", choices=list(QUERIES), action="append")
@@ -185,22 +134,28 @@ def main() -> None:
             begin = time.process_time()
             files = written(plan, Path(folder), options.rows // len(plan.lftas))
             written_in = time.process_time() - begin
-            runner = OneByOne(options.times)
-            shares = HighSettings(shares=64)
+            runner = Measured(options.times)
+            shares = HighSettings(shares=options.shares)
             (result,) = run_high(runner, queries, files, START, START + HOUR, Path(folder) / "one", shares).values()
-            span, busy = simulated(runner.stages, options.cores)
+            steps = [Step(each.seconds, [at - 1] if at else []) for at, each in enumerate(runner.rounds)]
+            span, busy = simulated(steps, options.cores)
             print(f"{name}: {options.rows:,} rows, written in {written_in:.1f} s, {result.rows:,} rows out")
-            for seconds, read in zip(runner.stages, runner.rows, strict=True):
+            for each in runner.rounds:
+                seconds, read = each.seconds, each.rows
                 mean, rows = sum(seconds) / len(seconds), sum(read) / len(read)
                 print(
                     f"  {len(seconds)} parts, {sum(seconds):.1f} s: mean {mean:.3f}, longest {max(seconds):.3f}, "
                     f"longest/mean {max(seconds) / mean:.2f}, of rows {max(read) / rows:.2f}"
                 )
             print(f"  {options.cores} cores: {span:.2f} s, {busy:.0%} busy")
-            for threads in (1, 2) if options.threads else ():
-                clock = time.monotonic()
-                run_high(InProcess(threads), queries, files, START, START + HOUR, Path(folder) / f"of{threads}")
-                print(f"  {threads} threads: {time.monotonic() - clock:.1f} s")
+            if options.threads:
+                spent = []
+                for threads in (1, 2):
+                    clock = time.monotonic()
+                    run_high(InProcess(threads), queries, files, START, START + HOUR, Path(folder) / f"of{threads}")
+                    spent.append(time.monotonic() - clock)
+                one, two = spent
+                print(f"  1 thread {one:.1f} s, 2 threads {two:.1f} s: {one / two:.2f} times as fast")
 
 
 if __name__ == "__main__":

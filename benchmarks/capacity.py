@@ -1,7 +1,8 @@
-"""Makes docs/capacity.md, the model of capacity, from the figures of `bench_capacity`.
+"""Makes docs/capacity.md, the model of capacity, from the figures of `bench_capacity` and of `bench_parts`.
 
-`python -m benchmarks.capacity` reads docs/capacity.json. What a stage takes is a fixed part and a part for each packet;
-two sizes of the same hour give both. All prices and rates of the extrapolation are assumptions, which the page says.
+`python -m benchmarks.capacity` reads docs/capacity.json and docs/capacity-parts.json. How many cores keep up is a
+simulation: tasks of the measured hour, drawn by chance, on cores that take one after another; what a run does by itself
+is one step between them. All prices and rates of the extrapolation are assumptions, which the page says.
 """
 
 from __future__ import annotations
@@ -9,19 +10,31 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from typing import Any
 
+from benchmarks.parts import Step, simulated
 from benchmarks.performance import table
+from lowwater.instants import SECOND, format_duration
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "capacity.json"
+PARTS = ROOT / "docs" / "capacity-parts.json"
 PAGE = ROOT / "docs" / "capacity.md"
 STAGES = ("ingest", "low", "high", "audit", "publish")
 WRITES, READS = ("PUT", "POST", "LIST"), ("GET", "HEAD")
 """Requests that a store charges as writes, copies among them, and as reads. DELETE costs nothing."""
 
+CORES = (1, 2, 4, 8, 16, 32, 64)
+"""Of the simulation of the measured hour."""
+INTERVALS = (1, 2, 6, 12, 60, 120, 360)
+"""Intervals of an hour that the simulation tries."""
+HOUR_SECONDS = 3600.0
+MOST = 20_000
+"""Tasks of a round in an hour that are simulated apart; of more, several alike are one."""
 LINKS, RATE, FILL, MEAN = 100, 10e9, (0.1, 0.3, 1.0), 700
 """Links, bits/s of each, shares of the rate that are used, mean bytes of a packet on the wire."""
 FRAMING = 20
@@ -107,10 +120,6 @@ class Model:
             fmean(float(run["stages"][stage]["processor"]) for run in size["runs"]) for size in self.figures["sizes"]
         ]
 
-    def cost(self, stage: str) -> Line:
-        """Processor seconds of a stage as a line."""
-        return Line.through(self.packets, self.spent(stage))
-
     def bytes_a_packet(self, folder: str) -> float:
         """Bytes of a folder of the lake for each packet, in the larger size."""
         return float(self.run(1, 1)["bytes"][folder]) / self.packets[1]
@@ -139,14 +148,21 @@ def charged_reads(stage: Mapping[str, Any]) -> float:
     return float(sum(count for name, count in stage["requests"].items() if name in READS))
 
 
-def page(figures: Mapping[str, Any]) -> str:
-    """The text of docs/capacity.md."""
+def page(figures: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
+    """The text of docs/capacity.md.
+
+    Args:
+        figures: of `bench_capacity`.
+        parts: of `bench_parts`.
+    """
     model, machine = Model(figures), figures["machine"]
     parts = [
         "# Capacity\n",
-        "<!-- Made by `python -m benchmarks.capacity` from docs/capacity.json; do not edit. -->\n",
-        "How many machines, bytes and requests a stream of packets needs. Each stage takes a fixed part and a part for "
-        "each packet; one hour of three links in two sizes gives both.\n",
+        "<!-- Made by `python -m benchmarks.capacity` from docs/capacity.json and docs/capacity-parts.json; "
+        "do not edit. -->\n",
+        "How many machines, bytes and requests a stream of packets needs. Bytes and requests are measured with one "
+        "hour of three links in two sizes; cores come of a simulation with the measured seconds of the parts of an "
+        "hour.\n",
         f"- Measured with `{figures['command']}` on {figures['date']}: {machine['cores']} cores, "
         f"{machine['processor']}.",
         _load(float(figures["load_average"]), int(machine["cores"])),
@@ -159,7 +175,7 @@ def page(figures: Mapping[str, Any]) -> str:
         *_sizes(model),
         *_requests(model),
         *_latency(model),
-        *_extrapolation(model),
+        *_simulation(model, parts),
     ]
     return "\n".join(parts)
 
@@ -185,21 +201,17 @@ def _rates(model: Model) -> list[str]:
     small, large = (f"{packets:,}" for packets in model.packets)
     rows = []
     for stage in STAGES:
-        line, spent = model.cost(stage), model.spent(stage)
         clocks = [
             _short(model.run(1, cores)["stages"][stage]["clock"]) if model.has(1, cores) else "-" for cores in (1, 2)
         ]
-        texts = [*map(_short, spent), _short(line.fixed), _rate(line), *clocks]
-        rows.append([stage, *texts])
-    head = ("stage", small, large, "fixed", "packets/s a core", f"clock, {large}, 1 core", "2 cores")
+        rows.append([stage, *map(_short, model.spent(stage)), *clocks])
+    head = ("stage", small, large, f"clock, {large}, 1 core", "2 cores")
     return [
-        "## Packets per second\n",
+        "## Seconds of a stage\n",
         f"Processor seconds for {small} and for {large} packets (means of the runs on one core, on two and with a "
-        "store that is far away), the line through them, and seconds by the clock:\n",
+        "store that is far away), and seconds by the clock. Most of the small ones is the start of a process:\n",
         table(head, rows),
-        f"All stages together: {1 / sum(model.cost(stage).each for stage in STAGES):,.0f} packets/s "
-        "a core, without fixed parts. A dash means that nothing was measured. Half a second between the sizes is noise "
-        "on a busy machine: the rates of stages whose two values are closer are only an order of magnitude.\n",
+        "A dash means that nothing was measured.\n",
     ]
 
 
@@ -259,31 +271,226 @@ def _latency(model: Model) -> list[str]:
     ]
 
 
-def _extrapolation(model: Model) -> list[str]:
-    each = {stage: model.cost(stage).each for stage in STAGES}
+@dataclass(frozen=True)
+class HourOfParts:
+    """The tasks of a measured hour.
+
+    Attributes:
+        figures: of `bench_parts`.
+    """
+
+    figures: Mapping[str, Any]
+
+    @property
+    def packets(self) -> int:
+        """Number of packets."""
+        return int(self.figures["packets"])
+
+    def rounds(self, stage: str) -> list[list[float]]:
+        """Seconds of the tasks of a stage; those of a round may run side by side."""
+        return [each["seconds"] for each in self.figures["stages"][stage]["rounds"]]
+
+    def rest(self, stage: str) -> float:
+        """Seconds of what the process of the run does by itself."""
+        return float(self.figures["stages"][stage]["rest"])
+
+    def chains(self) -> list[list[list[float]]]:
+        """The rounds of the high stage: those over the same queries follow each other."""
+        chains: dict[str, list[list[float]]] = {}
+        for each in self.figures["stages"]["high"]["rounds"]:
+            chains.setdefault(each["of"], []).append(each["seconds"])
+        return list(chains.values())
+
+
+Tasks = Callable[[str, Sequence[float]], Sequence[float]]
+"""Stage, seconds of the measured tasks of a round -> seconds of the tasks of an interval."""
+
+
+def interval_steps(hour: HourOfParts, rest: Callable[[str], float], tasks: Tasks, links: int) -> list[Step]:
+    """Returns the steps of an interval: ingest -> low -> high and the counts of the audit -> audit -> publish.
+
+    Args:
+        hour: the measured hour.
+        rest: what the process of the run does by itself in a stage, s; in ingest for each link.
+        tasks: gives the tasks of a round.
+        links: number of links; each is ingested by a process of its own.
+    """
+    steps: list[Step] = []
+
+    def then(seconds: Sequence[float], *after: int) -> int:
+        steps.append(Step(seconds, after))
+        return len(steps) - 1
+
+    read = then([rest("ingest")] * links)
+    decoded = [then(tasks("ingest", each), read) for each in hour.rounds("ingest")]
+    low = then([rest("low")], *decoded)
+    rows = [then(tasks("low", each), low) for each in hour.rounds("low")]
+    counts = [then(tasks("audit", each), *rows) for each in hour.rounds("audit")]
+    high, ends = then([rest("high")], *rows), []
+    for chain in hour.chains():
+        last = high
+        for each in chain:
+            last = then(tasks("high", each), last)
+        ends.append(last)
+    then([rest("publish")], then([rest("audit")], high, *ends, *counts))
+    return steps
+
+
+def hour_steps(hour: HourOfParts) -> list[Step]:
+    """Returns the steps of the measured hour itself."""
+    links = max(1, len(hour.rounds("ingest")))
+
+    def rest(stage: str) -> float:
+        return hour.rest(stage) / (links if stage == "ingest" else 1)
+
+    return interval_steps(hour, rest, lambda _, seconds: seconds, links)
+
+
+def one_hour(hour: HourOfParts, cores: int) -> dict[str, float]:
+    """What the measured hour takes on so many cores."""
+    span, busy = simulated(hour_steps(hour), cores)
+    return {"cores": cores, "seconds": round(span, 2), "busy": round(busy, 3)}
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Hours of more packets than the measured ones.
+
+    Attributes:
+        small, large: the measured hours; tasks are those of the large one.
+    """
+
+    small: HourOfParts
+    large: HourOfParts
+
+    def steps(self, packets: float, links: int, intervals: int) -> list[Step]:
+        """Returns the steps of some intervals, which run side by side.
+
+        Args:
+            packets: of an interval, all links together.
+            links: number of links.
+            intervals: number of intervals.
+        """
+        chance = Random(1)
+        measured = max(1, len(self.large.rounds("ingest")))
+        lines = {
+            stage: Line.through(
+                [hour.packets for hour in (self.small, self.large)],
+                [hour.rest(stage) for hour in (self.small, self.large)],
+            )
+            for stage in STAGES
+        }
+        counted = sum(map(sum, self.large.rounds("audit"))) / self.large.packets
+
+        def rest(stage: str) -> float:
+            if stage == "ingest":
+                return lines[stage].fixed / measured + lines[stage].each * packets / links
+            return lines[stage].fixed + lines[stage].each * packets
+
+        def tasks(stage: str, seconds: Sequence[float]) -> Sequence[float]:
+            if stage == "audit":  # one for each link
+                return [counted * packets / links] * links
+            number = max(1, round(len(seconds) * packets / self.large.packets))
+            together = ceil(number * intervals / MOST)  # on one core, one after another
+            return [together * each for each in chance.choices(seconds, k=ceil(number / together))]
+
+        steps: list[Step] = []
+        for _ in range(intervals):
+            first = len(steps)
+            for step in interval_steps(self.large, rest, tasks, links):
+                steps.append(Step(step.seconds, [first + each for each in step.after]))
+        return steps
+
+
+def keeps_up(traffic: Traffic, fill: float) -> dict[str, float]:
+    """How many cores do the packets of an hour in an hour, in the fewest intervals for which some do.
+
+    Args:
+        traffic: the measured hours.
+        fill: share of the rate of the links that is used.
+    """
+    packets = LINKS * RATE * fill / 8 / (MEAN + FRAMING)
+    for intervals in INTERVALS:
+        steps = traffic.steps(packets * HOUR_SECONDS / intervals, LINKS, intervals)
+        least = sum(sum(step.seconds) for step in steps) / HOUR_SECONDS
+        for more in (1.02, 1.05, 1.1, 1.2):
+            cores = ceil(least * more)
+            span, busy = simulated(steps, cores)
+            if span <= HOUR_SECONDS:
+                longest = max(max(step.seconds) for step in steps if step.seconds)
+                return {
+                    "fill": fill,
+                    "intervals": intervals,
+                    "cores": cores,
+                    "busy": round(busy, 3),
+                    "longest": round(longest, 1),
+                }
+    raise ValueError(f"{fill:.0%}: no division of an hour keeps up")
+
+
+def _simulation(model: Model, parts: Mapping[str, Any]) -> list[str]:
+    hour = HourOfParts(parts["hours"][-1])
     rows = []
-    for fill in FILL:
-        packets = LINKS * RATE * fill / 8 / (MEAN + FRAMING)
-        parts = [packets * each[stage] for stage in STAGES]
+    for stage in STAGES:
+        seconds = [each for tasks in hour.rounds(stage) for each in tasks]
+        even = [f"{max(tasks) / (sum(tasks) / len(tasks)):.2f}" for tasks in hour.rounds(stage) if len(tasks) > 1]
+        rows.append(
+            [
+                stage,
+                f"{len(seconds):,}" if seconds else "-",
+                _short(sum(seconds)),
+                f"{sum(seconds) / len(seconds):.2f}" if seconds else "-",
+                ", ".join(even) or "-",
+                f"{hour.rest(stage):.2f}",
+            ]
+        )
+    one = [[f"{each['cores']:,}", _short(each["seconds"]), f"{each['busy']:.0%}"] for each in parts["one hour"]]
+    keeps = []
+    for each in parts["links"]:
+        packets = LINKS * RATE * each["fill"] / 8 / (MEAN + FRAMING)
         stored = packets * DAY * model.bytes_a_packet("packets") / TERA
         captured = packets * model.capture_bytes() / 1e9
-        row = [f"{packets / 1e6:,.0f}", *(f"{part:,.1f}" for part in parts), f"{sum(parts):,.0f}"]
-        rows.append([f"{fill:.0%}", *row, f"{captured:,.1f}", f"{stored:,.0f}"])
-    head = ("used", "M packets/s", *STAGES, "cores", "captures, GB/s", "`packets/`, TB a day")
+        keeps.append(
+            [
+                f"{each['fill']:.0%}",
+                f"{packets / 1e6:,.0f}",
+                format_duration(round(HOUR_SECONDS / each["intervals"]) * SECOND),
+                _short(each["longest"]),
+                f"{each['cores']:,}",
+                f"{each['busy']:.0%}",
+                f"{captured:,.1f}",
+                f"{stored:,.0f}",
+            ]
+        )
+    head = ("used", "M packets/s", "intervals", "longest, s", "cores", "busy", "captures, GB/s")
     return [
+        "## The parts of an hour\n",
+        f"`{parts['command'].strip()}` on {parts['date']} (load average {parts['load_average']}): {hour.packets:,} "
+        "packets of three links in one process, one task after another, processor seconds. *By itself* is what the "
+        "process of the run does beside its tasks: plans, commits, ledgers, hashes of captures, control columns, Great "
+        "Expectations. A round is the tasks that may run side by side.\n",
+        table(("stage", "tasks", "s", "mean, s", "longest/mean of each round", "by itself, s"), rows),
+        "## The same parts on more cores\n",
+        "A simulation gives each task to the first core that is free, the longest first. Tasks of low wait for those "
+        "of ingest, high and the counts of the audit for low, the audit for both; what the process does by itself is "
+        "one step between them. One interval keeps few cores busy, several side by side many (`backfill --jobs`, "
+        "Airflow):\n",
+        table(("cores", "the hour, s", "busy"), one),
         f"## {LINKS} links of {RATE / 1e9:.0f} Gb/s\n",
-        "Cores that keep up, by stage and together:\n",
-        table(head, rows),
-        "Assumptions, none of which was measured at this size:\n",
+        "The same simulation over an hour of as many tasks as its packets need, each with the seconds of a measured "
+        "one, drawn by chance: the fewest cores that do an hour in an hour, and the longest intervals with which they "
+        "do:\n",
+        table((*head, "`packets/`, TB a day"), keeps),
+        "*Longest* is the longest task, or what a run does by itself: its process is on one core, so long intervals of "
+        "much traffic do not keep up. Assumptions, none of which was measured at this size:\n",
         f"- A packet has {MEAN} bytes on the wire and {FRAMING} more of framing; its capture keeps as much of it as "
         "the generated ones do.",
-        "- Packets per core do not fall with the number of cores. Measured "
-        + ("are 1 and 2 cores of one machine." if model.has(1, 2) else "is 1 core."),
-        "- Traffic has as many groups a packet as the generated one. Rows of LFTAs and of queries grow with groups.",
-        "- The store takes all bytes and requests. The fixed parts, which many intervals share, are left out.",
-        "- Measured is one process without Spark. On [Spark](cluster.md) ingest, low, high and the counts of the audit "
-        "are tasks. The process of a run still hashes each capture, and reads the control columns of LFTAs and, for "
-        "the audit, the rows of queries: its cores must be on one machine, or intervals divided among several runs.",
+        "- A task takes as long on many machines as here. Measured are tasks of one process on one core, whose files "
+        "are on its disk; a store adds what [it takes](#a-store-that-is-far-away).",
+        "- Traffic has as many groups a packet as the generated one, and links have equal rates. Rows of LFTAs and of "
+        "queries grow with groups. The count of the audit is one task a link.",
+        "- Each link is ingested by a process of its own, and each interval run by one; on [Spark](cluster.md) their "
+        "tasks are those of the simulation.",
         "",
     ]
 
@@ -292,13 +499,10 @@ def _short(value: float) -> str:
     return f"{value:,.1f}"
 
 
-def _rate(line: Line) -> str:
-    return f"{1 / line.each:,.0f}" if line.each else "-"
-
-
 def main() -> None:
     """Makes the page."""
-    PAGE.write_text(page(json.loads(FIGURES.read_text(encoding="utf-8"))), encoding="utf-8")
+    figures, parts = (json.loads(file.read_text(encoding="utf-8")) for file in (FIGURES, PARTS))
+    PAGE.write_text(page(figures, parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 from markupsafe import Markup, escape
@@ -171,17 +171,6 @@ class Validation:
         return verdict(self.findings)
 
 
-class Report(NamedTuple):
-    """Line of an interval on the index page."""
-
-    query_set: str  # name of the query set
-    interval: str  # the interval as text; lines are sorted by it, newest first
-    verdict: Verdict  # verdict of all suites
-    state: str  # state of the interval: done, provisional, incomplete, failed or held
-    messages: tuple[str, ...]  # messages of the failures, critical ones first
-    pages: dict[str, str]  # path of the page by suite, relative to the index page
-
-
 def once(findings: Iterable[Finding]) -> list[Finding]:
     """Removes messages of warnings that repeat a critical failure, since a critical limit implies the warning limit.
 
@@ -229,7 +218,7 @@ class Entry:
     """One expectation of a suite file."""
 
     id: str  # never changes
-    type: str  # its type in Great Expectations, or one of `law`
+    type: str  # its type in Great Expectations
     kwargs: dict[str, Any]  # arguments of the expectation
     severity: Severity  # whether a failure stops the publication (`critical`) or not (`warning`)
     description: str  # the expectation in one sentence; every page shows it
@@ -269,38 +258,9 @@ class SuiteFile:
 
 @cache
 def read_suite(name: str) -> SuiteFile:
-    """Reads the suite file of a name.
-
-    Raises:
-        LawError: as `parse_suite`.
-    """
-    path = resources.files(__package__) / "suites" / f"{name}.json"
-    return parse_suite(path.read_text(encoding="utf-8"), f"{name}.json")
-
-
-def parse_suite(text: str, file: str) -> SuiteFile:
-    """Reads the text of a suite file.
-
-    Raises:
-        LawError: a key is missing or unknown, a value is not allowed, or an id occurs twice.
-    """
-    data = json.loads(text)
-    _same_keys(data, SuiteFile, file)
-    for item in data["expectations"]:
-        _same_keys(item, Entry, f"{file}: {item.get('type')}")
-    suite = SuiteFile(**{**data, "expectations": tuple(Entry(**item) for item in data["expectations"])})
-    if len({entry.id for entry in suite.expectations}) < len(suite.expectations):
-        raise LawError(f"{file}: an id occurs twice")
-    for entry in suite.expectations:
-        if entry.severity not in ("warning", "critical"):
-            raise LawError(f"{file}: {entry.meta['rule']}: severity {entry.severity!r}", "write warning or critical")
-    return suite
-
-
-def _same_keys(data: Any, kind: type[Entry] | type[SuiteFile], where: str) -> None:
-    keys = [field.name for field in fields(kind)]
-    if not isinstance(data, dict) or list(data) != keys:
-        raise LawError(f"{where}: has not the keys {', '.join(keys)}, in this order")
+    """Reads the suite file of a name."""
+    data = json.loads((resources.files(__package__) / "suites" / f"{name}.json").read_text(encoding="utf-8"))
+    return SuiteFile(**{**data, "expectations": tuple(Entry(**item) for item in data["expectations"])})
 
 
 Ask = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import great_expectations as gx
 from great_expectations.checkpoint import UpdateDataDocsAction
 from great_expectations.core.batch_definition import BatchDefinition
-from great_expectations.core.partitioners import FileNamePartitionerDaily, FileNamePartitionerPath
+from great_expectations.core.partitioners import FileNamePartitionerPath
 
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.storage.untrusted import require_inside
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from lowwater.quality.gx_project import Asset
 
 SOURCE = "lowwater"
-NEWEST = "newest"
-WHOLE = "whole"
-_DATED = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)T[^/]*\.parquet$"
 _INTERVAL = re.compile(r"\d{4}-\d\d-\d\dT\d{6}[^_]*Z_.*Z")
 _STORE = re.compile(r"(\n +)base_directory: expectations/")
 _INDEX = re.compile(r"(\n +)(class_name: DefaultSiteIndexBuilder)")
@@ -102,11 +99,7 @@ def _assets(context: Any, data: Path, assets: Sequence[Asset]) -> None:
     source = context.data_sources.get(SOURCE)
     for each in assets:
         asset = source.get_asset(each.name)
-        wanted: dict[str, Any] = {name: _path(each.folder, name) for name in each.batches}
-        if not each.name.startswith("streams."):
-            wanted[WHOLE] = _path(each.folder, WHOLE)
-        if each.batches:
-            wanted[NEWEST] = FileNamePartitionerDaily(regex=re.compile(f"{re.escape(each.folder)}/{_DATED}"))
+        wanted = {name: _path(each.folder, name) for name in each.batches}
         of_people = [old for old in asset.batch_definitions if old.name in wanted or not _INTERVAL.fullmatch(old.name)]
         known = {old.name for old in of_people}
         added = [BatchDefinition(name=name, partitioner=wanted[name]) for name in wanted if name not in known]
@@ -118,7 +111,10 @@ def _assets(context: Any, data: Path, assets: Sequence[Asset]) -> None:
 
 
 def _path(folder: str, name: str) -> FileNamePartitionerPath:
-    return FileNamePartitionerPath(regex=re.compile(f"{re.escape(folder)}/{re.escape(name)}\\.parquet$"))
+    # What is not said here is not written, and GX then reads a partitioner of years.
+    return FileNamePartitionerPath(
+        regex=re.compile(f"{re.escape(folder)}/{re.escape(name)}\\.parquet$"), param_names=()
+    )
 
 
 def _validations(context: Any, suites: Mapping[str, Mapping[str, str]]) -> None:
@@ -131,7 +127,7 @@ def _validations(context: Any, suites: Mapping[str, Mapping[str, str]]) -> None:
             if asset in assets:
                 if name not in definitions:
                     batches = {each.name: each for each in assets[asset].batch_definitions}
-                    data, suite = batches.get(NEWEST, batches[WHOLE]), context.suites.get(name)
+                    data, suite = batches.get("newest", batches["whole"]), context.suites.get(name)
                     context.validation_definitions.add(gx.ValidationDefinition(name=name, data=data, suite=suite))
                 mine.append(context.validation_definitions.get(name))
         if query_set not in checkpoints:

@@ -422,7 +422,7 @@ class Schedule(Section):
         every: time between two looks, ns.
         look_back: how long after its end an interval is kept right by looks, ns; older ones are for a backfill.
         longest_pause: longest pause before what failed is tried again on the same inputs, ns; pauses grow up to it.
-        longest_outage: how long a task of Airflow waits for a full disk, an absent store or another process, ns.
+        longest_outage: how long a task of Airflow waits for a full disk, an absent store or Spark, another process, ns.
         deadline: longest time from the queueing of a run to its end; later runs are reported.
         approval: whether a person must approve the publication of an interval whose audit warns.
         maintain: period of the maintenance DAG.

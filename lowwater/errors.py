@@ -188,7 +188,11 @@ class LakeError(LowwaterError):
 
 
 class AwayError(LakeError):
-    """The disk of the lake has no room, or its store does not answer: it passes without another input."""
+    """The disk of the lake has no room, its store or its Spark does not answer: it passes without another input."""
+
+
+class SparkError(LowwaterError):
+    """The Spark of a command does not start: an error of every file and every interval."""
 
 
 class OwnerError(LakeError):

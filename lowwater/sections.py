@@ -136,7 +136,7 @@ class LinkThresholds(Section):
 
 
 class SuiteLimits(Section):
-    """`[suites]`: what the suites that people write for the rows of queries may take at an audit (docs/review.md).
+    """`[suites]`: what the suites that people write for the rows of queries may take (docs/great-expectations.md).
 
     Attributes:
         memory: about the most memory of the rows while they are judged, in Java's notation.

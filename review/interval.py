@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowwater_expectations import Finding, headline, once
+from lowwater_expectations.audits import Finding, headline, once
 
 from lowwater.cluster import LostExecutor, TaskRun
 from lowwater.documents import stored_object

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from lowwater_expectations import spoken
+from jinja2 import Environment
+from lowwater_expectations.audits import spoken
+from lowwater_expectations.pages import templates
 from markupsafe import Markup
 
 from lowwater.capture.tables.reader import RECORD_KINDS
@@ -128,13 +129,7 @@ def addresses(snapshot: Snapshot) -> Iterator[str]:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates(HERE / "templates")
     environment.filters |= {
         "instant": format_instant,
         "plain_duration": format_duration,
@@ -192,7 +187,7 @@ def fill_template(
             section=section,
             served=served,
             navigation=[kind for kind in PAGES if kind.section and "{}" not in kind.address],
-            docs=has_file(snapshot.lake.reports / "index.html"),
+            docs=has_file(snapshot.lake.reports / "suites" / "links.html"),
             lake="/".join(snapshot.lake.root.parts[-2:]),
             **values,
         )
@@ -420,7 +415,7 @@ def _skew(snapshot: Snapshot, safe: str) -> dict[str, Any] | None:
     if link is None:
         return None
     review = link_review(snapshot, link)
-    special = {"in force": review.skew, "recommended": review.recommended, "knee": review.knee}
+    special = {"in force": review.skew, "recommended": review.recommended}
     plot = lateness(review.total.bounds(), {name: bound for name, bound in special.items() if bound is not None})
     listed = [
         (interval, [interval.lags.quantile(share) or 0 for share in QUANTILES], recommend(interval.lags, review.loss))

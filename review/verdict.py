@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lowwater_expectations import headline
+from lowwater_expectations.audits import headline
 
 from lowwater.instants import format_instant, spoken_instant
 from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, RUNNING, STALE

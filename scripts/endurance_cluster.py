@@ -1,13 +1,15 @@
 """`make endurance-cluster`: intervals on a cluster, with a kill at a random instant of each, beside a quiet run.
 
-For each interval a victim, a stage and an instant in it are drawn, so that each victim dies in each stage. Victims are
-a worker with all of its processes, an executor, the driver, its server of Spark Connect, the task above it, the master,
-or the S3 server. With `--resident` one server serves all drivers. A driver whose server died must say so. What died is
-started again; a task that died or failed is tried again, as Airflow does. Then the rows of the interval are those of
-a quiet run in one process, and no staging of it is left. A task runs the intervals of a lake one after another in one
-Spark application, until it dies. Several lakes are at work on the cluster at once; a worker or a master dies for all of
-them. Each lake begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of JSON in the
-ledger; a run adds to it, and ends with the counts of all.
+For each interval a victim, a stage and an instant in it are drawn, so that each victim dies in each stage. The kill
+waits for the begin of its stage; where the stage is over before, it is that of the next interval, in half the time.
+`--each N` goes on until each pair of victim and stage has N kills in the ledger, and fails while one has fewer. Victims
+are a worker with all of its processes, an executor, the driver, its server of Spark Connect, the task above it, the
+master, or the S3 server. With `--resident` one server serves all drivers. A driver whose server died must say so. What
+died is started again; a task that died or failed is tried again, as Airflow does. Then the rows of the interval are
+those of a quiet run in one process, and no staging of it is left. A task runs the intervals of a lake one after another
+in one Spark application, until it dies. Several lakes are at work on the cluster at once; a worker or a master dies for
+all of them. Each lake begins with an ingest on the cluster, with a kill too. Each ingest and interval is a line of JSON
+in the ledger; a run adds to it, and ends with the counts of all.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ import random
 import re
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
@@ -45,7 +46,8 @@ from lowwater.capture.generate import generate
 from lowwater.instants import HOUR, format_instant, parse_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.tables import fetch_rows, open_table, safe_name, table_dataset
+from lowwater.lake.locks import folder_of_run
+from lowwater.lake.tables import fetch_rows, open_table, table_dataset
 from lowwater.storage import paths, snapshots
 from lowwater.storage.object_paths import ObjectPath
 
@@ -70,10 +72,12 @@ CLEANS = 60.0
 STUCK = 600.0
 """Seconds without the end of a stage after which a task counts as stuck."""
 RECENT = 20
-"""Runs of a stage by which its length is guessed."""
+"""Runs of a stage of which the shortest is its length, for instants in it."""
 GONE = re.compile(r"Spark (at|on) \S+ (has ended, or was started again|gives no answer)")
 """What a driver says whose server died."""
-ENDED = re.compile(rf"  (low|high|audit|publish) {QUERY_SET} (\S+): [\d.,]+ s$")
+ENDED = re.compile(rf"  (low|high|audit|publish) {QUERY_SET} (\S+): ([\d.,]+) s$")
+CONNECTED = re.compile(r"  session: [\d.,]+ s$")
+"""A driver has its Spark: its low stage has begun."""
 TASK = """\
 import logging, sys
 sys.path.insert(0, {plugins!r})
@@ -100,6 +104,9 @@ class Run:
         lanes: the lakes at work.
         victims: those that are drawn.
         stages: stages of an interval that are drawn.
+        each: kills that each pair of a victim and a stage shall have; 0 for none in particular.
+        killed: (victim, stage) -> kills, with those in the ledger of earlier runs.
+        ends: when no interval begins any more, s of the monotonic clock.
     """
 
     folder: Path
@@ -109,11 +116,25 @@ class Run:
     lanes: list[Lane] = field(default_factory=list)
     victims: Sequence[str] = tuple(VICTIMS)
     stages: Sequence[str] = STAGES
+    each: int = 0
+    killed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    ends: float = float("inf")
+
+    def over(self) -> bool:
+        """Whether no interval begins any more."""
+        return time.monotonic() > self.ends or (self.each > 0 and not self.missing())
+
+    def missing(self) -> list[tuple[str, str]]:
+        """The pairs of a victim and a stage with too few kills, each as often as it lacks one."""
+        pairs = [(victim, stage) for victim in self.victims for stage in self.stages]
+        return [pair for pair in pairs for _ in range(self.each - self.killed[pair])]
 
     def kill(self, stages: Sequence[str]) -> Kill:
         """Draws a kill in one of some stages, of the pairs of victim and stage that were drawn least by weight."""
         pairs = {
-            (victim, stage): self.drawn[victim, stage] / VICTIMS[victim] for victim in self.victims for stage in stages
+            (victim, stage): self.drawn[victim, stage] / (1 if self.each else VICTIMS[victim])
+            for victim in self.victims
+            for stage in stages
         }
         least = min(pairs.values())
         victim, stage = self.chance.choice([pair for pair, share in pairs.items() if share == least])
@@ -202,8 +223,8 @@ class Kill:
     Attributes:
         victim: kind of the victim.
         stage: stage that was drawn.
-        share: instant as a share of the usual length of the stage.
-        at: when it is due, s of the monotonic clock; infinity as long as the stage has not begun.
+        share: instant as a share of the length of the stage; half of it for the next interval, where it was too late.
+        at: when it is due, s of the monotonic clock; infinity while another stage runs.
         killed: name of the victim; empty before.
         during: stage that ran when it was killed.
         after: seconds since the begin of that stage.
@@ -268,48 +289,51 @@ class Lane:
         left = staged(self.lake / "_work")
         self._line({"ingest": self.lake.name}, kill, tried, same, left, time.monotonic() - began)
 
-    def replay(self, first: int, last: int, ends: float) -> None:
+    def replay(self, first: int, last: int) -> None:
         """Runs intervals, with a kill in each; checks each of them while the next one runs.
 
         Args:
             first: number of the first interval, of those of the lake.
             last: number of the interval behind the last.
-            ends: when no interval begins any more, s of the monotonic clock.
         """
         with ThreadPoolExecutor(1) as checks:
-            for check in [checks.submit(self._check, *each) for each in self._replayed(first, last, ends)]:
+            for check in [checks.submit(self._check, *each) for each in self._replayed(first, last)]:
                 check.result()
 
-    def _replayed(self, first: int, last: int, ends: float) -> Iterator[tuple[int, Kill, int, float]]:
+    def _replayed(self, first: int, last: int) -> Iterator[tuple[int, Kill, int, float]]:
         """Yields number, kill, tries and seconds of each interval once it is published; arguments as of `replay`."""
         number, tried, kill, began = first, 0, self.run.kill(self.run.stages), time.monotonic()
 
         def over() -> tuple[int, Kill, int, float]:
             nonlocal kill, began
-            found = number, kill, tried, time.monotonic() - began
-            kill, began = self.run.kill(self.run.stages), time.monotonic()
-            self._kill = None
+            found = number, replace(kill), tried, time.monotonic() - began
+            # A kill that came too late, or found nobody, is that of the next interval.
+            kill = self.run.kill(self.run.stages) if kill.killed else Kill(kill.victim, kill.stage, kill.share / 2)
+            self._kill, began = None, time.monotonic()
             return found
 
-        while number < last and (time.monotonic() < ends or tried):
+        while number < last and (tried or not self.run.over()):
             tried += 1
             if tried > TRIES:
                 raise ClusterError(f"{_begin(number)} was tried {TRIES} times: {self.log}")
             task, reached = self._task(number, last, tried), self.log.stat().st_size
-            self._enter(STAGES[0], kill)
+            self._enter("", kill)
             ended = False
             while not ended:
                 ended = task.poll() is not None
                 stages, reached = self._ended(reached)
-                for stage, at in stages:
+                for stage, at, length in stages:
+                    if not stage:
+                        self._enter(STAGES[0], kill)
+                        continue
                     if number < at:  # it was published before its task died
                         yield over()
                         number, tried = at, 1
-                    self.lengths[stage].append(time.monotonic() - self._began)
+                    self.lengths[stage].append(length)
                     if stage == STAGES[-1]:
                         yield over()
                         number, tried = number + 1, 1
-                        if time.monotonic() > ends:
+                        if self.run.over():
                             _end(task)
                             return
                     self._enter(STAGES[(STAGES.index(stage) + 1) % len(STAGES)], kill)
@@ -332,11 +356,9 @@ class Lane:
             kill.told = GONE.search(said) is not None and "Traceback" not in said
 
     def _enter(self, stage: str, kill: Kill) -> None:
-        """Notes that a stage begins, and sets the kill where it is for this stage."""
+        """Notes that a stage begins, or the start of a task, and sets the kill where it is for this stage."""
         self._stage, self._began, self._kill = stage, time.monotonic(), kill
-        order = (INGEST, *STAGES)
-        if order.index(stage) >= order.index(kill.stage) and kill.at == float("inf"):
-            kill.at = self._began + kill.share * statistics.median(self.lengths[stage])
+        kill.at = self._began + kill.share * min(self.lengths[stage]) if stage == kill.stage else float("inf")
 
     def _strike(self, kill: Kill, task: psutil.Popen) -> None:
         """Kills the victim when it is due, and starts again what the cluster has lost."""
@@ -360,9 +382,10 @@ class Lane:
         """Notes a death as the kill of the interval, if it had none."""
         kill = self._kill
         if name and kill is not None and not kill.killed:
-            kill.during, kill.after = self._stage, round(time.monotonic() - self._began, 2)
+            kill.during, kill.after = self._stage or STAGES[0], round(time.monotonic() - self._began, 2)
             self.run.drawn[kill.victim, kill.stage] -= 1
             self.run.drawn[_kind(name), kill.during] += 1
+            self.run.killed[_kind(name), kill.during] += 1
             kill.killed = name
 
     def _task(self, first: int, last: int, tried: int) -> psutil.Popen:
@@ -378,14 +401,21 @@ class Lane:
             print(f"== {self.lake.name} {what}", file=log, flush=True)
             return psutil.Popen(program, cwd=ROOT, env=variables, stdout=log, stderr=log, preexec_fn=die_with_starter)
 
-    def _ended(self, reached: int) -> tuple[list[tuple[str, int]], int]:
-        """Returns the stages that ended, with the numbers of their intervals, behind a place of the log."""
+    def _ended(self, reached: int) -> tuple[list[tuple[str, int, float]], int]:
+        """Returns the stages that ended behind a place of the log, with the numbers of their intervals and their
+        seconds; an empty name where a driver has its Spark."""
         with self.log.open("rb") as log:
             log.seek(reached)
             text = log.read()
         whole = text[: text.rfind(b"\n") + 1]
-        found = [match for line in whole.decode(errors="replace").splitlines() if (match := ENDED.search(line))]
-        return [(match[1], (parse_instant(match[2]) - START) // HOUR) for match in found], reached + len(whole)
+        found = []
+        for line in whole.decode(errors="replace").splitlines():
+            if match := ENDED.search(line):
+                number = (parse_instant(match[2]) - START) // HOUR
+                found.append((match[1], number, float(match[3].replace(",", ""))))
+            elif CONNECTED.search(line):
+                found.append(("", 0, 0.0))
+        return found, reached + len(whole)
 
     def _check(self, number: int, kill: Kill, tried: int, seconds: float) -> None:
         """Holds a published interval against the quiet run.
@@ -409,7 +439,7 @@ class Lane:
 
     def _staging(self, start: int) -> list[str]:
         """The staging files of the interval at an instant, ns, once its run has had time to remove them."""
-        folder = self.lake / "_work" / f"run_of_{safe_name(f'{QUERY_SET} {start}-{start + HOUR}')}"
+        folder = folder_of_run(open_lake(self.lake), QUERY_SET, start, start + HOUR)
         deadline = time.monotonic() + CLEANS
         while (left := staged(folder)) and time.monotonic() < deadline:
             time.sleep(1.0)
@@ -485,6 +515,9 @@ def main() -> int:
     parser.add_argument(
         "--intervals", type=int, default=200, help="intervals with a kill in the ledger at the end; default: 200"
     )
+    parser.add_argument(
+        "--each", type=int, default=0, help="until each victim died so often in each stage, whatever --intervals"
+    )
     parser.add_argument("--hours", type=int, default=24, help="intervals of a lake; default: 24")
     parser.add_argument("--lanes", type=int, default=3, help="lakes at work at once; default: 3")
     parser.add_argument("--resident", action="store_true", help="one server of Spark Connect for all lakes")
@@ -496,9 +529,17 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cluster is stopped
     folder: Path = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    run = Run(folder, options.hours, random.Random(options.seed), victims=options.victims, stages=options.stages)
-    run.drawn.update((_kind(line["victim"]), line["stage"]) for line in _lines(run.ledger))
-    ends = time.monotonic() + options.seconds
+    run = Run(
+        folder,
+        options.hours,
+        random.Random(options.seed),
+        victims=options.victims,
+        stages=options.stages,
+        each=options.each,
+        ends=time.monotonic() + options.seconds,
+    )
+    for counts in (run.drawn, run.killed):
+        counts.update((_kind(line["victim"]), line["stage"]) for line in _lines(run.ledger))
     run.prepare()
     (folder / "logs").mkdir(exist_ok=True)
     lengths: dict[str, deque[float]] = defaultdict(lambda: deque([3.0], RECENT))
@@ -510,11 +551,14 @@ def main() -> int:
 
         def work() -> None:
             try:
-                while (missing := options.intervals - _intervals(_lines(run.ledger))) > 0 and time.monotonic() < ends:
+                while not run.over():
+                    missing = run.hours if run.each else options.intervals - _intervals(_lines(run.ledger))
+                    if missing <= 0:
+                        break
                     lane = Lane(run, machines, machines.lake(f"kills-{uuid.uuid4().hex[:6]}"), lengths, alone)
                     run.lanes.append(lane)
                     lane.ingest()
-                    lane.replay(0, min(run.hours, missing), ends)
+                    lane.replay(0, min(run.hours, missing))
                     run.lanes.remove(lane)
             finally:
                 all_done.wait()  # what a thread has started again ends with it
@@ -522,7 +566,10 @@ def main() -> int:
         with ThreadPoolExecutor(options.lanes) as pool:
             for lane in [pool.submit(work) for _ in range(options.lanes)]:
                 lane.result()
-    return _summary(_lines(run.ledger))
+    code = _summary(_lines(run.ledger))
+    for victim, stage in run.missing():
+        print(f"no kill yet: {victim} in {stage}")
+    return code or int(bool(run.missing()))
 
 
 def _lines(ledger: Path) -> list[dict[str, Any]]:

@@ -110,11 +110,19 @@ def captures_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The one Spark session of the test process; started by the first test that asks."""
-    from lowwater.spark.session import build_session
+def spark_address() -> str:
+    """The address of the one server of the test process, with its token; started by the first test that asks."""
+    from lowwater.spark.session import SessionSettings, started
 
-    session = build_session("lowwater-tests")
+    return started("lowwater-tests", SessionSettings())
+
+
+@pytest.fixture(scope="session")
+def spark(spark_address: str) -> Iterator[SparkSession]:
+    """The one Spark session of the test process."""
+    from lowwater.spark.session import SessionSettings, build_session
+
+    session = build_session("lowwater-tests", SessionSettings(spark_address))
     yield session
     session.stop()
 

@@ -55,7 +55,13 @@ def say_line(line: str, problem: bool) -> None:
 
 
 def watch_patterns(
-    root: PurePath, link: str | None, growing: bool, settle: int, every: int, span: tuple[int | None, int | None]
+    root: PurePath,
+    link: str | None,
+    growing: bool,
+    settle: int,
+    every: int,
+    span: tuple[int | None, int | None],
+    spark: str | None = None,
 ) -> None:
     """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
 
@@ -66,13 +72,14 @@ def watch_patterns(
         settle: time without a write after which a file may be complete, ns.
         every: time between two looks, ns.
         span: only files that cover some of [start, end), ns, count; None for no bound.
+        spark: as for `named_spark`.
 
     Raises:
         ConfigError: at the start, the settings are wrong, or no link has a pattern.
     """
     config, lake = load_config(root), open_lake(root, make=False)
     with until_stopped() as stopped:
-        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped)
+        watching = Ingesting(lake, Watch(lake, settle, growing, link, span), say_line, stopped, spark=spark)
         folders = _Folders(lake, watching.complain)
         arrivals = watching.watch.look(config)
         names = ", ".join(arrival.link for arrival in arrivals)

@@ -21,7 +21,9 @@ from pathlib import Path, PurePath
 import psutil
 from rich.table import Table
 
+from lowwater.capture.tables.reader import memory
 from lowwater.cli.main import version_of
+from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import EXTRAS, absent
 from lowwater.instants import format_instant
@@ -30,6 +32,8 @@ from lowwater.lake.layout import Lake, is_lake, lake_to_read
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.results.table_state import all_damages, lost_text, table_state
 from lowwater.places import checkout
+from lowwater.plan.explain.text import memory_lines
+from lowwater.replay.stages.runners import memory_of
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
@@ -90,6 +94,7 @@ def checks() -> list[Check]:
         *spark,
         check_kernels(),
         check_memory(),
+        check_bounds(),
         check_disk(Path.cwd()),
         check_port(),
         check_writable(Path.cwd()),
@@ -228,6 +233,24 @@ def check_memory() -> Check:
     return Check("memory", State.WARNING, f"{free / GIB:.1f} GiB free, 4 recommended", "ps aux --sort=-rss | head")
 
 
+def check_bounds(lake: PurePath | None = None) -> Check:
+    """Says what bounds the memory of a run; warns of a setting beyond the memory of this machine.
+
+    Args:
+        lake: a lake with settings; None for those of the environment.
+    """
+    try:
+        bounds = memory_of(load_config(lake))
+    except ConfigError as error:
+        return Check("memory of a run", State.MISSING, error.message, "env | grep ^LOWWATER_")
+    found = "; ".join(memory_lines(bounds))
+    if bounds.process <= memory():
+        return Check("memory of a run", State.OK, found)
+    most = max(1, memory() >> 20)
+    found += f"; this machine or its container has {memory():,}"
+    return Check("memory of a run", State.WARNING, found, f"export LOWWATER_REPLAY__MEMORY={most}m")
+
+
 def check_disk(folder: Path) -> Check:
     """Checks for 5 GiB of free disk space; less than 1 GiB counts as missing.
 
@@ -343,6 +366,10 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
     for each in found:
         if each.state != OK:
             console.print(f"{each.name}: {each.state}: {each.found}; then {each.then}", soft_wrap=True)
+    bounds = check_bounds(path)
+    console.print(f"{bounds.name}: {bounds.state}: {bounds.found}", soft_wrap=True)
+    if bounds.mend:
+        console.print(f"{bounds.name}: {bounds.mend}", soft_wrap=True)
     sound = all(each.state != MISSING for each in found)
     if not sound:
         console.print("what a store must have, and why: docs/object-stores.md", soft_wrap=True)

@@ -43,7 +43,7 @@ from lowwater.replay.checks import (
 from lowwater.replay.job import config_links, lake_links
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
-from lowwater.replay.stages.runners import runner_of
+from lowwater.replay.stages.runners import memory_of, runner_of
 from lowwater.replay.tuning import Conjunct, LftaStatistics, Tuning, recommended
 from lowwater.storage.captures import StoredCapture, capture_path, captures_like
 from lowwater.terminal import open_console, say
@@ -130,7 +130,7 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
         definitions: fields of `Definitions`.
     """
     plan, _ = _noted(files, links, definitions)
-    return explain(plan, form)
+    return explain(plan, form, memory_of(load_config(path=links)))
 
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:

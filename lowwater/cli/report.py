@@ -28,7 +28,7 @@ from lowwater.lake.ledgers.runs import (
     replayed_sets,
 )
 from lowwater.lake.results.table_state import stray_lines
-from lowwater.quality.reports import INDEX, IntervalAudit, Key, findings, interval_audits
+from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.interval import statuses
 from lowwater.terminal import open_console, say, styled
 
@@ -69,7 +69,6 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
     lines = outside_lines(lake, config), tolerated_lines(lake, config), undeclared_lines(lake, config)
     for line in chain(*lines, shared_lines(lake), unread_lines(lake, config), stray_lines(lake)):
         say(line)
-    say(f"all intervals: {lake.reports / INDEX}")
     if counted_rows := [states[key] for key in chosen if key in states]:
         say(summary(counted_rows))
 

@@ -19,6 +19,17 @@ from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
 from lowwater.high.streams import StoredStream
 
 
+def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
+    """Returns the number of threads of a process, and of the rows that an operator may keep in each (`rows_within`).
+
+    Args:
+        memory: bytes that they share; 0 for those of the machine or of its container.
+        threads: number of threads; 0 for one a core, as far as memory allows.
+    """
+    number = threads or ordered.thread_count(memory)
+    return number, rows_within(memory // number)
+
+
 class InProcess:
     """Does the work of a command on threads.
 
@@ -31,8 +42,7 @@ class InProcess:
     far = False
 
     def __init__(self, threads: int = 0, memory: int = 0) -> None:
-        self.threads = threads or ordered.thread_count(memory)
-        self._most = rows_within(memory // self.threads)
+        self.threads, self._most = process_bounds(memory, threads)
         self._tasks: TaskMap = partial(ordered.each_on_threads, threads=self.threads)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
 

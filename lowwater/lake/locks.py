@@ -6,6 +6,7 @@ runs of a query set exclude each other if their intervals overlap, whatever thei
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 import uuid
@@ -19,7 +20,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.tables import safe_name
 from lowwater.storage import locks, paths
 from lowwater.storage.failures import hint_of
-from lowwater.storage.locks import RANGES_WAIT, Fence, HeldError
+from lowwater.storage.locks import Fence, HeldError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.tempfolders import make_folder, remove_folder, removed_at_end
 
@@ -53,8 +54,24 @@ def hold_staging(lake: Lake, folder: PurePath) -> Iterator[None]:
     Raises:
         BusyError: it is at work.
     """
-    with _hold(lake, folder.name, folder.name, 0.0):
-        yield
+    if run := _RUN.fullmatch(folder.name):
+        path = lake.locks / f"runs_of_{run[1]}"
+        with ExitStack() as stack:
+            with _lock_errors(path, folder.name):
+                stack.enter_context(locks.hold_range(path, int(run[2]), int(run[3])))
+            yield
+    else:
+        with _hold(lake, folder.name, folder.name, 0.0):
+            yield
+
+
+_RUN = re.compile(r"run_of_(.+)@(-?\d+)-(-?\d+)")
+"""The folder of a lake for what the tasks of a run hand over: its lock is the range of the run."""
+
+
+def folder_of_run(lake: Lake, query_set: str, start: int, end: int) -> PurePath:
+    """Returns the folder for what the tasks of a run of [start, end), ns, hand over, for whoever holds this range."""
+    return lake.work / f"run_of_{safe_name(query_set)}@{start}-{end}"
 
 
 @contextmanager
@@ -195,33 +212,34 @@ def _staging(lake: Lake, name: str) -> Iterator[Path]:
         yield folder
 
 
+def folder_of(lake: Lake, name: str) -> PurePath:
+    """Returns the folder for what tasks hand over, for whoever holds the lock of a name."""
+    return lake.work / _component(name)
+
+
 @contextmanager
-def handed_over(lake: Lake, name: str, far: bool, held: bool = True) -> Iterator[PurePath | None]:
+def handed_over(lake: Lake, home: PurePath, far: bool) -> Iterator[PurePath | None]:
     """Yields a new folder of a lake in an object store for files that tasks on other machines write and read.
 
-    It is removed at the end; folders of earlier attempts of this name are removed first. None where no task runs on
-    another machine, and for a lake in a folder, whose staging folder all machines see.
+    It is removed at the end; folders of earlier attempts are removed first. None where no task runs on another machine,
+    and for a lake in a folder, whose staging folder all machines see.
 
     Args:
         lake: the lake.
-        name: what the attempt is for.
+        home: the folder of what is attempted (`folder_of`, `folder_of_run`); the caller holds its lock, by which the
+            maintenance knows that it is in use.
         far: whether tasks may run on other machines.
-        held: whether the caller holds the lock of this name, by which the maintenance knows that the folder is in use.
     """
     if not far or not isinstance(lake.root, ObjectPath):
         yield None
         return
-    home = lake.work / _component(name)
-    with ExitStack() as stack:
-        if not held:
-            stack.enter_context(hold(lake, name, RANGES_WAIT))
-        paths.remove(*paths.files_below(home))  # nobody else writes there
-        folder = home / uuid.uuid4().hex[:12]
-        try:
-            yield folder
-        finally:
-            with suppress(OSError):  # the next attempt removes them
-                paths.remove(*paths.files_below(folder))
+    paths.remove(*paths.files_below(home))  # nobody else writes there
+    folder = home / uuid.uuid4().hex[:12]
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # the next attempt removes them
+            paths.remove(*paths.files_below(folder))
 
 
 @contextmanager

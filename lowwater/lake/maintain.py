@@ -98,7 +98,7 @@ def maintain(
         lake = replace(lake, fence=fence)
         now = store_clock(lake, dry_run) if clock is None else clock()
         replays = read_replays(lake)
-        steps = [*_clear_staging(lake, dry_run), *_clear_drivers(lake, dry_run)]
+        steps = [*_clear_staging(lake, dry_run), *_clear_old(lake, dry_run)]
         sound: dict[PurePath, _Unused] = {}
         ingested = {lake.packets, *lake.record_tables()}  # whose files may be hours old before their commit
         for path in lake.all_tables():
@@ -236,11 +236,15 @@ def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
         yield step
 
 
-def _clear_drivers(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
-    """Removes `_drivers/`, in which earlier versions kept notes of drivers that a master of Spark had started."""
-    folder = lake.root / "_drivers"
-    if any(paths.files_below(folder)):
-        yield _removed(lake, folder, "no version writes or reads it any more", dry_run)
+def _clear_old(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
+    """Removes what earlier versions kept: notes of drivers that a master of Spark had started, an index of reports."""
+    why = "no version writes or reads it any more"
+    if any(paths.files_below(folder := lake.root / "_drivers")):
+        yield _removed(lake, folder, why, dry_run)
+    if paths.has_file(index := lake.reports / "index.html"):
+        yield UpkeepStep("removed staging", _relative(lake, index), 1, _size(index), why)
+        if not dry_run:
+            paths.remove(index)
 
 
 def _removed(lake: Lake, folder: PurePath, why: str, dry_run: bool) -> UpkeepStep:

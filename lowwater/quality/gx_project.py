@@ -10,13 +10,14 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
-import pyarrow.dataset as pads
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lowwater.lake.layout import MEASURES, Lake
 from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
@@ -29,8 +30,12 @@ from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import require_inside
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 FOLDER = "gx"
 DATA = "data"
+NEWEST, WHOLE = "newest", "whole"
 MOST_INTERVALS = 100
 """Newest intervals of a table that have a batch of their own."""
 
@@ -41,7 +46,7 @@ class Asset:
 
     name: str  # `tables.QUERY`, `streams.QUERY`, `measures.NAME` or `ledgers.NAME`
     folder: str  # its folder below `data`
-    batches: tuple[str, ...]  # names of its batches, which are its intervals, oldest first; a ledger has none
+    batches: tuple[str, ...]  # names of its batches: its intervals, oldest first, the `newest`, and the `whole`
     columns: tuple[str, ...]  # the columns that a reader of the table sees
 
 
@@ -96,10 +101,9 @@ def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
     others |= {f"measures.{name}": lake.measures(name) for name in MEASURES}
     for name, path in others.items():
         if (table := open_table(path)) is not None:
-            files = [Path(str(path / row["path"])) for row in live_files(table)]
             folder = name.replace(".", "/")
-            _link(new / folder / "whole.parquet", files)
-            assets.append(Asset(name, folder, (), ()))
+            _link(new / folder, WHOLE, path, table, live_files(table))
+            assets.append(Asset(name, folder, (WHOLE,), ()))
     before = (home / DATA).resolve() if (home / DATA).is_symlink() else None
     (draft := home / f"{new.name}.link").symlink_to(new.name)
     draft.replace(home / DATA)
@@ -123,27 +127,18 @@ def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> dict[str
     return {gx_name(query_set, query): f"tables.{query}" for query in queries}
 
 
-OWN_TYPES = ("expect_link_to_be_covered", "expect_query_rows_to_be_owned", "expect_query_promises_to_be_kept")
 OURS = "@measures"
 """Folder of the suites of the audit beside those of query sets, of which none has this name."""
 
 
 def write_measure_suites(lake: Lake) -> dict[str, str]:
-    """Writes the suites of the audit for the tables of measures, as `write_suites`; what people change is undone.
-
-    An expectation that only we have is written as the range that it is: without our classes, Great Expectations would
-    leave it out and say nothing.
-    """
-    from lowwater_expectations import SUITES, read_suite
+    """Writes the suites of the audit for the tables of measures, as `write_suites`; what people change is undone."""
+    from lowwater_expectations.audits import SUITES, read_suite
 
     tables = {frame: table for table, frames in TABLES.items() for frame in frames}
     for name in SUITES:
         file = read_suite(name)
         entries = [{**each.configuration(), "description": each.description} for each in file.expectations]
-        for entry in entries:
-            if entry["type"] in OWN_TYPES:
-                entry["type"] = "expect_column_values_to_be_between"
-                entry["kwargs"] = {**entry["kwargs"], "min_value": 0, "max_value": 0}
         suite = {"name": f"{OURS}.{name}", "id": file.id, "expectations": entries, "notes": file.notes}
         _write(lake.root / FOLDER_OF_SUITES / OURS / f"{name}.json", suite)
     return {f"{OURS}.{name}": f"measures.{tables.get(name, name)}" for name in SUITES}
@@ -170,26 +165,42 @@ def _of_query(lake: Lake, query: str, new: Path) -> Iterable[Asset]:
         batches.append(label := interval_label(piece.start, piece.end))
         meeting = meeting_files(table, piece.start, piece.end)
         inside = [row for row in meeting if is_inside(row, piece.start, piece.end)]
-        batch = new / folder / f"{label}.parquet"
-        _link(batch, [path / row["path"] for row in inside])
-        if len(inside) < len(meeting):  # a file of an hour may have rows of several intervals
+        if len(inside) == len(meeting):
+            _link(new / folder, label, path, table, inside)
+        else:  # a file of an hour may have rows of several intervals
             rows = table_dataset(path, table).to_table([*columns], filter=~rest_of(piece.start, piece.end))
-            shutil.rmtree(batch)
-            pads.write_dataset(rows, batch, format="parquet")
-    _link(new / folder / "whole.parquet", [path / row["path"] for row in live_files(table)])
-    yield Asset(f"tables.{query}", folder, tuple(batches), columns)
-    stream = open_table(lake.stream(query))
-    by_label: dict[str, list[Path]] = {}
+            _write_rows(new / folder, label, rows)
+    _link(new / folder, WHOLE, path, table, live_files(table))
+    yield Asset(f"tables.{query}", folder, (*_with_newest(new / folder, batches), WHOLE), columns)
+    written, stream = lake.stream(query), open_table(lake.stream(query))
+    by_label: dict[str, list[Mapping[str, Any]]] = {}
     for row in live_files(stream) if stream is not None else ():
-        by_label.setdefault(row["partition.interval"], []).append(Path(str(lake.stream(query) / row["path"])))
-    labels = sorted(by_label)[-MOST_INTERVALS:]
+        by_label.setdefault(row["partition.interval"], []).append(row)
+    labels, folder = sorted(by_label)[-MOST_INTERVALS:], f"streams/{safe_name(query)}"
     for label in labels:
-        _link(new / f"streams/{safe_name(query)}" / f"{label}.parquet", by_label[label])
+        assert stream is not None
+        _link(new / folder, label, written, stream, by_label[label])
     if labels:
-        yield Asset(f"streams.{query}", f"streams/{safe_name(query)}", tuple(labels), ())
+        yield Asset(f"streams.{query}", folder, (*_with_newest(new / folder, labels),), ())
 
 
-def _link(batch: Path, files: Sequence[Path]) -> None:
-    batch.mkdir(parents=True)
-    for number, file in enumerate(sorted(files)):
-        (batch / f"part-{number:05d}.parquet").symlink_to(os.path.abspath(file))
+def _with_newest(folder: Path, labels: Sequence[str]) -> Sequence[str]:
+    """The batches of some intervals, and the newest of them by this name, too."""
+    if not labels:
+        return labels
+    (folder / f"{NEWEST}.parquet").symlink_to(f"{labels[-1]}.parquet")
+    return [*labels, NEWEST]
+
+
+def _link(folder: Path, batch: str, path: PurePath, table: DeltaTable, files: Sequence[Mapping[str, Any]]) -> None:
+    """Makes a batch of files of a table; without any it has the columns of the table and no row."""
+    if not files:
+        return _write_rows(folder, batch, table_dataset(path, table).schema.empty_table())
+    (place := folder / f"{batch}.parquet").mkdir(parents=True)
+    for number, file in enumerate(sorted(str(path / row["path"]) for row in files)):
+        (place / f"part-{number:05d}.parquet").symlink_to(os.path.abspath(file))
+
+
+def _write_rows(folder: Path, batch: str, rows: pa.Table) -> None:
+    (place := folder / f"{batch}.parquet").mkdir(parents=True)
+    pq.write_table(rows, place / "part-00000.parquet")

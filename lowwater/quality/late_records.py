@@ -69,8 +69,8 @@ def outlier_text(outlier: Outlier) -> str:
 
 
 def bound_labels(report: SkewReview, rung: BoundEffect) -> list[str]:
-    """The labels of a bound: in force, recommended, knee, admits all."""
-    special = {"in force": report.skew, "recommended": report.recommended, "knee": report.knee}
+    """The labels of a bound: in force, recommended, admits all."""
+    special = {"in force": report.skew, "recommended": report.recommended}
     names = [name for name, bound in special.items() if bound == rung.bound]
     whole = next((rung for rung in report.rungs if not rung.lost), None)
     return [*names, "admits all"] if rung is whole else names
@@ -133,7 +133,6 @@ def review_json(report: SkewReview) -> dict[str, Any]:
         "quantiles_ns": {str(share): report.total.quantile(share) for share in QUANTILES},
         "recommended_ns": report.recommended,
         "advice": report.advice,
-        "knee_ns": report.knee,
         "apart": None if report.apart is None else {"records": report.apart[0], "least_ns": report.apart[1]},
         "ladder": [
             {

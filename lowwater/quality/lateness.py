@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -254,8 +253,6 @@ OUTLIER_FACTOR = 10
 SMALL_BOUND = 1_000_000
 """A bound up to OUTLIER_FACTOR times this (ns) delays nobody noticeably, so below it nothing is an outlier."""
 
-LEAST_KNEE = 0.1
-
 
 @dataclass(frozen=True)
 class IntervalLateness:
@@ -315,7 +312,6 @@ class SkewReview:
     # among them
     rungs: tuple[BoundEffect, ...]
     recommended: int | None  # recommended bound without the outlier, ns; None without records, or if no skew would do
-    knee: int | None  # bound beyond which a larger one gains little, ns; None without a bend
     # (records, least lateness in ns) of a separate group beyond the recommended bound; None without one
     apart: tuple[int, int] | None
     latest: tuple[LateRecord, ...]  # latest records of all intervals
@@ -396,7 +392,6 @@ def review(
         refused,
         rungs,
         recommended,
-        find_knee(total),
         _separate_group(others, recommended),
         latest,
         tuple(readers),
@@ -474,25 +469,6 @@ def _least(lost: NDArray[np.int64], records: int, loss: float) -> int | None:
     """The least of `BOUNDS` that refuses at most a share of the records; `lost` has what each refuses."""
     enough = np.flatnonzero(lost <= _borne(np.array(records), loss))
     return BOUNDS[int(enough[0])] if records and len(enough) else None
-
-
-def find_knee(lags: LatenessCounts) -> int | None:
-    """The bound of the ladder beyond which a larger one gains little: where the logarithm of the loss bends most.
-
-    The ladder is numbered from the first bound that admits a late record to the first that admits all. The knee lies
-    farthest below the straight line between them, by at least a tenth of the height of the curve.
-    """
-    losses = [(bound, lags.lost(bound)) for bound in LADDER]
-    first = next((at for at, (_, lost) in enumerate(losses) if lost < lags.late), len(losses))
-    last = next((at for at, (_, lost) in enumerate(losses) if not lost), len(losses) - 1)
-    begin = max(0, first - 1)
-    heights = [math.log10(max(lost, 0.5)) for _, lost in losses[begin : last + 1]]
-    if len(heights) < 3 or heights[0] == heights[-1]:
-        return None
-    fall, steps = heights[0] - heights[-1], len(heights) - 1
-    below = [1 - at / steps - (height - heights[-1]) / fall for at, height in enumerate(heights)]
-    best = max(range(len(below)), key=lambda at: (below[at], -at))
-    return losses[begin + best][0] if below[best] >= LEAST_KNEE else None
 
 
 def _load(intervals: Sequence[IntervalLateness]) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,21 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.errors import BusyError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.intervals import DAMAGED, HELD
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, read_qualities, read_quality, read_replays
-from lowwater.lake.locks import hold
-from lowwater.lake.results.table_state import all_damages
+from lowwater.lake.ledgers.runs import read_qualities, read_quality
 from lowwater.lake.tables import interval_label, lake_errors, lost, safe_name
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, LostError
-from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.snapshots import look_again
 
 if TYPE_CHECKING:
-    from lowwater_expectations import Finding, Validation, Verdict
+    from lowwater_expectations.audits import Finding, Validation, Verdict
 
 
 CRITICAL = "critical"
@@ -89,7 +82,7 @@ def graver_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[IntervalAudit]:
     """Reads the newest audit of every interval that begins in [start, end), ns, sorted by query set and interval."""
-    from lowwater_expectations import SUITES, once, verdict
+    from lowwater_expectations.audits import SUITES, once, verdict
 
     rows = read_qualities(lake, start, end)
     failed: dict[Key, list[Finding]] = {}
@@ -116,7 +109,7 @@ def findings(lake: Lake, audit: IntervalAudit) -> list[Finding]:
 
 
 def _in_order(rows: pa.Table) -> list[dict[str, Any]]:
-    from lowwater_expectations import SUITES
+    from lowwater_expectations.audits import SUITES
 
     records: list[dict[str, Any]] = rows.to_pylist()
     return sorted(records, key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"]))
@@ -127,7 +120,7 @@ def _key(row: dict[str, Any]) -> Key:
 
 
 def _finding(row: dict[str, Any]) -> Finding:
-    from lowwater_expectations import Finding
+    from lowwater_expectations.audits import Finding
 
     texts = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success")}
     counts = {name: row[name] for name in ("evaluated", "unexpected")}
@@ -136,15 +129,8 @@ def _finding(row: dict[str, Any]) -> Finding:
     return Finding(**texts, **counts, rows=(), messages=messages, title=title)
 
 
-# Writes the data-quality report: `reports/<query set>/<interval>/<suite>.html`, and the index of all audits. The
-# stages audit and publish call this module. A page is written beside its place and renamed, so readers see whole
-# files only.
-
-INDEX = "index.html"
-_WRITTEN: dict[PurePath, float] = {}
-"""Folder of reports in a store -> when this process last wrote its index, or began to, s of the monotonic clock."""
-LOCK_WAIT = 10.0
-"""Seconds to wait for the lock of the index."""
+# Writes the data-quality report: `reports/<query set>/<interval>/<suite>.html`. A page is written beside its place and
+# renamed, so readers see whole files only.
 
 
 def page_of(query_set: str, start: int, end: int, suite: str) -> str:
@@ -158,7 +144,7 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
     Raises:
         LakeError: a page cannot be written.
     """
-    from lowwater_expectations import assets, render, render_suites
+    from lowwater_expectations.pages import assets, render, render_suites
 
     for address, validation in pages.items():
         _write(lake.reports / address, render(validation).encode(), scratch, lake.fence, True)
@@ -166,11 +152,9 @@ def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> N
     shared |= {f"suites/{name}": text.encode() for name, text in render_suites().items()}
     note = lake.reports / "assets" / "version.txt"
     version = sha256(b"".join(shared[name] for name in sorted(shared))).hexdigest().encode()
-    if isinstance(note, ObjectPath) and _content(note) == version:
-        return  # one request tells that all of them are there
-    for name, data in shared.items():
-        _write(lake.reports / name, data, scratch)
-    if isinstance(note, ObjectPath):
+    if _content(note) != version:  # which tells that all of them are there
+        for name, data in shared.items():
+            _write(lake.reports / name, data, scratch)
         _write(note, version, scratch)
 
 
@@ -178,55 +162,6 @@ def _content(path: PurePath) -> bytes | None:
     with suppress(FileNotFoundError):
         return paths.read_lately(path)
     return None
-
-
-def write_index(lake: Lake, scratch: Path, pause: float = 0.0) -> None:
-    """Rewrites the index from the audits and publications of the lake.
-
-    Raises:
-        LakeError: the index cannot be written.
-    """
-    from lowwater_expectations import Report, index
-
-    if pause and isinstance(lake.root, ObjectPath):
-        # A command that has just begun writes it at its end; to look at it is a request for each interval.
-        if time.monotonic() - _WRITTEN.setdefault(lake.reports, time.monotonic()) < pause:
-            return
-        _WRITTEN[lake.reports] = time.monotonic()
-    elif pause and time.time() - paths.written_at(lake.reports / INDEX) < pause:
-        return
-    page = lake.reports / INDEX
-
-    def written(_: bytes | None) -> bytes:
-        look_again(lake.replays, lake.quality)
-        states = _states(lake)
-        reports = [
-            Report(
-                query_set=audit.query_set,
-                interval=audit.interval,
-                verdict=audit.verdict,
-                state=FAILED if audit.verdict == FAILED else states.get(audit.key, HELD),
-                messages=audit.messages,
-                pages=audit.pages,
-            )
-            for audit in interval_audits(lake)
-        ]
-        return index(reports).encode()
-
-    # Whoever writes the index next reads this audit too, so a run waits for nobody.
-    with lake_errors(f"{page}: the data-quality report cannot be written"), suppress(BusyError, paths.ContestedError):
-        if isinstance(page, ObjectPath):
-            paths.revise(page, written)  # the ledgers are read after the page, so none is lost that another one added
-        else:
-            with hold(lake, "reports", LOCK_WAIT):
-                _write(page, written(None), scratch)
-
-
-def _states(lake: Lake) -> dict[tuple[str, int, int], str]:
-    """(query set, start, end) -> state of the interval's last publication."""
-    rows = [row for row in read_replays(lake) if row.stage == PUBLISH and row.state != FAILED]
-    states = {(row.query_set, row.interval_start, row.interval_end): row.state for row in rows}
-    return states | {(query_set, start, end): DAMAGED for query_set, _, start, end in all_damages(lake, rows)}
 
 
 def _write(path: PurePath, data: bytes, scratch: Path, fence: Fence | None = None, new: bool = False) -> None:

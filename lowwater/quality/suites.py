@@ -267,7 +267,8 @@ def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema
     digest = sha256("\n".join(known).encode()).hexdigest()
     if digest in _CHECKED or ((note := _note(digest)) is not None and note.exists()):
         return
-    from lowwater_expectations import Fault, check_written
+    from lowwater_expectations.audits import Fault
+    from lowwater_expectations.judging import check_written
 
     try:
         check_written(entries, schema)
@@ -382,7 +383,8 @@ def check_rows(
         late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
         why = late if error.alarm else f"the process that judges rows ended: {error}"
     positions = sorted({place for answer in answers.values() for place in answer["places"][:EXAMPLE_ROWS]})
-    rows = dict(zip(positions, rows_at(files, positions, ROW), strict=True))
+    found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, ROW))
+    rows = dict(zip(positions, found, strict=True))
     return [_result(each, answers.get(number), rows, why) for number, each in enumerate(suite)]
 
 

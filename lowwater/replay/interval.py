@@ -46,7 +46,7 @@ from lowwater.lake.ledgers.runs import (
     record_replays,
     record_violations,
 )
-from lowwater.lake.locks import at_work, handed_over, run_attempt
+from lowwater.lake.locks import at_work, folder_of_run, handed_over, run_attempt
 from lowwater.lake.packets import PacketFiles
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import check_unchanged, publish
@@ -68,7 +68,6 @@ from lowwater.plan.properties.state import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality import suites as judging
-from lowwater.quality.reports import write_index
 from lowwater.quality.streams import WrittenStream
 from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.accounts import Accounts, heartbeat_rows
@@ -85,9 +84,6 @@ from lowwater.storage.failures import outages
 STAGES = (LOW, HIGH, AUDIT, PUBLISH)
 
 AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll back with --lift"
-
-INDEX_PERIOD = 30.0
-"""Seconds between two rewrites of the report index while many intervals run."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ def replay(
     """Runs the intervals of [start, end), ns, one after another.
 
     An interval that was published from the same inputs is skipped. A failure is recorded and ends the
-    call; earlier intervals stay published.
+    call; earlier intervals stay published. Only audits go on with the other intervals, and fail at the end.
 
     Args:
         job: the query set.
@@ -150,13 +146,23 @@ def replay(
     job.prepare()
     runner = runner or runner_of("lowwater replay", job.config, progress)
     intervals = [(start, end)] if ask else job.intervals(start, end)
-    return [_Run(job, at, until, progress, runner, ask=ask).run(stage, hold) for at, until in intervals]
+    outcomes, failed = list[Outcome](), list[LowwaterError]()
+    for at, until in intervals:
+        try:
+            outcomes.append(_Run(job, at, until, progress, runner, ask=ask).run(stage, hold))
+        except LowwaterError as error:
+            if stage != AUDIT or isinstance(error, BusyError | AwayError | OwnerError):
+                raise
+            failed.append(error)
+    if failed:
+        for other in failed[:-1]:
+            progress.say(f"  {other.message}")
+        raise failed[-1]
+    return outcomes
 
 
 def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Runner, ask: bool = False) -> Outcome:
     """Runs one interval through all stages; may be called from several threads.
-
-    The caller rewrites the index of the reports at the end, since it lists every interval.
 
     Args:
         job: the query set.
@@ -169,7 +175,7 @@ def run_interval(job: Job, start: int, end: int, progress: Progress, runner: Run
     Raises:
         LowwaterError: the interval cannot be published; the error is recorded.
     """
-    return _Run(job, start, end, progress, runner, INDEX_PERIOD, ask=ask).run(None, False)
+    return _Run(job, start, end, progress, runner, ask=ask).run(None, False)
 
 
 @dataclass
@@ -181,7 +187,6 @@ class _Run:
     end: int
     progress: Progress
     runner: Runner
-    pause: float = 0.0  # seconds for which an index of the reports is new enough
     seconds: dict[str, float] = field(default_factory=dict)
     scans: LinkScans = field(init=False)  # for the audit
     verdict: str = ""  # of the audit, once it is known; `report` its page
@@ -205,7 +210,7 @@ class _Run:
             with (
                 outages(),
                 run_attempt(lake, query_set, self.start, self.end, self._written()) as (folder, fence),
-                handed_over(lake, f"run of {query_set} {self.start}-{self.end}", self.runner.far, held=False) as shared,
+                handed_over(lake, self._handed(), self.runner.far) as shared,
                 LinkScans(self.runner.scanning()) as self.scans,
             ):
                 self.shared = shared
@@ -216,21 +221,24 @@ class _Run:
                 except (BusyError, OwnerError):
                     raise  # says nothing about this interval: another run, or another query set, is at it
                 except LowwaterError as error:
-                    self._failed(error, folder)
+                    self._failed(error)
                     raise
         except AwayError as error:
             if not self.told:
                 self._keep(error)
             raise
 
-    def _failed(self, error: LowwaterError, folder: Path) -> None:
+    def _handed(self) -> PurePath:
+        return folder_of_run(self.job.lake, self.job.query_set, self.start, self.end)
+
+    def _failed(self, error: LowwaterError) -> None:
         """Records a failure. What went wrong first is what is said, also where that fails."""
         self.told = True
         try:
             with outages():
                 self._record(self.current, FAILED, "", "", None, self._account(error), error.message)
             with suppress(LowwaterError):
-                self._end(self.current, folder)
+                self._end()
         except AwayError:
             self._keep(error)
         except LowwaterError:
@@ -268,7 +276,7 @@ class _Run:
         if stage is None and self.ask and consented(self._rows(), digests):
             stages, self.ask = (PUBLISH,), False
         if confirms:
-            outcome = self._confirm(digests, state, reason, folder / "publish")
+            outcome = self._confirm(digests, state, reason)
             return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
         outcome = Outcome(self.start, self.end, state, reason, {}, False)
         if {LOW, HIGH, AUDIT} & set(stages):
@@ -284,7 +292,7 @@ class _Run:
                 # The first query of a session waits for a second or two, on one core.
                 self.scans.begin(inputs.to_scan, self.job.plan.links)
             outcome = self._stage(next_stage, inputs, digests, outcome, folder)
-        self._end(stages[-1], folder)
+        self._end()
         return replace(outcome, digests=digests, verdict=self.verdict, report=self.report)
 
     def _written(self) -> list[PurePath]:
@@ -294,10 +302,8 @@ class _Run:
         tables = [path for query in plan.queries for path in (lake.stream(query.name), lake.table(query.name))]
         return [*tables, *lftas, *lake.run_ledgers()]
 
-    def _end(self, last: str, folder: Path) -> None:
-        """Rewrites the index of the reports after the audit or publishing, and joins small files of ledgers."""
-        if last in (AUDIT, PUBLISH):
-            write_index(self.job.lake, folder / "index", self.pause)
+    def _end(self) -> None:
+        """Joins small files of ledgers."""
         lake = self.job.lake
         tidy_ledgers(lake.root, lake.run_ledgers(), lake.all_measures())
 
@@ -364,7 +370,7 @@ class _Run:
     def _last(self, query: str) -> ReplayRow | None:
         return last_published(self.job.lake, self.job.query_set, query, self.start, self.end)
 
-    def _confirm(self, digests: dict[str, str], state: str, reason: str, folder: Path) -> Outcome:
+    def _confirm(self, digests: dict[str, str], state: str, reason: str) -> Outcome:
         """Confirms a published interval; a provisional one becomes done once its links have reported, an incomplete one
         once what was missing is read or set aside."""
         rows, outcome_state, why = {}, state, reason
@@ -378,7 +384,6 @@ class _Run:
                 accounting = stored_object(last.accounting)
                 of_rows = last.rows, accounting, reason, last.publication
                 self._record(PUBLISH, state, query, digests[query], *of_rows)
-                write_index(self.job.lake, folder)
         for row in self._rows():
             if row.stage == AUDIT and row.query in digests:
                 self._recall(row)

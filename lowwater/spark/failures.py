@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lowwater.errors import LowwaterError
+from lowwater.errors import AwayError, LowwaterError
 
 AGAIN = "start it again, then run the command again: what is published stays, and all else is made anew"
 """What to do where a server is gone."""
@@ -44,7 +44,7 @@ def translate(what: str, error: PySparkException, session: SparkSession) -> Loww
     place = _places.get(session, "Spark")
     if _gone(error):
         _lost.add(session)
-        return LowwaterError(f"{what}: {place} has ended, or was started again", AGAIN)
+        return AwayError(f"{what}: {place} has ended, or was started again", AGAIN)
     return LowwaterError(f"{what}: {place} failed: {cause_of(str(error))}", "with --debug the whole trace is shown")
 
 

@@ -74,6 +74,8 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
         # With it the Python workers of a client end with its session, and those of the next one load everything again.
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.python.daemon.module": "lowwater.spark.workers",
+        # Python starts slowly on a busy machine; 15 s are the default.
+        "spark.python.authenticate.socketTimeout": "120s",
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log} -Dderby.system.home={home} "
         f"-Djava.io.tmpdir={home}",

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
-from lowwater.errors import LowwaterError
+from lowwater.errors import AwayError, LowwaterError, SparkError
 from lowwater.spark import failures
 from lowwater.spark.server import TOKEN, free_port
 from lowwater.storage import progress
@@ -40,7 +41,10 @@ PORT = 15002
 """Port of a server, where an address has none."""
 ANSWERS = 10.0
 """Seconds in which a server takes a connection."""
-NO_ANSWER = "is its server running, and are address, port and token right? --spark none works without it"
+NO_ANSWER = (
+    "is its server running, and are address, port and token right? "
+    "--spark none, or LOWWATER_SPARK_MASTER=none, works without it"
+)
 _ENDS = 20.0
 """Seconds that a server may take to end."""
 
@@ -101,16 +105,17 @@ def build_session(app: str = "lowwater", settings: SessionSettings | None = None
         settings: the defaults mean a Spark on this machine.
 
     Raises:
-        LowwaterError: if Spark does not start, with the last lines of its output, or gives no answer.
+        SparkError: it does not start, with the last lines of its output.
+        AwayError: it gives no answer.
     """
     chosen = settings or SessionSettings()
     if is_remote(chosen.master):
         shown = chosen.master.partition("/;")[0]  # the rest may have a token
         return _connected(chosen.master, f"the Spark at {shown}")
-    return _connected(_started(app, chosen), f"the command's own Spark on {chosen.master}")
+    return _connected(started(app, chosen), f"the command's own Spark on {chosen.master}")
 
 
-def _started(app: str, settings: SessionSettings) -> str:
+def started(app: str, settings: SessionSettings) -> str:
     """Starts a server that ends with this process; returns its address."""
     home, token, port = make_folder(_HOME), secrets.token_urlsafe(24), free_port()
     command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--attached", "--app", app]
@@ -138,7 +143,7 @@ def _started(app: str, settings: SessionSettings) -> str:
         server.wait()
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
         remove_folder(home)
-        raise LowwaterError(f"Spark did not start: {tail}", "`lowwater doctor` looks for the cause")
+        raise SparkError(f"Spark did not start: {tail}", "`lowwater doctor` looks for the cause")
     atexit.register(end)
     return f"sc://localhost:{port}/;token={token}"
 
@@ -167,8 +172,8 @@ def _connected(address: str, shown: str) -> SparkSession:
         session.conf.set("spark.sql.session.timeZone", "UTC")
     except (OSError, PySparkException) as error:
         cause = failures.cause_of(str(error))
-    if cause:  # outside, since an error that comes of a connection is taken for an outage of the store
-        raise LowwaterError(f"{shown} gives no answer: {cause}", NO_ANSWER)
+    if cause:
+        raise AwayError(f"{shown} gives no answer: {cause}", NO_ANSWER)
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
     failures.name(session, shown)
     handler = _Done()
@@ -213,6 +218,7 @@ class Sessions:
         self._app, self._settings, self._stage, self._given = app, settings, stage, existing
         self._building: Future[SparkSession] | None = None
         self._built: SparkSession | None = None
+        self._failures: WeakSet[LowwaterError] = WeakSet()
         self._turn = Lock()
 
     def begin(self) -> None:
@@ -224,8 +230,7 @@ class Sessions:
 
     def broken(self, error: LowwaterError) -> bool:
         """Whether an error is the failure to start the session, which affects every interval."""
-        building = self._building
-        return building is not None and building.done() and building.exception() is error
+        return error in self._failures
 
     @property
     def spark(self) -> SparkSession:
@@ -250,6 +255,12 @@ class Sessions:
         try:
             return self._building.result(STARTS)
         except TimeoutError:
-            raise LowwaterError(
-                f"the Spark session has not started within {STARTS:.0f} s", "look at the load of the machine"
-            ) from None
+            words = f"the Spark session has not started within {STARTS:.0f} s"
+            late = SparkError(words, "look at the load of the machine")
+            self._failures.add(late)
+            raise late from None
+        except LowwaterError as error:
+            self._failures.add(error)
+            if isinstance(error, AwayError):  # whoever asks later may find it back
+                self._building = None
+            raise

@@ -82,9 +82,9 @@ class SparkTasks:
                     yield pa.record_batch([pa.array([place]), pa.array([made], pa.binary())], ["task", "outcome"])
 
         tag, spark, count = uuid4().hex, self._session(), len(ordered)
+        spark.addTag(tag)
         try:
             spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")
-            spark.addTag(tag)
             rows = spark.range(0, count, 1, count).mapInArrow(evaluated, _RESULT).toArrow()
         except PySparkException as error:
             raise translate(self._what, error, spark) from error

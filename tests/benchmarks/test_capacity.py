@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from benchmarks import capacity
+from benchmarks.parts import Step, simulated
+from tests.breadth import examples
 
 PACKETS = (1_000_000, 3_000_000)
 EACH = {"ingest": 1e-6, "low": 2e-6, "high": 4e-6, "audit": 5e-7, "publish": 0.0}
@@ -51,7 +56,7 @@ def row(begin: str, text: str) -> list[str]:
 
 
 def test_page_counts_requests_as_stores_charge_them() -> None:
-    text = capacity.page(FIGURES)
+    text = capacity.page(FIGURES, json.loads(capacity.PARTS.read_text(encoding="utf-8")))
     part = text[text.index("## Requests") :]
     assert row("ingest", part) == ["ingest", "25", "45", "20", "20"], "PUT and LIST, GET"
     # 10 billion packets: one write for each 100,000 and stage, and 15 of every interval and stage.
@@ -61,5 +66,42 @@ def test_page_counts_requests_as_stores_charge_them() -> None:
 
 
 def test_committed_page_is_that_of_the_committed_figures() -> None:
-    figures = json.loads(capacity.FIGURES.read_text(encoding="utf-8"))
-    assert capacity.PAGE.read_text(encoding="utf-8") == capacity.page(figures)
+    figures, parts = (json.loads(file.read_text(encoding="utf-8")) for file in (capacity.FIGURES, capacity.PARTS))
+    assert capacity.PAGE.read_text(encoding="utf-8") == capacity.page(figures, parts)
+    hour = capacity.HourOfParts(parts["hours"][-1])
+    assert parts["one hour"] == [capacity.one_hour(hour, cores) for cores in capacity.CORES]
+
+
+def test_tasks_wait_for_the_steps_before_theirs() -> None:
+    """Ingest 2 x 1 s, then low 4 x 1 s, then high 2 s beside the counts of 1 s, each with what a run does by itself."""
+    seconds = {"ingest": [1.0, 1.0], "low": [1.0] * 4, "high": [2.0], "audit": [1.0]}
+    stages = {
+        stage: {"rest": 0.5, "rounds": [{"of": "q", "seconds": seconds[stage]}] if stage in seconds else []}
+        for stage in capacity.STAGES
+    }
+    hour = capacity.HourOfParts({"packets": 100, "stages": stages})
+    total = 9.0 + 5 * 0.5
+    assert capacity.one_hour(hour, 1) == {"cores": 1, "seconds": total, "busy": 1.0}
+    # 0.5 + 1 + 0.5 + 2 + 0.5 beside 1 s of the counts + 2 + 0.5 + 0.5
+    assert capacity.one_hour(hour, 2) == {"cores": 2, "seconds": 7.5, "busy": round(total / 15, 3)}
+    small = capacity.HourOfParts({"packets": 50, "stages": stages})
+    steps = capacity.Traffic(small, hour).steps(1000.0, links=5, intervals=3)
+    assert sum(len(step.seconds) == 40 for step in steps) == 3, "ten times the tasks of low, in each interval"
+    assert all(max(step.after, default=-1) < number for number, step in enumerate(steps))
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=6), min_size=1, max_size=6), st.integers(1, 5), st.data()
+)
+@settings(max_examples=examples(20), deadline=None)
+def test_a_simulation_is_between_the_bounds_of_graham(tasks: list[list[int]], cores: int, data: st.DataObject) -> None:
+    earlier = [st.sets(st.integers(0, number - 1)) if number else st.just(set[int]()) for number in range(len(tasks))]
+    steps = [Step(each, data.draw(before)) for each, before in zip(tasks, earlier, strict=True)]
+    path: list[float] = []
+    for step in steps:
+        path.append(max(step.seconds) + max((path[before] for before in step.after), default=0))
+    span, busy = simulated(steps, cores)
+    total = sum(map(sum, tasks))
+    assert max(max(path), total / cores) <= span + 1e-9
+    assert span <= total / cores + (1 - 1 / cores) * max(path) + 1e-9
+    assert abs(busy - total / (cores * span)) < 1e-9

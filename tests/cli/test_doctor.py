@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lowwater.capture.tables.reader import memory
 from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
     State,
+    check_bounds,
     check_disk,
     check_extras,
     check_jars,
@@ -22,6 +24,7 @@ from lowwater.cli.doctor import (
     checks,
     doctor,
 )
+from lowwater.high.process import InProcess
 from lowwater.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,9 +141,29 @@ def test_disk_names_a_command_exactly_when_short(tmp_path: Path, monkeypatch: py
     assert check_disk(tmp_path).mend
 
 
+def test_the_bound_of_memory_is_that_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said is what the runners take: of the machine, of a lake, or of a variable."""
+    here = memory()
+    plain = check_bounds()
+    assert f"process: {here:,} bytes (all of this machine or its container; [replay] memory is not set)" in plain.found
+    assert "Spark task: 536,870,912 bytes (as usual)" in plain.found
+    (tmp_path / "lowwater.toml").write_text('[replay]\nmemory = "64m"\nthreads = 2\n')
+    said = check_bounds(tmp_path).found
+    assert "process: 67,108,864 bytes ([replay] memory) for 2 threads, in each of which an" in said
+    assert "Spark task: 67,108,864 bytes, in which an operator keeps up to 524,288 rows" in said
+    runner = InProcess(2, 64 << 20)
+    assert runner._most == 262_144
+    monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "1000000g")
+    large = check_bounds(tmp_path)
+    assert (large.state, large.mend) == (State.WARNING, f"export LOWWATER_REPLAY__MEMORY={here >> 20}m")
+    assert "(LOWWATER_REPLAY__MEMORY)" in large.found
+    monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "much")
+    assert check_bounds().state is State.MISSING
+
+
 def test_every_check_that_is_not_ok_has_a_command(bare: Path) -> None:
     found = checks()
-    assert len({check.name for check in found}) == len(found) == 10
+    assert len({check.name for check in found}) == len(found) == 11
     assert all(bool(check.mend) == (check.state is not State.OK) for check in found)
 
 

@@ -205,6 +205,7 @@ def test_explain_prints_the_plan() -> None:
     said = lowwater("explain", QUERIES / "handshakes.gsql")
     assert (said.code, said.err) == (0, "")
     assert "LFTA handshakes.S on main1" in said.out and "read range" in said.out
+    assert "memory\n  process: " in said.out and "\n  Spark task: 536,870,912 bytes (as usual)" in said.out
 
 
 def test_every_module_of_the_folder_has_its_commands() -> None:

@@ -86,7 +86,6 @@ def test_every_interval_with_its_verdict(lake: Lake) -> None:
         "  warning: link control: a gap",
         "  warning: link main1: late",
         pages["other", START],
-        f"all intervals: {lake.reports / 'index.html'}",
     ]
     assert pages["demo", START + HOUR].endswith(
         f"{lake.reports}/demo/2026-01-01T010000Z_2026-01-01T020000Z/queries.html"

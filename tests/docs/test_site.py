@@ -129,7 +129,10 @@ def test_another_package_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
 
 def test_references_have_what_the_code_has() -> None:
     made = {name: maker() for name, (_, maker) in pages().items()}
-    assert "`expect_link_to_be_covered` (column = gap_ns)" in made["reference/audits.md"]
+    assert (
+        "`expect_column_values_to_be_between` (column = gap_ns, min_value = 0, max_value = 0)"
+        in made["reference/audits.md"]
+    )
     assert "| `violations` | int64 |" in made["reference/lake.md"] or "covers_from" in made["reference/lake.md"]
     for command in ("run", "ingest", "backfill", "explain"):
         assert f"\n## {command}\n" in made["reference/command-line.md"]

@@ -228,7 +228,8 @@ def check_lake(place: Installation) -> None:
 
 def check_quality(place: Installation) -> None:
     """Imports the suites with Great Expectations."""
-    code = "import great_expectations, lowwater_expectations as e; print(len(e.SUITES), len(e.render_suites()))"
+    code = "import great_expectations; from lowwater_expectations import pages as p; "
+    code += "print(len(p.SUITES), len(p.render_suites()))"
     suites, rendered = map(int, run([place.bin / "python", "-W", "ignore", "-c", code], place.folder).split()[-2:])
     assert suites and rendered
 

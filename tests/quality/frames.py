@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from lowwater_expectations import Validation, validate
+from lowwater_expectations.audits import Validation, validate
 from lowwater_expectations.judging import answers
 
 INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"

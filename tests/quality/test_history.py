@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lowwater_expectations import read_suite
+from lowwater_expectations.audits import read_suite
 
 from lowwater.catalog.packets import READABLE
 from lowwater.catalog.values import pack_ip, words_from_ip

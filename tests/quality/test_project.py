@@ -107,6 +107,7 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
 
     hour(lake, 2, [1])
     hour(lake, 0, [1, 2])
+    hour(lake, -1, [])
     write(lake)
     import great_expectations as gx
 
@@ -114,7 +115,11 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     assert len(context.suites.get("set.q").expectations) == 2
     table = context.data_sources.get("lowwater").get_asset("tables.q")
     sizes = {each.name: len(each.get_batch().data.dataframe) for each in table.batch_definitions}
-    assert (len(sizes), sizes["whole"], sizes["newest"], sizes[NEWEST]) == (5, 6, 1, 3)
+    assert (len(sizes), sizes["whole"], sizes["newest"], sizes[NEWEST]) == (6, 6, 1, 3)
+    assert sizes[interval_label(BASE - HOUR, BASE)] == 0, "an hour without rows has its columns"
+    both = context.suites.get("set.q")
+    holds = {each.name: each.get_batch().validate(both).success for each in table.batch_definitions}
+    assert (holds["whole"], holds["newest"], holds[NEWEST]) == (False, True, False)
     assert context.checkpoints.get("set").run().success
     found = context.checkpoints.get("@measures").run()
     wrong = [
@@ -124,6 +129,14 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
         if not each.success
     ]
     assert wrong == [("@measures.queries", "not_owned")] and len(found.run_results) == 7
+    shown = (ROOT / "docs" / "great-expectations.md").read_text(encoding="utf-8").partition("```python\n")[2]
+    script = shown.partition("```")[0].replace("max_value=70", "max_value=0").replace("max_ms", "n")
+    for theirs, mine in (("var/dns", str(lake.root)), ("dns_latency.dns_latency", "set.q"), ("s.dns_latency", "s.q")):
+        assert theirs in script
+        script = script.replace(theirs, mine)
+    capsys.readouterr()
+    exec(compile(script.replace("dns_latency", "set"), "page", "exec"), {})  # noqa: S102 - what a person runs
+    assert capsys.readouterr().out.splitlines()[-2:][0] == "False False"
     project = tmp_path / "lake" / "gx"
     assert len(list(project.glob("data-*"))) == 1
 

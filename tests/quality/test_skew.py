@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.config import Config, Link, load_config
-from lowwater.instants import HOUR, SECOND, format_instant, parse_duration
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -32,7 +32,6 @@ from lowwater.quality.lateness import (
     ReadingQuery,
     SkewReview,
     bound_of,
-    find_knee,
     link_lateness,
     recommend,
     review,
@@ -87,14 +86,6 @@ def test_the_recommendation_is_the_least_rung_that_will_do(values: list[int], lo
     found = recommend(counted(values), loss)
     fits = [bound for bound in (0, *LADDER) if values and sum(v > bound for v in values) <= loss * len(values) + 1e-9]
     assert found == (fits[0] if fits else None)
-
-
-def test_the_knee_is_where_the_loss_bends() -> None:
-    steep = [0] * 100_000 + [10**6 * each for each in range(1, 1000)] + [parse_duration("3h")] * 2
-    assert find_knee(counted(steep)) == SECOND
-    halves = [10 ** (each // 100) for each in range(300, 1800)]  # as many in every power of ten: nothing bends
-    assert find_knee(counted(halves)) in (None, *LADDER[-6:])
-    assert find_knee(counted([])) is None and find_knee(counted([0, 0])) is None
 
 
 # One link in three captures over three hours, with disorder up to 5 s, records a minute late, and equal timestamps.

@@ -296,8 +296,8 @@ def test_the_suite_to_begin_with_is_one(tmp_path: Path) -> None:
     assert {each.broken.total > each.allowed for each in judged(stream(tmp_path), found)} == {True, False}
 
 
-def test_the_page_on_reviews_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "review.md").read_text(encoding="utf-8")
+def test_the_page_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "great-expectations.md").read_text(encoding="utf-8")
     told = page.partition("| expectation |")[2].partition("\n* ")[0]
     assert set(re.findall(r"`(\w*expect\w+)`", told)) == {kind for kind, _, _ in gallery.GALLERY}
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)

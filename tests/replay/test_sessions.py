@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater.capture.generate import generate
 from lowwater.capture.tables.reader import each_on_threads
 from lowwater.cli.main import main
-from lowwater.config import Config
-from lowwater.errors import ConfigError
+from lowwater.config import Config, load_config
+from lowwater.errors import AwayError, ConfigError, SparkError
 from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
 from lowwater.plan.context import Links
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.looks import Looker
 from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.replay.stages.runners import named_spark, runner_of
@@ -119,6 +121,53 @@ def test_a_backfill_over_an_address_at_which_nobody_listens_ends_once(
     assert ended.value.code == 1
     assert told.count("the Spark at sc://127.0.0.1:1 gives no answer: ") == 1 and "secret" not in told
     assert NO_ANSWER in " ".join(told.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["sc://127.0.0.1:1/;token=secret", "local[*]"])
+def test_an_ingest_without_its_spark_says_so_once(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not once a link; and no file is refused for it, by a command or by a look."""
+    for link in ("a", "b", "c"):
+        (made,) = generate(tmp_path, START, 1, (link,), 0.02, seed=1)[:1]
+        os.utime(made.path.rename(tmp_path / link / "1.pcap"), (1, 1))
+    lines = [f'[links.{link}]\ncaptures = "{tmp_path}/{link}/*.pcap"' for link in ("a", "b", "c")]
+    (tmp_path / "lowwater.toml").write_text("\n".join(lines))
+    monkeypatch.setattr("lowwater.spark.session.started", not_started)
+    for options in ([], ["--link", "a", str(tmp_path / "a" / "1.pcap")]):
+        with pytest.raises(SystemExit) as ended:
+            main(["ingest", "--lake", str(tmp_path), "--spark", address, *options])
+        told = capsys.readouterr().err
+        assert ended.value.code == 1 and told.count("error: ") == 1 and "secret" not in told
+    said: list[str] = []
+    looker = Looker(tmp_path, (), QUERIES, lambda line, _: said.append(line), spark=address, alone=True)
+    found = looker.ingest(load_config(tmp_path))
+    assert (found.hindered is not None, found.refusals) == (True, [])
+    assert sum(line.startswith("error: ") for line in said) == 1
+
+
+def not_started(*_: object) -> str:
+    raise SparkError("Spark did not start: no java")
+
+
+def test_who_asks_later_finds_a_spark_that_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watch has one runner for weeks."""
+    answers = iter([AwayError("the Spark at sc://h gives no answer"), "back"])
+
+    def asked(app: str, settings: SessionSettings) -> Any:
+        answer = next(answers)
+        if isinstance(answer, AwayError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("lowwater.spark.session.build_session", asked)
+    sessions = Sessions("test", SessionSettings("sc://h"), Progress(quiet=True).stage)
+    sessions.begin()
+    with pytest.raises(AwayError) as told:
+        _ = sessions.spark
+    assert sessions.broken(told.value)
+    assert sessions.spark == "back"  # type: ignore[comparison-overlap]
 
 
 def name_spark(lake: Path, master: str = "local[*]") -> None:

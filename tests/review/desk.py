@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from lowwater_expectations import render as render_audit
+from lowwater_expectations.pages import render as render_audit
 from lowwater_review import Board
 from lowwater_review.app import create
 from lowwater_review.login import FORM, HEADERS
@@ -54,8 +54,7 @@ def make_desk(folder: Path, board: Board) -> tuple[FastAPI, list[str]]:
         The app, and the addresses of one page of each kind.
     """
     reports = Path(board.root / "reports")
-    if not (reports / "index.html").exists():
-        make_docs(reports)
+    make_docs(reports)
     (reports / "q" / "some").mkdir(parents=True)
     (reports / AUDITED).write_text(render_audit(audited("links", gap_ns=20 * SECOND, gaps="from 1 to 2")[0]))
     ledgers, rows = create(board), create(Board(*make_results(folder)))
@@ -75,7 +74,7 @@ def addresses_of_ledgers(board: Board) -> list[str]:
     begin = START + FAILED * HOUR
     one = f"start={format_instant(begin)}&end={format_instant(begin + HOUR)}"
     pages = [*one_of_each(board), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]
-    pages += ["docs/index.html", "docs/suites/links.html", f"docs/{AUDITED}", "results/index.html", "write/index.html"]
+    pages += ["docs/suites/links.html", f"docs/{AUDITED}", "results/index.html", "write/index.html"]
     day = f"start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}"
     pages += [f"act/run/q?{one}", f"act/approve/q?{one}", f"act/backfill/q?{day}", "act/skew/main1?bound=7s"]
     return list(dict.fromkeys(pages))

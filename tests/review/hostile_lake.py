@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from lowwater_expectations import render
+from lowwater_expectations.pages import render
 
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake.layout import REPLAYS, open_lake, table_schema

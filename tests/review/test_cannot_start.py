@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from lowwater_expectations import spoken
+from lowwater_expectations.audits import spoken
 from lowwater_review import Board, render
 
 from lowwater.instants import HOUR

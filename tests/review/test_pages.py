@@ -48,7 +48,8 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
     root, queries = make(tmp_path_factory.mktemp("review"), HOURS, frozenset({FAILED}))
     reports = root / "reports" / "q"
     reports.mkdir(parents=True)
-    (root / "reports" / "index.html").write_text("<p>Data Docs</p>")
+    (root / "reports" / "suites").mkdir()
+    (root / "reports" / "suites" / "links.html").write_text("<p>Data Docs</p>")
     (reports / "page.html").write_text("<p>a page</p>")
     return Board(root, queries)
 
@@ -154,7 +155,7 @@ def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
             for part in target.split("/"):
                 parts = parts[:-1] if part == ".." else [*parts, part]
             found = "/".join(parts)
-            assert found in read or found == "docs/index.html" or found.startswith("docs/q/"), (address, target)
+            assert found in read or found == "docs/suites/links.html" or found.startswith("docs/q/"), (address, target)
 
 
 def test_nothing_runs_and_nothing_is_fetched(read: dict[str, Reader]) -> None:
@@ -311,7 +312,7 @@ def test_the_site_is_the_pages_with_the_docs(board: Board, tmp_path: Path, read:
     said = lowwater("report", "--lake", board.root, "--queries", board.queries, "--html", tmp_path / "out")
     assert (said.code, said.out) == (0, f"{len(read)} pages: {tmp_path / 'out' / 'index.html'}\n")
     files = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert files == {*read, "assets/review.css", "assets/lowwater.svg", "docs/index.html", "docs/q/page.html"}
+    assert files == {*read, "assets/review.css", "assets/lowwater.svg", "docs/suites/links.html", "docs/q/page.html"}
     with pytest.raises(LakeError, match="is inside the lake"):
         write_site(board, board.root / "site")
     assert lowwater("report", "--lake", board.root, "--html", tmp_path, "--interval", "2025-01-01").code == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lowwater_expectations import headline
+from lowwater_expectations.audits import headline
 from lowwater_review import Board
 from lowwater_review.verdict import overview_verdict
 

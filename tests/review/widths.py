@@ -14,11 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lowwater_expectations import Report, assets, index, render_suites
+from lowwater_expectations.pages import assets, render_suites
 from lowwater_review import Board, render
 from lowwater_review.pages import PAGES
 
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import HOUR
 from lowwater.lake.layout import CAPTURES, REPLAYS, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.tables import append_rows, interval_label
@@ -73,24 +73,14 @@ def wrong_places(page: Any, address: str, width: int, height: int = 900) -> list
     return [f"{address.rpartition('/site/')[2]} at {width}: {place}" for place in page.evaluate(MEASURE)]
 
 
-def make_docs(reports: Path, hours: int = 12) -> None:
-    """Writes an index of the Data Docs with long messages, and the pages of the suites."""
+def make_docs(reports: Path) -> None:
+    """Writes the pages of the suites."""
     for name, data in assets().items():
         (reports / "assets" / name).parent.mkdir(parents=True, exist_ok=True)
         (reports / "assets" / name).write_bytes(data)
     for name, text in render_suites().items():
         (reports / "suites" / name).parent.mkdir(parents=True, exist_ok=True)
         (reports / "suites" / name).write_text(text)
-    lines = []
-    for at in range(hours):
-        start = START + at * HOUR
-        messages = MESSAGES[: at % 3] if at % 4 else MESSAGES * 9
-        suites = ("links", "lftas", "queries", "link_history", "query_history")
-        pages = {suite: f"q/{interval_label(start, start + HOUR)}/{suite}.html" for suite in suites}
-        verdict, state = ("failed", "failed") if messages else ("passed", "done")
-        text = f"{format_instant(start)} to {format_instant(start + HOUR)}"
-        lines += [Report(name, text, verdict, state, messages, pages) for name in ("q", f"{LONG}_set")]  # type: ignore[arg-type]
-    (reports / "index.html").write_text(index(lines))
 
 
 def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Board:
@@ -156,7 +146,7 @@ def main() -> int:
         board = make_large(folder, chosen.hours)
         addresses = one_of_each(board)
         write_pages(board, folder, addresses)
-        addresses += ["docs/index.html", "docs/suites/links.html"]
+        addresses += ["docs/suites/links.html"]
         page = started.new_page()
         for theme in THEMES:
             page.emulate_media(color_scheme=theme)

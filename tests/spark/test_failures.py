@@ -9,7 +9,9 @@ from grpc import StatusCode
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
+from lowwater.errors import AwayError
 from lowwater.spark.failures import AGAIN, lost, name, translate
+from lowwater.spark.tasks import SparkTasks
 
 
 class Named:
@@ -61,3 +63,22 @@ def test_a_server_that_went_away_is_named_with_what_to_do(error: PySparkExceptio
     told = translate("low", error, session)
     assert told.message == "low: the Spark at sc://spark:15002 has ended, or was started again"
     assert told.hint == AGAIN and lost(session)
+
+
+class Gone:
+    """A session whose server has gone before its first request; its tags are those of Spark's client."""
+
+    def __init__(self) -> None:
+        self.tags: set[str] = set()
+        self.addTag, self.removeTag = self.tags.add, self.tags.remove
+        self.conf = self
+
+    def set(self, *_: str) -> None:
+        raise PySparkException("[NO_ACTIVE_SESSION] No active Spark session found.")
+
+
+def test_tasks_say_so_where_the_server_goes_before_their_first_request() -> None:
+    session: Any = Gone()
+    with pytest.raises(AwayError, match=r"^low: Spark has ended, or was started again"):
+        SparkTasks(lambda: session, "low")(len, ["a task"])
+    assert session.tags == set()

@@ -82,11 +82,11 @@ def test_workers_have_loaded_what_tasks_call(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_a_server_asks_for_its_token(spark: SparkSession) -> None:
-    address, port = spark.client.host, spark.client._builder.endpoint.rpartition(":")[2]  # type: ignore[attr-defined]
-    with pytest.raises(LowwaterError, match=f"the Spark at sc://{address}:{port} gives no answer"):
-        build_session("stranger", SessionSettings(f"sc://{address}:{port}"))
-    token = spark.client._builder.token  # type: ignore[attr-defined]
+def test_a_server_asks_for_its_token(spark_address: str) -> None:
+    place, _, token = spark_address.partition("/;token=")
+    with pytest.raises(LowwaterError, match=f"the Spark at {place} gives no answer"):
+        build_session("stranger", SessionSettings(place))
+    port = place.rpartition(":")[2]
     plain = build_session("no TLS", SessionSettings(f"sc://127.0.0.1:{port}/;token={token};use_ssl=False"))
     assert plain.range(3).count() == 3
     plain.stop()
@@ -158,7 +158,7 @@ class Wire:
 
 @pytest.mark.spark
 def test_a_server_that_dies_in_the_middle_is_named_and_found_when_it_is_back(
-    spark: SparkSession, tmp_path: Path
+    spark_address: str, tmp_path: Path
 ) -> None:
     began, ends = tmp_path / "began", tmp_path / "ends"
     os.mkfifo(began)
@@ -169,10 +169,10 @@ def test_a_server_that_dies_in_the_middle_is_named_and_found_when_it_is_back(
         ends.open().close()
         return number
 
-    builder = spark.client._builder  # type: ignore[attr-defined]
-    wire = Wire(int(builder.endpoint.rpartition(":")[2]))
+    there, _, token = spark_address.partition("/;token=")
+    wire = Wire(int(there.rpartition(":")[2]))
     place = f"sc://localhost:{wire.port}"
-    sessions = Sessions("cut", SessionSettings(f"{place}/;token={builder.token}"), Progress(quiet=True).stage)
+    sessions = Sessions("cut", SessionSettings(f"{place}/;token={token}"), Progress(quiet=True).stage)
     sessions.spark.client.set_retry_policies([DefaultPolicy(max_retries=1)])  # type: ignore[attr-defined]
     tasks = SparkTasks(lambda: sessions.spark, "low")
 
@@ -191,7 +191,7 @@ def test_a_server_that_dies_in_the_middle_is_named_and_found_when_it_is_back(
         tasks(abs, [-1])
     assert sessions.broken(away.value)
     wire.mend()
-    back = Sessions("back", sessions._settings, Progress(quiet=True).stage).spark
+    back = sessions.spark
     assert back.range(3).count() == 3
     back.stop()
     wire.cut()

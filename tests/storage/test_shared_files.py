@@ -13,12 +13,14 @@ import pytest
 
 from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.generate import GeneratedCapture
-from lowwater.config import Config
+from lowwater.config import Config, Retention
 from lowwater.errors import CaptureError, LowwaterError
+from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.packing import renamed
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.locks import handed_over
+from lowwater.lake.locks import folder_of_run, handed_over, hold_range
+from lowwater.lake.maintain import maintain
 from lowwater.lake.tables import open_table
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
@@ -39,12 +41,27 @@ def test_a_draft_that_was_not_placed_is_never_read(root: ObjectPath) -> None:
 @pytest.mark.slow
 def test_what_a_dead_attempt_handed_over_is_removed(root: ObjectPath) -> None:
     lake = open_lake(root)
-    paths.write(lake.work / "run_of_demo" / "dead" / "rows", b"rows")
-    with handed_over(lake, "run of demo", far=True) as folder:
+    home = folder_of_run(lake, "my demo", START, START + HOUR)
+    paths.write(home / "dead" / "rows", b"rows")
+    with handed_over(lake, home, far=True) as folder:
         assert folder is not None
         assert [*paths.files_below(lake.work)] == []
         paths.write(folder / "rows", b"rows")
     assert [*paths.files_below(lake.work)] == []
+
+
+@pytest.mark.slow
+def test_the_range_of_a_run_is_the_lock_of_what_it_hands_over(root: ObjectPath) -> None:
+    """A second lease of the same dead run would be waited for again."""
+    lake, span = open_lake(root), (START, START + HOUR)
+    homes = [folder_of_run(lake, name, *span) for name in ("demo", "my demo")]
+    for home in homes:
+        paths.write(home / "dead" / "rows", b"rows")
+    with hold_range(lake, "my demo", *span):
+        removed = maintain(lake, Retention())
+    assert [step.where for step in removed if step.what == "removed staging"] == [f"_work/{homes[0].name}"]
+    assert [*paths.files_below(homes[1])] != []
+    assert [step.what for step in maintain(lake, Retention())] == ["removed staging"]
 
 
 @pytest.mark.slow

@@ -278,7 +278,7 @@ def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: b
 
 
 def _expectations() -> Table:
-    from lowwater_expectations import SUITES, read_suite
+    from lowwater_expectations.audits import SUITES, read_suite
 
     table = Table("suite", "expectation", "severity", "what is expected", box=None)
     for name in SUITES:
@@ -377,7 +377,7 @@ def gx(lake: PurePath, folder: Path | None) -> None:
     if (folder is None) == isinstance(lake, ObjectPath):
         raise click.UsageError("--to DIR is for lakes in a store, and needed for them")
     require("lowwater gx", "quality")
-    from lowwater_expectations import write_project
+    from lowwater_expectations.project import write_project
 
     opened = open_lake(lake, make=False)
     published: dict[str, set[str]] = {}
@@ -394,6 +394,10 @@ def gx(lake: PurePath, folder: Path | None) -> None:
         suites = {name: write_suites(opened, name, sorted(queries)) for name, queries in published.items()}
         write_project(place, assets, {**suites, OURS: write_measure_suites(opened)}, scratch)
     batches = sum(len(asset.batches) for asset in assets)
-    say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches of intervals, {len(published) + 1} checkpoints")
+    say(f"wrote {place}/gx: {len(assets)} assets, {batches} batches, {len(published) + 1} checkpoints")
     say(f'open it: great_expectations.get_context(project_root_dir="{place}")')
-    say("an audit asks what you save in its suites; `lowwater plan` names published intervals to audit again by them")
+    first = next(iter(next(iter(suites.values()))))
+    say(
+        f"the suite of a query is QUERY_SET.QUERY, such as {first}: audits ask what you save there, and "
+        "`lowwater plan` names published intervals to audit again"
+    )

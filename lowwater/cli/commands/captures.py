@@ -141,6 +141,7 @@ MOST_SHOWN = 200
 )
 @click.option("--from", "start", type=options.INSTANT, help="Without FILE: only files that cover something from here.")
 @click.option("--to", "end", type=options.INSTANT, help="Without FILE: only files that cover something before.")
+@options.SPARK
 @click.argument("files", nargs=-1, type=options.CAPTURE)
 def ingest(
     lake: PurePath,
@@ -152,6 +153,7 @@ def ingest(
     settle: int,
     start: int | None,
     end: int | None,
+    spark: str | None,
     files: tuple[Path, ...],
 ) -> None:
     """Reads captures into the lake: each is visible as a whole or not at all; the same file again adds nothing.
@@ -174,12 +176,12 @@ def ingest(
             raise click.UsageError("--watch follows the patterns of the settings: leave out FILE and --covers")
         from lowwater.cli.backfills import watch_patterns
 
-        watch_patterns(lake, link, growing, settle, every, (start, end))
+        watch_patterns(lake, link, growing, settle, every, (start, end), spark)
         return
     if not files:
         if covers or growing:
             raise click.UsageError("--covers and --growing describe captures that are named; give FILE, or --watch")
-        if not _ingest_patterns(lake, link, start, end):
+        if not _ingest_patterns(lake, link, start, end, spark):
             sys.exit(1)
         return
     if link is None:
@@ -191,11 +193,16 @@ def ingest(
 
         section = section_of(link, "covers")
         raise click.UsageError(f"--covers describes one capture: give one file, or write a line for each in {section}")
-    _ingest_files(lake, link, covers, growing, files)
+    _ingest_files(lake, link, covers, growing, files, spark)
 
 
 def _ingest_files(
-    lake: PurePath, link: str, covers: tuple[int, int] | None, growing: bool, files: Sequence[Path]
+    lake: PurePath,
+    link: str,
+    covers: tuple[int, int] | None,
+    growing: bool,
+    files: Sequence[Path],
+    spark: str | None,
 ) -> None:
     """Ingests captures of one link and prints the result of each.
 
@@ -205,6 +212,7 @@ def _ingest_files(
         covers: interval that the single file covers, ns since the epoch, end exclusive; None to determine it.
         growing: whether the files are still being written.
         files: captures, in any order.
+        spark: as for `named_spark`.
     """
     from lowwater.config import load_config
     from lowwater.lake.ingestion.ingest import ingest as ingest_files
@@ -217,7 +225,7 @@ def _ingest_files(
     opened = open_lake(lake, make=False)
     record_options(config, link)  # its errors come before the slow start of a Spark session
     progress = Progress()
-    tasks = ingest_tasks(config, progress)
+    tasks = ingest_tasks(config, progress, spark)
     try:
         with progress.stage("ingest", f"of {link}") as tell:
             results = ingest_files(opened, link, files, config, covers, tasks, growing, tell=tell)
@@ -227,7 +235,7 @@ def _ingest_files(
     _tell_idle_keys(opened, config, link)
 
 
-def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None) -> bool:
+def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None, spark: str | None) -> bool:
     """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
 
     Args:
@@ -235,6 +243,7 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         link: name of the only link to ingest; None for all links with a pattern.
         start: skips files that end before it, ns since the epoch; None for no bound.
         end: skips files that begin at or after it, ns since the epoch; None for no bound.
+        spark: as for `named_spark`.
 
     Raises:
         ConfigError: no link has a pattern.
@@ -244,12 +253,13 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
     from lowwater.lake.ingestion.ingest import ingest as ingest_files
     from lowwater.lake.layout import open_lake
     from lowwater.replay.progress import Progress
+    from lowwater.replay.schedule.ingesting import of_every_link
     from lowwater.replay.stages.runners import ingest_tasks
 
     config = load_config(lake)
     opened = open_lake(lake, make=False)
     progress = Progress()
-    tasks = ingest_tasks(config, progress)
+    tasks = ingest_tasks(config, progress, spark)
     sound = True
     results: list[IngestResult] = []
     said: set[str] = set()
@@ -272,6 +282,8 @@ def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: i
         except LowwaterError as error:
             sound = False
             say(f"error: {error}", err=True)
+            if of_every_link(error):
+                break
     if results:
         _show(results, opened, config, whole=False)
     tell_unread(opened, config, said)

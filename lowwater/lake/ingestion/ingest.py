@@ -27,7 +27,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.layout import MALFORMED, Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures, shared_notes
-from lowwater.lake.locks import handed_over, hold
+from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths
@@ -200,7 +200,8 @@ def ingest(
     family = family_of(link)
     # The lock is held while decoding: a file that the ledger does not name is then the leftover of a dead attempt.
     name = f"ingest of {family}"
-    with hold(lake, name, WAIT) as fence, handed_over(lake, name, getattr(runner, "far", False)) as shared:
+    home = folder_of(lake, name)
+    with hold(lake, name, WAIT) as fence, handed_over(lake, home, getattr(runner, "far", False)) as shared:
         lake = replace(lake, fence=fence)
         fence_off([lake.packets, lake.records(link), lake.captures, lake.malformed], fence)
         ledger = LedgerFiles(lake, link, settings)

@@ -7,11 +7,12 @@ them. `gsql` writes both levels as GSQL.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lowwater.errors import LowwaterError
 from lowwater.plan.explain.describe import describe
 from lowwater.plan.explain.mermaid import render_mermaid
-from lowwater.plan.explain.model import Description, render_json
+from lowwater.plan.explain.model import Description, MemoryInfo, render_json
 from lowwater.plan.explain.text import render_text
 from lowwater.plan.queryset import Plan
 
@@ -22,19 +23,20 @@ FORMS: dict[str, Callable[[Description], str]] = {
 }
 
 
-def explain(plan: Plan, form: str = "text") -> str:
+def explain(plan: Plan, form: str = "text", memory: MemoryInfo | None = None) -> str:
     """Returns the plan of a query set in one form.
 
     Args:
         plan: the plan of the query set.
         form: a key of FORMS.
+        memory: what bounds the memory of a run; None to leave it out.
 
     Raises:
         LowwaterError: the form is unknown.
     """
     if form not in FORMS:
         raise LowwaterError(f"a plan is not explained as {form!r}", f"there are: {', '.join(FORMS)}")
-    return FORMS[form](describe(plan))
+    return FORMS[form](replace(describe(plan), memory=memory))
 
 
 __all__ = ["FORMS", "describe", "explain"]

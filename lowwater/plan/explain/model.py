@@ -368,6 +368,29 @@ class PrefilterInfo:
 
 
 @dataclass(frozen=True)
+class MemoryInfo:
+    """What `[replay] memory`, the one setting of memory, bounds on this machine.
+
+    Attributes:
+        setting: the setting in bytes; 0 where it is not set.
+        source: where the bound of a process comes from: the setting, its variable, this machine or its container.
+        process: bytes that the threads of a process share.
+        threads: their number.
+        rows: rows that an operator of the high level keeps in memory in each of them; further rows go to files.
+        task: bytes of a task of Spark, and so of its Python worker.
+        task_rows: rows that an operator of the high level keeps in memory in a task; further rows go to files.
+    """
+
+    setting: int
+    source: str
+    process: int
+    threads: int
+    rows: int
+    task: int
+    task_rows: int
+
+
+@dataclass(frozen=True)
 class Description:
     """The plan of a query set.
 
@@ -376,12 +399,14 @@ class Description:
         queries: the queries of the query set, outputs first.
         lftas: the LFTAs of the low level.
         prefilters: the prefilters of all links.
+        memory: what bounds the memory of a run; null where only the plan is asked for.
     """
 
     version: int
     queries: tuple[QueryInfo, ...]
     lftas: tuple[LftaInfo, ...]
     prefilters: tuple[PrefilterInfo, ...]
+    memory: MemoryInfo | None = None
 
 
 # EXPLAIN as JSON, and its schema (`docs/explain.schema.json`). Renders a Description of `describe`: the classes of

@@ -14,6 +14,7 @@ from lowwater.plan.explain.model import (
     Description,
     LftaInfo,
     Match,
+    MemoryInfo,
     Named,
     OperatorInfo,
     PrefilterInfo,
@@ -36,6 +37,8 @@ def render_text(description: Description) -> str:
     other = len(description.prefilters) > 1
     below = (line for prefilter in description.prefilters for line in _indent(_prefilter(prefilter, other)))
     parts.append(_lines(["prefilters", *below]))
+    if description.memory is not None:
+        parts.append(_lines(["memory", *_indent(memory_lines(description.memory))]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -297,3 +300,13 @@ def _prefilter(prefilter: PrefilterInfo, other: bool) -> Iterator[str]:
     for at, bit in enumerate(prefilter.bits):
         share = f"{bit.lftas} LFTAs" if bit.lftas > 1 else "1 LFTA"
         yield f"  bit {at}: {bit.condition} ({share})"
+
+
+def memory_lines(memory: MemoryInfo) -> Iterator[str]:
+    """Yields what bounds the memory of a run, in the words of EXPLAIN and `doctor`."""
+    whose = "" if memory.setting else "; [replay] memory is not set"
+    usual = "" if memory.setting else " (as usual)"
+    kept = "an operator keeps up to {:,} rows in memory, further ones in files"
+    threads = f"{memory.threads} threads, in each of which" if memory.threads > 1 else "1 thread, in which"
+    yield f"process: {memory.process:,} bytes ({memory.source}{whose}) for {threads} {kept.format(memory.rows)}"
+    yield f"Spark task: {memory.task:,} bytes{usual}, in which {kept.format(memory.task_rows)}"

@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -20,8 +19,6 @@ from lowwater.high.runner import Runner
 from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers.intervals import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
-from lowwater.lake.locks import scratch
-from lowwater.quality.reports import write_index
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -116,15 +113,11 @@ def backfill(
     if any(interval.packets for interval in work if not interval.blocked):
         runner.begin()
     listener = watch or BackfillListener()
-    try:
-        with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
-            tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
-        if stopped():
-            raise KeyboardInterrupt
-        return tried
-    finally:
-        with suppress(BusyError), scratch(jobs[0].lake, "index of the reports") as folder:
-            write_index(jobs[0].lake, folder)
+    with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
+        tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
+    if stopped():
+        raise KeyboardInterrupt
+    return tried
 
 
 def _ordered(jobs: dict[str, Job], work: Iterable[Due], order: Order) -> list[tuple[Due, ...]]:

@@ -375,22 +375,19 @@ def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
 
     They are not due, since a suite changes no row.
     """
-    newest = {
-        (row.interval_start, row.interval_end, row.query): row
-        for row in read_replays(job.lake, job.query_set)
-        if row.stage == AUDIT
-    }
-    intervals = set()
-    for (start, end, query), row in newest.items():
-        before = stored_object(row.accounting).get("suite", "")
-        if (
-            query
-            and row.state != FAILED
-            and selection.holds(start, end)
-            and before != suite_digest(job.suites.get(query, ()))
-        ):
-            intervals.add((start, end))
-    return sorted(intervals)
+    present = {query.name: suite_digest(job.suites.get(query.name, ())) for query in job.plan.queries}
+    newest: dict[tuple[int, int], dict[str, str]] = {}
+    for row in read_replays(job.lake, job.query_set, stage=AUDIT):
+        judged = newest.setdefault((row.interval_start, row.interval_end), {})
+        if row.state == FAILED:
+            judged.clear()  # it is due
+        else:
+            judged[row.query] = stored_object(row.accounting).get("suite", "")
+    return sorted(
+        interval
+        for interval, judged in newest.items()
+        if selection.holds(*interval) and any(suite != present.get(query, "") for query, suite in judged.items())
+    )
 
 
 def _check_bounds(job: Job, selection: DueSelection) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
 from lowwater.config import FILE_NAME, Config
-from lowwater.errors import LakeError, LowwaterError
+from lowwater.errors import LakeError, LowwaterError, SparkError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import FileState, Found, Watch, portions
 from lowwater.lake.ingestion.batch import IngestResult
@@ -24,6 +24,7 @@ from lowwater.link_names import family_of
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
 from lowwater.storage import paths
+from lowwater.storage.failures import away
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Refusal:
     why: str
 
 
+def of_every_link(error: LowwaterError) -> bool:
+    """Whether an ingest of another link would end alike: the disk, the store or the Spark is away."""
+    return away(error) or isinstance(error, SparkError)
+
+
 def ingest_readable(
     lake: Lake,
     link: str,
@@ -43,17 +49,18 @@ def ingest_readable(
     tasks: TaskMap,
     growing: bool = False,
     clock: Callable[[], int] = time.time_ns,
-) -> tuple[list[IngestResult], dict[Path, Refusal], LakeError | None]:
+) -> tuple[list[IngestResult], dict[Path, Refusal], LowwaterError | None]:
     """Ingests files of a link, but those that are refused. Arguments as of `ingest`.
 
-    The error, if there is one, is no fault of a file: a full disk, or another process. What was refused before it is.
+    The error, if there is one, is no fault of a file: a full disk, an absent store or Spark, or another process. What
+    was refused before it is.
     """
     refused: dict[Path, LowwaterError] = {}
     results: list[IngestResult] = []
-    hindered: LakeError | None = None
+    hindered: LowwaterError | None = None
     try:
         results = ingest(lake, link, files, config, None, tasks, growing, clock, refusals=refused)
-    except LakeError as error:
+    except (LakeError, SparkError) as error:
         hindered = error
     except LowwaterError as fault:  # of the link
         refused = {files[0]: fault}
@@ -76,7 +83,7 @@ class Ingesting:
         files: number of files that were ingested.
         results: the results of these files, since `take` was last called.
         refusals: what was refused, since then.
-        hindered: an error of the disk, or of another process, since then; the next look tries again.
+        hindered: an error of the disk, of Spark or of another process, since then; the next look tries again.
         refused: number of files that were refused.
         faults: link -> what is wrong with its settings, so that its files wait.
     """
@@ -95,7 +102,7 @@ class Ingesting:
         self.refused = 0
         self.results: list[IngestResult] = []
         self.refusals: list[Refusal] = []
-        self.hindered: LakeError | None = None
+        self.hindered: LowwaterError | None = None
         self.faults: dict[str, str] = {}
         self._lake = lake
         self._tell = tell
@@ -130,6 +137,8 @@ class Ingesting:
                     if self._stopped():
                         return busy
                     busy |= self._ingest(arrival.link, portion, config, growing)
+                    if self.hindered is not None and of_every_link(self.hindered):
+                        return busy
         return busy
 
     def _ingest(self, link: str, portion: Sequence[tuple[Path, FileState]], config: Config, growing: bool) -> bool:

@@ -325,7 +325,7 @@ class LookResult:
         found: what it found, set by set.
         results: the intervals that ran.
         unplanned: query set that cannot be planned -> its error.
-        hindered: an error of the disk or of another process, which ended the look or a part of it; None for none.
+        hindered: an error of the disk, of Spark or of another process, which ended the look or a part of it.
         more: whether more can run at once.
         faults: link -> what is wrong with its settings, so that its files wait.
     """
@@ -334,7 +334,7 @@ class LookResult:
     found: tuple[Findings, ...] = ()
     results: tuple[IntervalResult, ...] = ()
     unplanned: dict[str, LowwaterError] = field(default_factory=dict)
-    hindered: LakeError | None = None
+    hindered: LowwaterError | None = None
     more: bool = False
     faults: dict[str, str] = field(default_factory=dict)
 

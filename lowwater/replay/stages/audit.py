@@ -66,7 +66,7 @@ from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
 
 if TYPE_CHECKING:
-    from lowwater_expectations import Finding, Validation
+    from lowwater_expectations.audits import Finding, Validation
 
 
 # Records of links, counted beside the high level.
@@ -238,7 +238,7 @@ def audit(
         AuditError: a critical expectation failed.
         LakeError: an input cannot be read, or the findings cannot be stored.
     """
-    from lowwater_expectations import validate, verdict
+    from lowwater_expectations.audits import validate, verdict
 
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
@@ -379,7 +379,7 @@ def _rows(
     evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
 ) -> Iterator[tuple[str, int, str]]:
     """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
-    from lowwater_expectations import read_suite
+    from lowwater_expectations.audits import read_suite
 
     room, subjects = EXAMPLE_ROWS, read_suite(finding.suite).meta["subjects"]
     for position in finding.rows:
@@ -405,7 +405,7 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> Audit
     messages = [message for failure in failures if failure.severity == CRITICAL for message in failure.messages]
     return AuditError(
         f"the audit of {scope.query_set}, {scope.interval}, failed: " + "\n  ".join(messages),
-        f"nothing of the interval was published, its rows are in streams/; the report: {report}",
+        f"nothing of this run is published, its rows are in streams/; the report: {report}",
         report,
     )
 

@@ -7,10 +7,13 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.reader import TaskMap, each_on_threads, thread_count
+from lowwater.capture.tables.reader import MEMORY, TaskMap, each_on_threads, memory, thread_count
+from lowwater.columns.blocks import ROWS_IN_MEMORY, rows_within
 from lowwater.config import Config, names_spark
+from lowwater.environment import override
 from lowwater.errors import ConfigError
 from lowwater.extras import require
+from lowwater.plan.explain.model import MemoryInfo
 from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
@@ -75,6 +78,18 @@ def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -
         # `InProcess` would load the operators of the high level.
         return partial(each_on_threads, threads=config.replay.threads or thread_count(config.replay.bytes))
     return runner_of("lowwater ingest", config, progress, given).ingesting()
+
+
+def memory_of(config: Config) -> MemoryInfo:
+    """Returns what bounds the memory of a run with some settings on this machine, as both runners take it."""
+    from lowwater.high.process import process_bounds
+
+    given, here = config.replay.bytes, memory()
+    threads, rows = process_bounds(given, config.replay.threads)
+    variable = override({}, os.environ).get("replay.memory")
+    source = (variable or "[replay] memory") if given else "all of this machine or its container"
+    task = given or MEMORY
+    return MemoryInfo(given, source, given or here, threads, rows or ROWS_IN_MEMORY, task, rows_within(task))
 
 
 def task_account(tasks: TaskMap) -> dict[str, Any]:

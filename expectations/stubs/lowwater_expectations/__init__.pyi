@@ -1,2 +1,1 @@
 # For mypy, which reads folders: `expectations/` is installed under this name.
-from expectations import *

@@ -1,0 +1,197 @@
+"""Seconds of the same intervals in a process and on a resident Spark, and whose the processor time is.
+
+`python -m benchmarks.bench_resident [--packets 10000000] [--hours 2] [--master 'local[2]']` generates hours of three
+links, and ingests and replays them interval by interval: each `ingest` and `backfill` is a command, once in its process
+and once as a client of a server of Spark Connect, whose start is reported apart. It prints the ratio of each interval.
+
+Processor seconds of Spark's tasks are those of its Python workers; those of a client are what its commands took more
+than the same commands over hours of few packets. The event log of the server has the names and times of the tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from benchmarks.bench_capacity import ROOT, SETTINGS, START
+from lowwater.capture.generate import generate
+from lowwater.instants import HOUR, format_instant
+from lowwater.spark.server import answers, free_port
+
+LINKS = ("main1", "main2", "control")
+FEW = 2_000
+"""Packets of an hour whose commands take what every command takes."""
+MASTER = "LOWWATER_SPARK_MASTER"
+
+
+@dataclass
+class Taken:
+    """What a command, or several, took.
+
+    Attributes:
+        clock: seconds by the clock.
+        client: processor seconds of the process of the command.
+        workers: processor seconds of Spark's Python processes.
+    """
+
+    clock: float = 0.0
+    client: float = 0.0
+    workers: float = 0.0
+
+
+@dataclass
+class Server:
+    """A resident Spark.
+
+    Attributes:
+        address: of its clients.
+        started: seconds until it answered.
+        process: the process above it; None for no Spark.
+        log: folder of its event log.
+    """
+
+    address: str = "none"
+    started: float = 0.0
+    process: psutil.Popen | None = None
+    log: Path = field(default_factory=Path)
+
+    def workers(self) -> float:
+        """Processor seconds of its Python workers, of those that have ended too."""
+        found = 0.0
+        for child in self.process.children(recursive=True) if self.process is not None else ():
+            if "python" in child.name():
+                times = child.cpu_times()
+                found += times.user + times.system + times.children_user + times.children_system
+        return found
+
+
+@contextmanager
+def resident(master: str, folder: Path) -> Iterator[Server]:
+    """Starts a server with an event log."""
+    conf, log, port = folder / "conf", folder / "events", free_port()
+    for each in (conf, log):
+        each.mkdir()
+    lines = ["spark.eventLog.enabled true", "spark.eventLog.compress false", f"spark.eventLog.dir file://{log}"]
+    (conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--master", master, "--port", str(port)]
+    begin = time.monotonic()
+    with (folder / "server.log").open("w") as said:
+        process = psutil.Popen(command, env={**os.environ, "SPARK_CONF_DIR": str(conf)}, stdout=said, stderr=said)
+    try:
+        while not answers("127.0.0.1", port):
+            assert process.poll() is None, (folder / "server.log").read_text()
+            time.sleep(0.1)
+        yield Server(f"sc://localhost:{port}", time.monotonic() - begin, process, log)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def command(server: Server, *words: str) -> Taken:
+    """Runs a command of the command line to its end."""
+    before, used = server.workers(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
+    environment = {**os.environ, MASTER: server.address}
+    done = subprocess.run(
+        [sys.executable, "-m", "lowwater.cli.main", *words], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    clock, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    client = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+    return Taken(clock, client, server.workers() - before)
+
+
+def intervals(server: Server, lake: Path, captures: Path, hours: int) -> list[Taken]:
+    """Ingests and replays each hour into a new lake; returns what it took."""
+    shutil.rmtree(lake, ignore_errors=True)
+    lake.mkdir()
+    spans = f'since = "{format_instant(START)}"\nuntil = "{format_instant(START + hours * HOUR)}"\n'
+    links = "".join(f'\n[links.{link}]\nskew = "1s"\npolicy = "publish"\n{spans}' for link in LINKS)
+    sets = f'\n[query_sets.flows]\nfiles = ["{ROOT / "queries" / "flows.gsql"}"]\n'
+    (lake / "lowwater.toml").write_text(SETTINGS + links + sets)
+    found = []
+    for number in range(hours):
+        taken, start = Taken(), START + number * HOUR
+        span = "--from", format_instant(start), "--to", format_instant(start + HOUR)
+        covers = f"{span[1]}/{span[3]}"
+        commands = [
+            ("ingest", "--lake", str(lake), "--link", link, "--covers", covers, *map(str, files))
+            for link in LINKS
+            if (files := sorted((captures / link).iterdir())[number : number + 1])
+        ]
+        for words in (*commands, ("backfill", "--lake", str(lake), *span)):
+            one = command(server, *words)
+            taken.clock, taken.client = taken.clock + one.clock, taken.client + one.client
+            taken.workers += one.workers
+        found.append(taken)
+    return found
+
+
+def tasks(log: Path) -> tuple[int, float, Counter[str]]:
+    """The tasks of an event log: number, seconds by the clock, and how many have which name on Spark's pages."""
+    names: dict[int, str] = {}
+    count, seconds, named = 0, 0.0, Counter[str]()
+    for file in (each for each in log.rglob("*") if each.is_file()):
+        for line in file.read_text().splitlines():
+            event = json.loads(line) if line.startswith("{") else {}
+            if event.get("Event") == "SparkListenerJobStart":
+                name = event.get("Properties", {}).get("spark.job.description") or "(none)"
+                names |= dict.fromkeys(event["Stage IDs"], name)
+            elif event.get("Event") == "SparkListenerTaskEnd" and (metrics := event.get("Task Metrics")):
+                count, seconds = count + 1, seconds + metrics["Executor Run Time"] / 1000
+                named[names.get(event["Stage ID"], "(none)").partition(":")[0]] += 1
+    return count, seconds, named
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--packets", type=int, default=10_000_000, help="of an hour, all links together")
+    parser.add_argument("--hours", type=int, default=2)
+    parser.add_argument("--master", default="local[2]")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lowwater-resident-") as name:
+        folder = Path(name)
+        for place, packets in (("few", FEW), ("many", options.packets)):
+            generate(folder / place, START, options.hours, LINKS, packets / 7200, seed=7, cut=())
+        with resident(options.master, folder) as server:
+            print(f"start of the server: {server.started:.1f} s")
+            alone = Server()
+            intervals(alone, folder / "lake", folder / "few", 1)  # compiles what is not compiled yet
+            process = intervals(alone, folder / "lake", folder / "many", options.hours)
+            spark = intervals(server, folder / "lake", folder / "many", options.hours)
+            few = intervals(server, folder / "lake", folder / "few", options.hours)
+        for number, (ours, its) in enumerate(zip(process, spark, strict=True), 1):
+            less = 3.0 if number == 1 else 0.0
+            print(
+                f"interval {number}: process {ours.clock:.1f} s, Spark {its.clock:.1f} s, "
+                f"{(its.clock - less) / ours.clock:.2f} times{' without its first 3 s' if less else ''}"
+            )
+        workers = sum(each.workers for each in spark)
+        client = sum(max(0.0, each.client - least.client) for each, least in zip(spark, few, strict=True))
+        print(
+            f"processor seconds on packets and rows: Spark's tasks {workers:.1f}, clients {client:.1f}: "
+            f"{workers / (workers + client):.1%} in tasks"
+        )
+        count, seconds, named = tasks(server.log)
+        print(f"event log: {count} tasks, {seconds:.1f} s by the clock")
+        for what, number in named.most_common():
+            print(f"  {what}: {number}")
+
+
+if __name__ == "__main__":
+    main()

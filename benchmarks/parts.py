@@ -1,0 +1,176 @@
+"""The seconds of real parts, and the same parts on more cores than this machine has.
+
+`Measured` is the runner of a process that does one task at a time and notes its processor seconds. `simulated` gives
+tasks to cores that are not there: each to the first core that is free, the longest first, once the steps before its own
+are over.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from threading import Lock
+from typing import Any, TypeVar
+
+from lowwater.capture.tables.reader import TaskMap
+from lowwater.high.closing import closed_parts
+from lowwater.high.part import Part, PartOutcome, evaluate_part
+from lowwater.high.process import InProcess, evaluated_chain
+from lowwater.high.runner import Outcomes, PlanParts, Promises
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Round:
+    """Tasks that may run side by side.
+
+    Attributes:
+        stage: ingest, low, high or audit.
+        of: whose they are: rounds of the high stage over the same queries follow each other.
+        seconds: processor seconds of each task.
+        rows: rows that each read, of the high stage.
+    """
+
+    stage: str
+    of: str
+    seconds: list[float]
+    rows: list[int]
+
+
+class Measured(InProcess):
+    """Does one task after another.
+
+    Args:
+        times: how often a part is evaluated; the shortest counts, as other programs run beside.
+
+    Attributes:
+        rounds: what was done.
+        spent: processor seconds of all tasks.
+    """
+
+    def __init__(self, times: int = 1) -> None:
+        super().__init__(1)
+        self._times = times
+        self._one = Lock()
+        self.rounds: list[Round] = []
+        self.spent = 0.0
+
+    def ingesting(self) -> TaskMap:
+        """See `Measured`."""
+        return self._noted("ingest")
+
+    def low(self) -> TaskMap:
+        """See `Measured`."""
+        return self._noted("low")
+
+    def scanning(self) -> TaskMap:
+        """See `Measured`."""
+        return self._noted("audit")
+
+    def _noted(self, stage: str) -> TaskMap:
+        def run(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
+            noted = Round(stage, "", [], [])
+            for argument in arguments:
+                yield self._timed(noted, 1, function, argument)
+            if noted.seconds:
+                self.rounds.append(noted)
+
+        return run
+
+    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
+        """See `Measured`; the parts of a plan with a state are one task."""
+        outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
+        chained: dict[str, list[Part]] = {}
+        noted = Round("high", ", ".join(plans), [], [])
+        for query, part in chain.from_iterable(closed_parts(plans, promises)):
+            if part.carry is not None:
+                chained.setdefault(query, []).append(part)
+                continue
+            outcome = self._timed(noted, self._times, evaluate_part, part)
+            noted.rows.append(outcome.read)
+            outcomes[query].append(outcome)
+        for query, parts in chained.items():
+            found = self._timed(noted, 1, evaluated_chain, query, parts, {})
+            noted.rows.append(sum(outcome.read for outcome in found))
+            outcomes[query] += found
+        for outcome in chain.from_iterable(outcomes.values()):
+            if outcome.error is not None:
+                raise outcome.error
+        if noted.seconds:
+            self.rounds.append(noted)
+        return dict(outcomes)
+
+    def _timed(self, noted: Round, times: int, function: Callable[..., Value], *arguments: Any) -> Value:
+        taken = []
+        with self._one:
+            for _ in range(times):
+                begin = time.process_time()
+                value = function(*arguments)
+                taken.append(time.process_time() - begin)
+            self.spent += sum(taken)
+        noted.seconds.append(min(taken))
+        return value
+
+
+@dataclass(frozen=True)
+class Step:
+    """Tasks that may run side by side once other steps are over.
+
+    Attributes:
+        seconds: of each task.
+        after: numbers of the steps before it, all lower than its own.
+    """
+
+    seconds: Sequence[float]
+    after: Collection[int] = ()
+
+
+def simulated(steps: Sequence[Step], cores: int) -> tuple[float, float]:
+    """Returns the seconds until the last task is over, and the share of them in which the cores are busy.
+
+    Example:
+        >>> simulated([Step([2.0, 1.0, 1.0]), Step([1.0], [0])], 2)
+        (3.0, 0.8333333333333334)
+    """
+    waits = [len(step.after) for step in steps]
+    left = [len(step.seconds) for step in steps]
+    behind: list[list[int]] = [[] for _ in steps]
+    for number, step in enumerate(steps):
+        for before in step.after:
+            behind[before].append(number)
+    ready: list[tuple[int, float]] = []  # (step, -seconds): an earlier step first, then the longest task
+    running: list[tuple[float, int]] = []
+    now, free = 0.0, cores
+    over = [number for number, wait in enumerate(waits) if wait == 0]
+
+    def begin(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if left[number]:
+                for seconds in steps[number].seconds:
+                    heapq.heappush(ready, (number, -seconds))
+            else:
+                end(number)
+
+    def end(number: int) -> None:
+        for later in behind[number]:
+            waits[later] -= 1
+            if waits[later] == 0:
+                begin([later])
+
+    begin(over)
+    while ready or running:
+        while ready and free:
+            number, seconds = heapq.heappop(ready)
+            heapq.heappush(running, (now - seconds, number))
+            free -= 1
+        now, number = heapq.heappop(running)
+        free += 1
+        left[number] -= 1
+        if left[number] == 0:
+            end(number)
+    total = sum(sum(step.seconds) for step in steps)
+    return now, total / (cores * now) if now else 1.0

@@ -1,0 +1,2 @@
+# For mypy, as the one beside it.
+from expectations.pages import *
