@@ -725,6 +725,11 @@ class Config(Section):
             )
         return Link()
 
+    def length(self, query_set: str = "") -> int:
+        """The length of the intervals of a query set, or of the lake, ns."""
+        section = self.query_sets.get(query_set)
+        return section.interval if section and section.interval else self.interval.length
+
     def asks(self, query_set: str) -> bool:
         """Whether a person must approve what the schedule publishes of a query set, where the audit warns."""
         section = self.query_sets.get(query_set)

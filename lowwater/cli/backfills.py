@@ -24,6 +24,7 @@ from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look
+from lowwater.lake.ingestion.replacement import LedgerFiles
 from lowwater.lake.kinds import WAITING
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -210,8 +211,12 @@ def _lying(jobs: Sequence[Job]) -> list[str]:
     lake, links = jobs[0].lake, {link for job in jobs for link in job.plan.links}
     known = {location(lake, key) for key in told_files(lake)}
     files: dict[str, list[str]] = {}
+    ledgers: dict[str, LedgerFiles] = {}
     for link, path in lying(lake, jobs[0].config, links, time.time_ns()):
-        if str(path.absolute()) not in known:
+        ledger = ledgers.setdefault(link, LedgerFiles(lake, link, jobs[0].config.link(link)))
+        # What was ingested while its last write was new is looked at once more, and is no news.
+        seen = any(file.row.bytes == path.stat().st_size for file in ledger.at(path))
+        if not seen and str(path.absolute()) not in known:
             files.setdefault(link, []).append(path.name)
     return [
         f"link {link!r}: {len(names):,} file{'' if len(names) == 1 else 's'} not ingested yet, {sorted(names)[0]}"

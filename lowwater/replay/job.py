@@ -168,7 +168,6 @@ class Job:
         config = load_config(root)
         lake = lake_to_read(root)
         files = query_files(config, query_set, queries)
-        section = config.query_sets.get(query_set)
         links = lake_links(config, lake)
         if changes is not None:
             config, files = changes.config(config, links.names or ()), changes.files_of(files)
@@ -178,7 +177,7 @@ class Job:
         require_marked(plan, config)
         require_kept(plan, config)
         _require_protocols(config, plan)
-        length = section.interval if section and section.interval else config.interval.length
+        length = config.length(query_set)
         schemas = {query.name: row_schema(query.high.fields) for query in plan.queries}
         suites = read_suites(root, query_set, schemas, config.suites.code == "allowed")
         # Within the patience its links may still report: nobody is told that it cannot start.

@@ -28,7 +28,7 @@ from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
 from lowwater_airflow.outages import Patient
-from lowwater_airflow.settings import SPARK, Settings, deployment
+from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
@@ -192,7 +192,7 @@ class ReplayStages(Lineage, Patient):
 
     def _intervals(self, context: Context) -> range:
         """The begins of the intervals, ns: more than one of a stretch that runs as one."""
-        return range(*self._bounds(context), Settings.load().length(self.query_set))
+        return range(*self._bounds(context), load_config(lake_path(self.lake)).length(self.query_set))
 
     def _mode(self) -> list[str]:
         """Arguments that say which stages run."""

@@ -105,8 +105,7 @@ class Settings:
 
     def length(self, query_set: str | None = None) -> int:
         """The length of the intervals of a query set or of the lake, ns."""
-        section = self.config.query_sets.get(query_set or "")
-        return section.interval if section and section.interval else self.config.interval.length
+        return self.config.length(query_set or "")
 
     def stages(self, query_set: str) -> tuple[str | None, ...]:
         """The stages before publishing, one for each task; None stands for all stages in one process."""

@@ -52,7 +52,7 @@ def test_the_kind_of_error_decides_about_the_retry(tmp_path: Path) -> None:
     found = {name: action for _, name, action in lines}
     assert {name for name, action in found.items() if action == "retry"} == {"LakeError", "ChildDied"}
     undecided = {name for name, action in found.items() if action == "default"}
-    assert undecided == {"LowwaterError", "PartialError", "KeyError"}, done.stderr
+    assert undecided == {"LowwaterError", "PartialError", "SparkError", "KeyError"}, done.stderr
     for leaf in (
         "AbsentExtraError",
         "BehindError",

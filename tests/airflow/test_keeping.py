@@ -77,9 +77,7 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
         blocked.execute(Task().context)
 
 
-def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(
-    plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, tmp_path: Path) -> None:
     from airflow.sdk import DAG
 
     from lowwater_airflow.keeping import KeepInterval
@@ -94,7 +92,6 @@ def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(
         found["start"],
         ["tables of q", "whole intervals of q"],
     )
-    monkeypatch.setenv("LOWWATER_LAKE", str(tmp_path))
     stretch = KeepInterval(**common, start=format_instant(at(0)), end=format_instant(at(3)))
     assert list(stretch._intervals(Task().context)) == [at(0), at(1), at(2)], "each has an event of its own"
 

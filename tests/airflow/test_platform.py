@@ -169,7 +169,9 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
 
     assert wait(lambda: looks("keep_late"), 300, 1.0) == ["failed"]
     (first,) = platform.home.runs("keep_late")
-    assert first["note"].startswith("Look: ") and "1 cannot start, 1 failed, as before (2026-01-01T00" in first["note"], first["note"]
+    assert (
+        first["note"].startswith("Look: ") and "1 cannot start, 1 failed, as before (2026-01-01T00" in first["note"]
+    ), first["note"]
     assert "no capture covers 2026-01-01T01:00:00Z" in first["note"] and "late_flows" in first["note"]
     for path in (platform.captures / "missing").glob("*T01*"):
         shutil.move(path, platform.captures / "late" / path.name)

@@ -317,10 +317,8 @@ def _suggestions(root: PurePath, config: Config) -> list[LimitProposal]:
     metrics = read_metrics(lake_to_read(root))
     histories = []
     for name in sorted(pc.unique(metrics.column("query_set")).to_pylist()):
-        section = config.query_sets.get(name)
-        length = section.interval if section and section.interval else config.interval.length
         metrics_of_set = metrics.filter(pc.equal(metrics.column("query_set"), name))
-        histories.append(interval_history(config.history, metrics_of_set, length))
+        histories.append(interval_history(config.history, metrics_of_set, config.length(name)))
     proposals = limit_proposals(config, histories)
     if not proposals:
         raise LakeError(
