@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import pickle
 import re
@@ -97,6 +98,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Names bytes by their length: the workers of a run compare names, and written out they may hold a time of day."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
+@pytest.fixture(autouse=True)
+def root_log() -> Iterator[None]:
+    """Takes back what Airflow does to the root logger: its handler writes to the stderr of the test that imported it
+    first, which is closed behind that test, so that a later one would see `Logging error` and a traceback."""
+    yield
+    root = logging.getLogger()
+    for handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:
+        root.removeHandler(handler)
+        root.setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")
