@@ -458,12 +458,13 @@ class IntervalInputs(LowInputs):
         return published_until(self.lake, self.query_set, query.name, self.start)
 
     def chain_start(self, query: QueryPlan) -> int:
-        """The start of a query's chain, ns: the setting, otherwise the first coverage of its links."""
+        """The start of a query's chain, ns: the setting, otherwise the first coverage of its links. As long as there is
+        none, no interval has a state to continue: each is a start (I4)."""
         section = self.config.query_sets.get(self.query_set)
         if section is not None and section.chain_start is not None:
             return section.chain_start
         begins = [Captures.of(self.captures.get(link, ())).begin for link in query.links]
-        first = min((begin for begin in begins if begin is not None), default=0)
+        first = min((begin for begin in begins if begin is not None), default=self.start)
         return first // self.length * self.length
 
     def held(self) -> dict[str, PurePath]:

@@ -248,6 +248,22 @@ GROUP BY time/3600 AS tb, srcIP CLOSING_WHEN count(*) = 0
 """
 
 
+def test_a_chain_over_a_link_that_has_delivered_nothing_yet_runs_anew(tmp_path: Path) -> None:
+    """There is no state to continue; it waited for the interval before the life of the link."""
+    job = lake_of(tmp_path, [0])
+    settings = tmp_path / "lake" / "lowwater.toml"
+    settings.write_text(
+        f'{settings.read_text()}\n[links.e]\npolicy = "publish"\nrotation = "1h"\nsince = "{format_instant(BEGIN)}"\n'
+        'captures = "../captures/e_%Y%m%dT%H.pcap"\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "q.gsql").write_text(CHAINED.replace("p.Data", "e.Data"), encoding="utf-8")
+    looker = Looker(job.lake.root, (), tmp_path, lambda *_: None, clock=lambda: at(3, 20))
+    (found,) = (result := looker.look()).found
+    assert not found.stuck and result.results[0].due.start == BEGIN and result.results[0].state == "incomplete"
+    assert [row.shown for row in statuses(job.lake.root, tmp_path)] == ["incomplete"]
+
+
 def test_a_link_that_goes_on_after_all_makes_what_ended_with_its_coverage_stale(tmp_path: Path) -> None:
     """Idle epochs end with the life of the links (O4)."""
     job = lake_of(tmp_path, [0], policy="publish")
