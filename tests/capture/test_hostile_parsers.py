@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from cProfile import Profile
 from pathlib import Path
 from pstats import Stats
@@ -13,23 +12,18 @@ import numpy as np
 import pytest
 
 from lowwater.capture.content import hello as fingerprints
-from lowwater.capture.content.applications import NAMES, dns_fields
-from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.formats.division import index, read_chunk
+from lowwater.capture.content.applications import dns_fields
+from lowwater.capture.formats.division import index
 from lowwater.capture.formats.sources import Stream
-from lowwater.capture.inspect import inspect
-from lowwater.capture.reader import read as read_capture
 from lowwater.capture.records import copies
 from lowwater.capture.tables import blocks, delimited
-from lowwater.capture.tables.reader import RecordReader, TableOptions
-from lowwater.capture.tables.sniffing import sniff, sniff_log
 from lowwater.catalog.builtin.strings import read_prefixes, read_strings
-from lowwater.catalog.protocols import READY
 from lowwater.catalog.values import Type
 from lowwater.catalog.watchlists import read_watchlist
-from lowwater.errors import CaptureError, ConfigError
-from tests.capture.hostile_inputs import FAMILIES, SECOND
-from tests.capture.tablemaker import BEGIN, layout
+from lowwater.errors import ConfigError
+from tests.capture.hostile_inputs import FAMILIES
+from tests.capture.measure_parsers import JUMP, attempt, passes
+from tests.capture.tablemaker import BEGIN
 from tests.capture.test_tables import BY_NAME, BY_POSITION, read, reasons, write
 from tests.capture.test_tables import options as of_kind
 
@@ -45,37 +39,7 @@ HUGE = {name for name in FAMILIES if "16 MiB" in name or "megabyte" in name}
 """Of one frame or line that is larger than the test."""
 
 SOME = sorted({*BROKE, *sorted(FAMILIES.keys() - HUGE)[::6]})
-"""Those that were squares, and some others."""
-
-CONTENT = ContentOptions(64, NAMES, True, "content")
-JUMP = 61 * SECOND
-
-
-def options(kind: str) -> TableOptions:
-    """How the records of a kind of family are read."""
-    if kind in READY:
-        protocol = READY[kind]
-        assert protocol.layout is not None
-        return TableOptions(protocol.kind, protocol.layout)
-    return TableOptions(kind, layout(BY_NAME))
-
-
-def passes(kind: str, path: Path) -> list[Callable[[], object]]:
-    """What reads a file of a kind, each as a function without arguments."""
-    if kind == "capture":
-        return [
-            lambda: list(read_capture(path, JUMP, content=CONTENT)),
-            lambda: [list(read_chunk(chunk)) for chunk in index(path, JUMP).chunks],
-            lambda: inspect(path, JUMP, 5 * SECOND, window=SECOND),
-        ]
-    return [lambda: list(RecordReader(path, options(kind), JUMP, "")), lambda: sniff(path), lambda: sniff_log(path)]
-
-
-def attempt(work: Callable[[], object]) -> None:
-    try:
-        work()
-    except CaptureError as error:
-        assert error.hint, error
+"""Those that were squares, and some others; `measure_parsers` has all."""
 
 
 def calls(work: Any) -> int:
