@@ -37,7 +37,9 @@ SIZES = {1: (140, "main1,main2"), 10: (1400, "main1,main2"), 100: (9500, "main1,
 """Millions of packets, about -> rate of a link (packets/s), links; one hour."""
 SAMPLE = 100_000
 """Packets that tshark reads."""
-STREAMED = ("ports", "flows")
+BY_FLOW = ("flows", "hourly")
+"""Queries that programs of flows answer from captures; they count a flow in one row, as the second does."""
+STREAMED = ("ports", "flows", "hourly")
 """Queries that the streaming peer answers: its outer join would wait for a watermark behind both aggregations."""
 OVER_PACKETS = {"duckdb": "duck", "pyspark_batch": "spark_batch", "pyspark_stream": "spark_stream"}
 """Peers that begin after ingest -> their modules."""
@@ -95,8 +97,9 @@ def one_query(
                 continue
             say(f"{name}: {peer}")
             found[peer] = over_packets(name, module, packets, folder / peer)
-        if name == "flows":
+        if name in BY_FLOW:
             found |= from_files(source, packets, folder, say, peers)
+        if name == "flows":
             for form in ("csv", "parquet"):
                 say(f"lowwater run, {form}")
                 capture = largest(source / "main1")
@@ -229,7 +232,7 @@ def left_out(found: Sequence[dict[str, Any]]) -> list[str]:
         f"{size['millions']} million packets, query {name}, {peer}: not asked for in this run"
         for size in found
         for name, answers in size["queries"].items()
-        for peer in (PEERS if name == "flows" else OVER_PACKETS)
+        for peer in (PEERS if name in BY_FLOW else OVER_PACKETS)
         if peer not in answers and (peer != "pyspark_stream" or name in STREAMED)
     ]
     for program, key in (("nfpcapd and nfdump", "nfdump"), ("tshark", "tshark_duckdb")):
@@ -270,7 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--packets", type=int, action="append", choices=SIZES, help="millions; repeats (1 and 10)")
     parser.add_argument("--full", action="store_true", help="also 100 million")
-    parser.add_argument("--query", action="append", choices=SUBJECTS, help="repeats (all three)")
+    parser.add_argument("--query", action="append", choices=SUBJECTS, help="repeats (all)")
     parser.add_argument("--peer", action="append", choices=PEERS, help="repeats (all)")
     parser.add_argument("--add", action="store_true", help="to the figures that the JSON has")
     parser.add_argument(

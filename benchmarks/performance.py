@@ -26,6 +26,7 @@ STAGES = ("init", "ingest", "low", "high", "audit", "publish", "rest")
 TITLES = {
     "ports": "packets per port and minute",
     "flows": "five-tuple flows of ten seconds",
+    "hourly": "five-tuple flows of an hour",
     "outer": "full outer join of two links' flows",
 }
 PEERS = {
@@ -174,8 +175,9 @@ def page(
         "another lake. The page cache of the system is warm in both.",
         "- Memory: the sum of PSS over all processes, sampled every 0.2 s; the largest of the commands. The figure of "
         "a process that ends within a second is a lower bound.",
-        "- The queries are [ports](../benchmarks/queries/ports.gsql), [flows](../queries/flows.gsql) and "
-        "[outer](../benchmarks/queries/outer.gsql); outer publishes both flow queries and their join.\n",
+        "- The queries are [ports](../benchmarks/queries/ports.gsql), [flows](../queries/flows.gsql), "
+        "[hourly](../benchmarks/queries/hourly.gsql) and [outer](../benchmarks/queries/outer.gsql); outer publishes "
+        "both flow queries and their join.\n",
     ]
     for size in figures["sizes"]:
         parts += _size(size)

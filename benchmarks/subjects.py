@@ -1,4 +1,4 @@
-"""The three queries of `bench_end` in all their forms: GSQL for Lowwater, SQL over `packets` for the peers."""
+"""The queries of `bench_end` in all their forms: GSQL for Lowwater, SQL over `packets` for the peers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _epoch(seconds: int) -> str:
     return f"CAST(floor(timestamp / {seconds}000000000) AS BIGINT)"
 
 
-def _flows(link: str | None) -> str:
+def _flows(link: str | None, seconds: int = 10) -> str:
     where = f" AND link = '{link}'" if link else ""
-    tb = _epoch(10)
+    tb = _epoch(seconds)
     return (
         f"SELECT {tb} AS tb, {_FLOW}, count(*) AS cnt FROM packets WHERE ipversion IS NOT NULL{where} "
         f"GROUP BY {tb}, {_FLOW}"
@@ -63,6 +63,14 @@ SUBJECTS = {
         ("destPort",),
     ),
     "flows": Subject(ROOT / "queries" / "flows.gsql", "flows", "sum(cnt)", _flows(None), 10, ("ipversion", *KEY)),
+    "hourly": Subject(
+        ROOT / "benchmarks" / "queries" / "hourly.gsql",
+        "hourly",
+        "sum(cnt)",
+        _flows(None, 3600),
+        3600,
+        ("ipversion", *KEY),
+    ),
     "outer": Subject(
         ROOT / "benchmarks" / "queries" / "outer.gsql",
         "full_flow",
