@@ -1,4 +1,4 @@
-"""Errors: one root, a class for every cause, data as attributes.
+"""Errors: one root, a class for every cause, data as attributes; `repeats` says that a retry fails again.
 
 Below every stage. Spark workers raise errors across processes, so every error can be pickled: the constructor arguments
 are the attributes.

@@ -26,7 +26,7 @@ from lowwater.lake.layout import MEASURES
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.packets import KEYS, read_packets
 from lowwater.lake.results.exploring import LAST, result_table
-from lowwater.lake.results.visible import published_rows, sorted_rows
+from lowwater.lake.results.published_rows import published_rows, sorted_rows
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, plain_type, table_dataset
 from lowwater.limits import SORTED_ROWS
 from lowwater.low.evaluate import addresses

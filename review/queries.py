@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lowwater.documents import stored_object
 from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
-from lowwater.lake.results.visible import rows_between
+from lowwater.lake.results.published_rows import rows_between
 from lowwater.plan.explain import describe, explain
 from lowwater.plan.queryset import Plan
 from lowwater.quality.reports import Key

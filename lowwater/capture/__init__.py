@@ -1,7 +1,6 @@
-"""Reading captures into Arrow, and writing synthetic captures.
+"""Reading captures into Arrow: where packets enter, from files to batches of `catalog.schemas.RECORD`.
 
-The first stage of the pipeline: from capture files to batches of `catalog.schemas.RECORD`. It needs neither Spark nor
-Airflow. Slow imports wait for the first use, so that `import lowwater` and `--help` stay quick.
+It needs neither Spark nor Airflow. Slow imports wait for the first use, so that `--help` stays quick.
 
 `read` takes a pcap or pcapng, plain or compressed, as a path or a stream, and yields Arrow batches. Bytes that are no
 sane record are listed with offset, length and reason (`Malformed`):

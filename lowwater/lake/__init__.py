@@ -1,0 +1,1 @@
+"""A lake: its captures, packets, ledgers and published tables in Delta's format."""

@@ -1,0 +1,1 @@
+"""Plans of queries: bound, rewritten, cut into a low and a high level, and explained."""

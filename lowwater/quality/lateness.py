@@ -1,4 +1,7 @@
-"""The lateness of records: counts by which the loss of each bound is exact, and the skew review (docs/review.md)."""
+"""The lateness of records: counts by which the loss of each bound is exact, and the skew review (docs/review.md).
+
+`catalog.time` decides who is late.
+"""
 
 from __future__ import annotations
 

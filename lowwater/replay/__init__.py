@@ -1,0 +1,1 @@
+"""Runs of intervals: their stages, and when and by what they run."""

@@ -1,0 +1,1 @@
+"""The runner on Spark; only this folder imports pyspark."""

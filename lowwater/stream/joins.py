@@ -1,4 +1,7 @@
-"""Joins: of two streams by windows of time, and of a stream with a table."""
+"""Joins row by row: of two streams by windows of time, and of a stream with a table.
+
+`high.operators` has them over columns, for the slices of a run.
+"""
 
 from __future__ import annotations
 

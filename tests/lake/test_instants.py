@@ -14,9 +14,9 @@ from lowwater.catalog.values import Type
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.publish import fill_instants, publish
+from lowwater.lake.results.published_rows import rows_between
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
-from lowwater.lake.results.visible import rows_between
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import published_schema
 from lowwater.plan.temporal import CLOCK, Step

@@ -9,7 +9,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.results.exploring import RowQuery, result_table
 from lowwater.lake.results.pins import pinned
 from lowwater.lake.results.publish import fill_instants, restore
-from lowwater.lake.results.visible import rows_between
+from lowwater.lake.results.published_rows import rows_between
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.pinning import QUERIES, put
 from tests.lake.support import BASE, FIELDS

@@ -70,7 +70,7 @@ def rows(
       lowwater rows flows --lake var/lake --from 2026-01-01T01:00Z --to 2026-01-01T02:00Z --format csv
     """
     from lowwater.lake.layout import lake_to_read
-    from lowwater.lake.results.visible import published_rows
+    from lowwater.lake.results.published_rows import published_rows
     from lowwater.replay.row_files import spreadsheet_cell, spreadsheet_rows, with_texts
 
     if start is not None and end is not None and start >= end:

@@ -13,7 +13,7 @@ import pytest
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.lake.results import visible as module
+from lowwater.lake.results import published_rows as module
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from tests.lake.support import BASE, FIELDS, at, put_stream, stream
