@@ -40,8 +40,8 @@ from lowwater.lake.open_tables import identity
 from lowwater.lake.results.table_state import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits
-from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import expected
 from lowwater.replay.schedule.links import jobs
 from lowwater.storage.paths import children, folders, lake_path, state
 

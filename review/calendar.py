@@ -17,7 +17,7 @@ from lowwater.lake.ledgers.intervals import HELD, MISSING
 from lowwater.lake.ledgers.runs import AUDIT, FAILED, PUBLISH
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.reports import Key
-from lowwater.replay.interval import times_of
+from lowwater.replay.schedule.due import times_of
 
 from .board import Interval, Snapshot, kept_by_snapshot
 

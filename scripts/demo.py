@@ -23,9 +23,9 @@ from lowwater.instants import HOUR, format_duration, format_instant, parse_insta
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import read_violations
 from lowwater.lake.tables import open_table
-from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.due import statuses
 from lowwater.terminal import Terminal, open_console, styled
 
 VAR = ROOT / "var"

@@ -199,70 +199,81 @@ def _as_json(error: QueryError) -> dict[str, Any]:
     }
 
 
-def run_files(
-    files: Sequence[Path],
-    capture: Sequence[tuple[str, str]],
-    out: Path,
-    form: str,
-    query: str | None,
-    links: Path | None,
-    kind: Sequence[tuple[str, str]],
-    skew: Sequence[tuple[str, str]],
-    heartbeat: str,
-    engine: str,
-    spark: str | None,
-    interval: int | None,
-    copies: int | None,
-    traces: bool,
-    spreadsheet: bool,
-    instants: bool,
-    **definitions: Any,
-) -> None:
-    """Runs queries over captures and prints a summary of the results.
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `lowwater run`.
 
-    Args:
+    Attributes:
         capture: (link, file); a link may have several files.
         form: `csv`, `json` or `parquet`.
         query: only this output query; None for all.
         links: file of settings; None for defaults.
         kind: (link, kind of its files).
         skew: (link, duration as written).
+        heartbeat: period or policy, as written.
         engine: `reference` for the oracle of the tests.
         spark: master URL; None for this process.
         interval: length of the evaluated intervals, ns; None for one interval.
         copies: maximum number of windows and groupings that a row may be in; None for the settings' value.
         spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
-        definitions: fields of `Definitions`.
+        instants: whether the instants of temporal columns are written too.
     """
-    if spreadsheet and form != "csv":
+
+    capture: Sequence[tuple[str, str]]
+    out: Path
+    form: str
+    query: str | None
+    links: Path | None
+    kind: Sequence[tuple[str, str]]
+    skew: Sequence[tuple[str, str]]
+    heartbeat: str
+    engine: str
+    spark: str | None
+    interval: int | None
+    copies: int | None
+    traces: bool
+    spreadsheet: bool
+    instants: bool
+
+
+def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> None:
+    """Runs queries over captures and prints a summary of the results."""
+    request, progress = _request(files, chosen, definitions), Progress()
+    runner = runner_of("lowwater run", request.config, progress, chosen.spark) if chosen.spark else None
+    try:
+        _show(run(request, progress, runner), chosen.out)
+    except PartialError as error:
+        _show(error.summary, chosen.out)
+        raise
+
+
+def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> RunRequest:
+    """Plans the queries over the links of the options."""
+    if chosen.spreadsheet and chosen.form != "csv":
         raise click.UsageError("--spreadsheet goes with --format csv")
-    if interval is not None and interval <= 0:
+    if chosen.interval is not None and chosen.interval <= 0:
         raise click.BadParameter("--interval must be above 0")
-    if traces and engine == REFERENCE:
+    if chosen.traces and chosen.engine == REFERENCE:
         raise click.UsageError("--traces: the reference engine has no heartbeats between nodes")
-    config, captures = _links(links, capture, options.durations(skew), dict(kind))
-    period, policy = _heartbeat(heartbeat)
+    config, captures = _links(chosen.links, chosen.capture, options.durations(chosen.skew), dict(chosen.kind))
+    period, policy = _heartbeat(chosen.heartbeat)
     links_of_settings = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
 
     def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:
         names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
-        links = replace(links_of_settings, names=names, interfaces=interfaces)
-        plan = Definitions(**definitions).plan(files, links, config)
-        plan = plan.only(query) if query else plan
-        require_lowered(plan, engine)
-        require_affordable(plan, copies or config.replay.copies)
+        plan = definitions.plan(files, replace(links_of_settings, names=names, interfaces=interfaces), config)
+        plan = plan.only(chosen.query) if chosen.query else plan
+        require_lowered(plan, chosen.engine)
+        require_affordable(plan, chosen.copies or config.replay.copies)
         require_marked(plan, config)
         return plan
 
-    progress = Progress()
-    runner = runner_of("lowwater run", config, progress, spark) if spark else None
-    request = RunRequest(planned({}), config, captures, out, form, period, policy, engine, interval, replan=planned)
-    try:
-        chosen = replace(request, traces=traces, spreadsheet=spreadsheet, instants=instants)
-        _show(run(chosen, progress, runner), out)
-    except PartialError as error:
-        _show(error.summary, out)
-        raise
+    written = {
+        name: getattr(chosen, name) for name in ("form", "engine", "interval", "traces", "spreadsheet", "instants")
+    }
+    return RunRequest(
+        planned({}), config, captures, chosen.out, period=period, policy=policy, replan=planned, **written
+    )
 
 
 def _links(

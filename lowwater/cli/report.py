@@ -29,7 +29,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.results.table_state import stray_lines
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits
-from lowwater.replay.interval import statuses
+from lowwater.replay.schedule.due import statuses
 from lowwater.terminal import open_console, say, styled
 
 

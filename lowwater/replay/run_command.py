@@ -260,8 +260,8 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
             runner.begin()
         captures, notes = _ingest(request, lake, progress)
         request = _planned_anew(request, captures)
-        run_results = run_intervals(request, lake, captures, folder, progress, runner)
-        run_results.notes.update(dict.fromkeys(notes))
+        found = run_intervals(request, lake, captures, folder, progress, runner)
+        found.notes.update(dict.fromkeys(notes))
     except BaseException:
         if made:
             with suppress(OSError):
@@ -270,26 +270,26 @@ def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -
     finally:
         remove_folder(folder)
     kept = _keeping_what_is_read(request, request.plan.links)
-    run_results.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
+    found.notes.update({f"note: query {note.query}: {note}": None for note in unkept_notes(request.plan, kept)})
     for link, rows in captures.items():
         fields = fields_read(request.plan.lftas, link)
-        run_results.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
-    for note in run_results.notes:
+        found.notes.update({f"note: {line}": None for line in absent_texts(link, rows, fields, 0, END_OF_TIME)})
+    for note in found.notes:
         progress.say(note)
     engine = REFERENCE if runner is None else runner.name
-    summary = _write(request, run_results, captures, engine, progress)
-    if run_results.failures:
+    summary = _write(request, found, captures, engine, progress)
+    if found.failures:
         hint = f"the results of the other queries are in {request.out}"
-        raise PartialError(_told(run_results), "; ".join([*_hints(run_results), hint]), summary)
+        raise PartialError(_told(found), "; ".join([*_hints(found), hint]), summary)
     return summary
 
 
-def _told(run_results: RunResults) -> str:
-    return "\n".join(error.message for error in run_results.failures.values())
+def _told(found: RunResults) -> str:
+    return "\n".join(error.message for error in found.failures.values())
 
 
-def _hints(run_results: RunResults) -> list[str]:
-    return list(dict.fromkeys(error.hint for error in run_results.failures.values() if error.hint))
+def _hints(found: RunResults) -> list[str]:
+    return list(dict.fromkeys(error.hint for error in found.failures.values() if error.hint))
 
 
 def _require_captures(request: RunRequest) -> None:
@@ -474,117 +474,120 @@ def run_intervals(
         LawError: a record is in no account.
         LowwaterError: every query fails.
     """
-    plan = request.plan
-    names = [query.name for query in plan.queries]
-    run_results = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
+    names = [query.name for query in request.plan.queries]
+    found = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(link, captures) for link in request.plan.links}
-    states: dict[str, Path] = {}
+    plan, states = request.plan, dict[str, Path]()
     intervals = _intervals(request, lake, captures)
     if request.order is not None:
         Random(request.order).shuffle(intervals)
     for number, (start, end) in enumerate(intervals):
-        work = folder / f"interval-{number}"
         handed = runner is not None and request.order is None
         inputs = LowInputs(lake, plan, request.config, start, end, captures, ends, handed)
         detail = f"{number + 1} of {len(intervals)}" if len(intervals) > 1 else ""
         if runner is None:
             with progress.stage("reference", detail):
-                _add_reference(request, inputs, run_results)
-            _require_a_result(run_results)
-            continue
-        settings = LowSettings(0, request.period, request.policy, **request.low)
-        tasks = runner.low()
-        with progress.stage("low", detail):
-            low = _low_stage(inputs, settings, work / "low", tasks, progress, run_results.failures)
-            plan = plan.without(low.failed)
-            inputs = replace(inputs, plan=plan)
-            _require_a_result(run_results)
-            for outcome in low.result.outcomes:
-                run_results.accounts.add(outcome.result)
-                run_results.violations.append(
-                    _violations(outcome.result.link, outcome.result.violations, request.config)
-                )
-        with progress.stage("high", detail):
-            results = high_stage(
-                runner, inputs, low.result.files, work / "high", request.high, states, run_results.failures
-            )
-            states = _held(plan, work / "high", folder / f"states-{number}")
-            for query in (query for query in plan.queries if query.name in results):
-                result = results[query.name]
-                run_results.rows[query.name].append(rows_of_files(result.files, query.high.fields))
-                run_results.punctuation[query.name] += result.punctuation
-            if request.traces:
-                read = {query.name: [lfta.name for lfta in query.lftas] for query in plan.queries}
-                read_files = {name: (read[name], result.files) for name, result in results.items()}
-                run_results.traces.append(traces(low.result.files, read_files))
-        shutil.rmtree(work, ignore_errors=True)
-        _require_a_result(run_results)
-    run_results.accounts.keep(plan.links)
-    run_results.accounts.check()
-    run_results.accounts.check_captures(captures)
-    tables = [name for name in request.plan.links if request.config.link(name).kind != "pcap"]
-    run_results.malformed = malformed_rows(lake, tables, captures) if tables else None
-    for name in run_results.accounts.links:
-        packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
-        run_results.latest[name] = largest_lateness(packets)
-    return run_results
+                _add_reference(request, inputs, found)
+        else:
+            work = folder / f"interval-{number}"
+            with progress.stage("low", detail):
+                low = _low(request, inputs, work / "low", runner.low(), progress, found)
+                plan = low.inputs.plan
+            with progress.stage("high", detail):
+                _high(request, low, work / "high", states, runner, found)
+                states = _held(plan, work / "high", folder / f"states-{number}")
+            shutil.rmtree(work, ignore_errors=True)
+        _require_a_result(found)
+    _account(request, plan, lake, captures, found)
+    return found
 
 
 @dataclass(frozen=True)
 class _Low:
-    """The low stage of an interval, and the queries that it cannot run."""
+    """The result of the low stage of an interval, and its inputs without the queries that it cannot run."""
 
+    inputs: LowInputs
     result: LowResult
-    failed: frozenset[str] = frozenset()
 
 
-def _low_stage(
-    inputs: LowInputs,
-    settings: LowSettings,
-    folder: Path,
-    runner: TaskMap,
-    progress: Progress,
-    failures: dict[str, LowwaterError],
+def _low(
+    request: RunRequest, inputs: LowInputs, folder: Path, tasks: TaskMap, progress: Progress, found: RunResults
 ) -> _Low:
     """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone."""
+    settings = LowSettings(0, request.period, request.policy, **request.low)
 
-    def attempt(plan: Plan, where: Path) -> LowResult:
-        return low_stage(replace(inputs, plan=plan), settings, where, runner, say=progress.say)
+    def attempt(plan: Plan, where: Path) -> _Low:
+        chosen = replace(inputs, plan=plan)
+        return _Low(chosen, low_stage(chosen, settings, where, tasks, say=progress.say))
 
-    failed: set[str] = set()
     try:
-        return _Low(attempt(inputs.plan, folder / "all"))
+        low = attempt(inputs.plan, folder / "all")
     except Exception:
+        failed: set[str] = set()
         for number, query in enumerate(inputs.plan.queries):
             try:
                 attempt(inputs.plan.only(query.name), folder / str(number))
             except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                failures.setdefault(query.name, error_of_query(query.name, error))
+                found.failures.setdefault(query.name, error_of_query(query.name, error))
                 failed.add(query.name)
         if not failed:
             raise
-    rest = inputs.plan.without(failed)
-    return _Low(attempt(rest, folder / "rest") if rest.queries else LowResult(()), frozenset(failed))
+        _require_a_result(found)
+        low = attempt(inputs.plan.without(failed), folder / "rest")
+    for result in (outcome.result for outcome in low.result.outcomes):
+        found.accounts.add(result)
+        found.violations.append(_violations(result.link, result.violations, request.config))
+    return low
 
 
-def _require_a_result(run_results: RunResults) -> None:
-    if run_results.failures.keys() == run_results.rows.keys() and run_results.failures:
-        first, *others = run_results.failures.values()
-        raise LowwaterError(_told(run_results), "; ".join(_hints(run_results))) if others else first
+def _high(
+    request: RunRequest, low: _Low, folder: Path, states: Mapping[str, Path], runner: Runner, found: RunResults
+) -> None:
+    """Runs the high stage from the states of the interval before."""
+    results = high_stage(runner, low.inputs, low.result.files, folder, request.high, states, found.failures)
+    queries = [query for query in low.inputs.plan.queries if query.name in results]
+    for query in queries:
+        found.rows[query.name].append(rows_of_files(results[query.name].files, query.high.fields))
+        found.punctuation[query.name] += results[query.name].punctuation
+    if request.traces:
+        read = {query.name: ([lfta.name for lfta in query.lftas], results[query.name].files) for query in queries}
+        found.traces.append(traces(low.result.files, read))
 
 
-def _add_reference(request: RunRequest, inputs: LowInputs, run_results: RunResults) -> None:
-    outcome = reference_stage(inputs, request.period, request.policy, run_results.states, run_results.failures)
+def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Captures], found: RunResults) -> None:
+    """Checks that each record is in an account, and adds what is said of the links.
+
+    Args:
+        plan: the queries that did not fail at the low level.
+    """
+    found.accounts.keep(plan.links)
+    found.accounts.check()
+    found.accounts.check_captures(captures)
+    tables = [name for name in request.plan.links if request.config.link(name).kind != "pcap"]
+    found.malformed = malformed_rows(lake, tables, captures) if tables else None
+    for name in found.accounts.links:
+        packets = read_packets(lake, name, captures[name], request.config.link(name), 0, 0, END_OF_TIME)
+        found.latest[name] = largest_lateness(packets)
+
+
+def _require_a_result(found: RunResults) -> None:
+    if found.failures.keys() == found.rows.keys() and found.failures:
+        first, *others = found.failures.values()
+        raise LowwaterError(_told(found), "; ".join(_hints(found))) if others else first
+
+
+def _add_reference(request: RunRequest, inputs: LowInputs, found: RunResults) -> None:
+    outcome = reference_stage(inputs, request.period, request.policy, found.states, found.failures)
     for name, result in outcome.results.items():
         if request.order is None:
-            run_results.states[name] = result.state
-        run_results.rows[name].append(outcome.rows[name])
-        run_results.punctuation[name] += len(result.punctuation)
+            found.states[name] = result.state
+        found.rows[name].append(outcome.rows[name])
+        found.punctuation[name] += len(result.punctuation)
         for count in result.counts:
-            run_results.accounts.add_source(count)
+            found.accounts.add_source(count)
     for scan in outcome.scans:
-        run_results.accounts.add_link(scan.link, scan.sane, scan.violations, scan.duplicates)
-        run_results.violations.append(_violations(scan.link, scan.violations, request.config))
+        found.accounts.add_link(scan.link, scan.sane, scan.violations, scan.duplicates)
+        found.violations.append(_violations(scan.link, scan.violations, request.config))
 
 
 def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
@@ -602,11 +605,11 @@ def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:
     return table.filter(pc.equal(table.column("_kind"), ROW)).select([*names, "_last", "_tick"])
 
 
-def _write_query(request: RunRequest, run_results: RunResults, query: QueryPlan, file: Path) -> dict[str, Any]:
+def _write_query(request: RunRequest, found: RunResults, query: QueryPlan, file: Path) -> dict[str, Any]:
     """Writes the rows of a query. Returns its entry in the summary."""
     fields = query.high.fields
     schema = value_schema(fields)
-    parts = [table.select(schema.names).cast(schema) for table in run_results.rows[query.name]]
+    parts = [table.select(schema.names).cast(schema) for table in found.rows[query.name]]
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     with _whole(file) as part:
         write_rows(rows, fields, part, request.form, request.spreadsheet, request.instants)
@@ -614,38 +617,38 @@ def _write_query(request: RunRequest, run_results: RunResults, query: QueryPlan,
     return {
         "file": file.name,
         "rows": rows.num_rows,
-        "punctuation": run_results.punctuation[query.name],
-        "lftas": lfta_counts(run_results.accounts, sources),
+        "punctuation": found.punctuation[query.name],
+        "lftas": lfta_counts(found.accounts, sources),
     }
 
 
 def _write(
-    request: RunRequest, run_results: RunResults, captures: dict[str, Captures], engine: str, progress: Progress
+    request: RunRequest, found: RunResults, captures: dict[str, Captures], engine: str, progress: Progress
 ) -> dict[str, Any]:
     queries: dict[str, dict[str, Any]] = {}
     with progress.stage("write"):
         for query in request.plan.queries:
             file = request.out / f"{query.name}.{request.form}"
-            if query.name not in run_results.failures:
+            if query.name not in found.failures:
                 try:
-                    queries[query.name] = _write_query(request, run_results, query, file)
+                    queries[query.name] = _write_query(request, found, query, file)
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                    run_results.failures[query.name] = error_of_query(query.name, error)
-            if query.name in run_results.failures:
+                    found.failures[query.name] = error_of_query(query.name, error)
+            if query.name in found.failures:
                 file.unlink(missing_ok=True)  # of an earlier run
-                queries[query.name] = {"error": run_results.failures[query.name].message}
-        violations = pa.concat_tables(run_results.violations) if run_results.violations else VIOLATIONS.empty_table()
+                queries[query.name] = {"error": found.failures[query.name].message}
+        violations = pa.concat_tables(found.violations) if found.violations else VIOLATIONS.empty_table()
         chosen = violations.select(VIOLATIONS.names).sort_by([("link", "ascending"), ("arrival", "ascending")])
         tables = {reserved.VIOLATIONS: chosen}
-        if run_results.malformed is not None:
-            tables[reserved.MALFORMED] = run_results.malformed
+        if found.malformed is not None:
+            tables[reserved.MALFORMED] = found.malformed
         if request.traces:
-            tables[reserved.HEARTBEATS] = pa.concat_tables([TRACES.empty_table(), *run_results.traces])
+            tables[reserved.HEARTBEATS] = pa.concat_tables([TRACES.empty_table(), *found.traces])
         for name, rows in tables.items():
             with _whole(request.out / f"{name}.csv") as file:
                 write_csv(rows, file, request.spreadsheet)
     links = {
-        name: link_summary(request.config, run_results.accounts, captures[name], name, run_results.latest.get(name, 0))
+        name: link_summary(request.config, found.accounts, captures[name], name, found.latest.get(name, 0))
         for name in sorted(captures)
     }
     summary = {
@@ -654,7 +657,7 @@ def _write(
         "interval_ns": request.interval,
         "links": links,
         "queries": queries,
-        "notes": list(run_results.notes),
+        "notes": list(found.notes),
         "seconds": {name: round(spent, 3) for name, spent in progress.seconds.items()},
     }
     with _whole(request.out / f"{reserved.SUMMARY}.json") as file:

@@ -14,8 +14,9 @@ from lowwater.errors import AwayError
 from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.replay.interval import replay, statuses
+from lowwater.replay.interval import replay
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.due import statuses
 from lowwater.storage import objects
 from tests.airflow.test_keeping import FAR, Task
 from tests.replay.test_looks import at, lake_of

@@ -19,9 +19,10 @@ import pytest
 
 from lowwater.instants import HOUR, format_instant, parse_instant, spoken_span
 from lowwater.lake.tables import open_table
-from lowwater.replay.interval import replay, statuses
+from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.due import statuses
 from tests.airflow.chromium import browser, frame
 from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows

@@ -19,7 +19,7 @@ from lowwater_generator import generate
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.replay.interval import statuses
+from lowwater.replay.schedule.due import statuses
 from tests.airflow.compose import example, load
 from tests.airflow.conftest import LINK, script, wait
 from tests.postgres import postgres_server

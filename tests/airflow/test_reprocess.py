@@ -17,9 +17,10 @@ from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.replay.interval import replay, statuses
+from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.due import statuses
 from tests.airflow.chromium import browser
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks

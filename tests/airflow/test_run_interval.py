@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lowwater.errors import GapError
-from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
+from lowwater.replay.schedule.due import statuses
 from lowwater.replay.schedule.looks import left_alone
 from tests.airflow.test_keeping import Task
 from tests.replay.test_looks import CHAINED, at, deliver, ingested, lake_of

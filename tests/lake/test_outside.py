@@ -21,9 +21,8 @@ from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.ledgers.missing import OutsideCount, lake_records_outside, outside, outside_lines
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.packets import PacketFiles
-from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, statuses
 from tests.lake.support import BASE, at, capture, put_table
 
 QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"

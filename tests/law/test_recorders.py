@@ -18,10 +18,9 @@ from lowwater.lake.ledgers.files import GONE, location, read_seen
 from lowwater.lake.ledgers.intervals import BLOCKED
 from lowwater.lake.ledgers.runs import DONE
 from lowwater.lake.tables import open_table
-from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, statuses
 from tests.breadth import examples
 from tests.law.recorders import HOUR, SECOND, File, World, draw
 from tests.replay.support import lowwater

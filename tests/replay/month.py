@@ -32,9 +32,8 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake import tables
 from lowwater.lake.ledgers.intervals import BLOCKED, gravest, set_status
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.replay.interval import expected
 from lowwater.replay.schedule.backfill import backfill
-from lowwater.replay.schedule.due import DueSelection, due, open_jobs
+from lowwater.replay.schedule.due import DueSelection, due, expected, open_jobs
 from lowwater.replay.schedule.looks import Looker, pause_after
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import Rows, table_rows

@@ -21,9 +21,10 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import fetch_rows, open_table, table_dataset
 from lowwater.plan.properties import is_instant
-from lowwater.replay.interval import Outcome, replay, statuses
+from lowwater.replay.interval import Outcome, replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.due import statuses
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner

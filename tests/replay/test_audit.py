@@ -22,9 +22,10 @@ from lowwater.lake.ledgers.runs import read_lateness, read_metrics, read_quality
 from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
 from lowwater.quality.reports import IntervalAudit, interval_audits
-from lowwater.replay.interval import Outcome, replay, statuses
+from lowwater.replay.interval import Outcome, replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.due import statuses
 from tests.breadth import some
 from tests.capturemaker import pcap_bytes, tcp
 from tests.replay.support import (

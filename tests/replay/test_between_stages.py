@@ -10,10 +10,10 @@ from lowwater_review.calendar import tally
 
 from lowwater.high.process import InProcess
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.replay.interval import STAGES, replay, statuses
+from lowwater.replay.interval import STAGES, replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, statuses
 from lowwater.replay.schedule.looks import look
 from tests.replay.support import lowwater
 from tests.replay.test_looks import TEXT, at, deliver, ingested, lake_of, ran

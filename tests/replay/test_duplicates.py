@@ -13,9 +13,10 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
-from lowwater.replay.interval import replay, statuses
+from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
+from lowwater.replay.schedule.due import statuses
 from tests.capturemaker import pcap_bytes
 from tests.lake.support import BASE
 from tests.lake.test_copies import SECOND, SKEW, oracle, packets

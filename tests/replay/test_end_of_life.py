@@ -13,10 +13,9 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.tables import open_table
-from lowwater.replay.interval import end_of_rows, statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, end_of_rows, statuses
 from tests.replay.support import QUERIES, START, lowwater, query_columns, table_rows
 
 if TYPE_CHECKING:

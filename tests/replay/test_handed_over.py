@@ -22,10 +22,9 @@ from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results import publish as publishes
 from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.streams import fingerprint, other_states, state_folder
-from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, statuses
 from lowwater.storage import paths
 from tests.replay.support import (
     END,

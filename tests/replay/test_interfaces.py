@@ -12,10 +12,9 @@ from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.tables import open_table
-from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, statuses
 from tests.lake.support import BASE
 from tests.lake.test_interfaces import pcapng
 from tests.replay.support import lowwater

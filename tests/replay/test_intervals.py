@@ -18,9 +18,9 @@ from lowwater.lake.results.streams import stream_parts
 from lowwater.lake.tables import open_table
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_files
-from lowwater.replay.interval import statuses
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
+from lowwater.replay.schedule.due import statuses
 from tests.replay.support import (
     DEMO,
     END,

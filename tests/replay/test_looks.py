@@ -15,12 +15,12 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.ledgers.runs import Publications, ReplayRow, read_replays, record_replays
 from lowwater.lake.run_inputs import OLDER
 from lowwater.replay.consent import approve
-from lowwater.replay.interval import replay, statuses
+from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule import looks
 from lowwater.replay.schedule.backfill import backfill
-from lowwater.replay.schedule.due import UNAPPROVED, DueSelection, due
+from lowwater.replay.schedule.due import UNAPPROVED, DueSelection, due, statuses
 from lowwater.replay.schedule.looks import Findings, Left, Looker, keep_told
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.month import Month, compare

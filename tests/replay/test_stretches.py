@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.replay.interval import statuses
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.days import day_digest, whole_range
-from lowwater.replay.schedule.due import Due, DueSelection, due
+from lowwater.replay.schedule.due import Due, DueSelection, due, statuses
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, lowwater, table_rows
 

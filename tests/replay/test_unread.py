@@ -11,7 +11,7 @@ import pytest
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_quality
-from lowwater.replay.interval import statuses
+from lowwater.replay.schedule.due import statuses
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, START, commits, lowwater, replay_range, table_rows
 

@@ -29,7 +29,7 @@ from lowwater.lake.locks import at_work, run_attempt
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import append_rows, claim, create, open_table, read_rows
-from lowwater.replay.interval import _Run
+from lowwater.replay.interval import _Journal
 from lowwater.storage import locks as leases
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
@@ -242,8 +242,8 @@ def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
     record_replays(lake, rows)
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + off)
     monkeypatch.setattr(time, "time", lambda: real() + off / 1e9)
-    run = _Run(SimpleNamespace(lake=lake, query_set="set"), BASE, BASE + HOUR, None, None)  # type: ignore[arg-type]
-    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", run._now(), "", "second", 2)])
+    journal = _Journal(SimpleNamespace(lake=lake, query_set="set"), BASE, BASE + HOUR, "publish")  # type: ignore[arg-type]
+    record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", journal.now(), "", "second", 2)])
     last = last_published(lake, "set", "q", BASE, BASE + HOUR)
     assert last is not None and last.digest == "second"
     with leases.hold_lease(root / "lock", 0, 1, length=1.0) as fence:

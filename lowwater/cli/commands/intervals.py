@@ -166,7 +166,7 @@ def status(lake: PurePath, queries: Path) -> None:
     from lowwater.lake.ledgers.missing import outside_lines
     from lowwater.lake.ledgers.runs import FAILED
     from lowwater.lake.results.table_state import stray_lines
-    from lowwater.replay.interval import statuses
+    from lowwater.replay.schedule.due import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
     unplanned: list[str] = []

@@ -137,16 +137,23 @@ def _statistics(
 )
 @click.option("--traces", is_flag=True, help="Write heartbeats.csv too: what every node promised, when and how late.")
 @options.DEFINITIONS
-def run(files: tuple[Path, ...], **arguments: Any) -> None:
+def run(
+    files: tuple[Path, ...],
+    schemas: tuple[Path, ...],
+    functions: tuple[Path, ...],
+    params: tuple[tuple[str, Any], ...],
+    dialect: str,
+    **chosen: Any,
+) -> None:
     """Runs queries over captures: files in, one file per output query out. No lake, no scheduler.
 
     \b
     Example:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
-    from lowwater.cli.queries import run_files
+    from lowwater.cli.queries import Definitions, RunOptions, run_files
 
-    run_files(files, **arguments)
+    run_files(files, RunOptions(**chosen), Definitions(schemas, functions, params, dialect))
 
 
 @dataclass(frozen=True)

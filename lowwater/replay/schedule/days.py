@@ -15,9 +15,8 @@ from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, read_replays
 from lowwater.lake.tables import open_table
 from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
 from lowwater.quality.reports import interval_audits
-from lowwater.replay.interval import expected
 from lowwater.replay.job import Job
-from lowwater.replay.schedule.due import DueSelection, due
+from lowwater.replay.schedule.due import DueSelection, due, expected
 
 # The digest, which the DAG `lowwater_digest` sends: five lines on quality, then what each query set has published and
 # what is due.

@@ -1,4 +1,4 @@
-"""The intervals that are due, why, and the work they need, before a backfill does anything."""
+"""The states of the intervals of query sets; those that are due, why, and the work they need."""
 
 from __future__ import annotations
 
@@ -14,18 +14,25 @@ from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.instants import format_instant
 from lowwater.lake.kinds import KINDS
-from lowwater.lake.layout import lake_to_read
+from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.coverage import gap_texts
 from lowwater.lake.ledgers.intervals import (
     HALF,
     HELD,
     MISSING,
     NOTHING_MISSING,
+    RUNNING,
     STALE,
+    StatusInputs,
     StatusRow,
+    Timetable,
     gravest,
     set_status,
+    status,
+    timetable,
 )
+from lowwater.lake.ledgers.missing import missing_texts, occupied_intervals
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -40,12 +47,122 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
+from lowwater.lake.results.table_state import damages
+from lowwater.lake.run_inputs import changes
 from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import QueryPlan
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.consent import awaited, consented
-from lowwater.replay.interval import expected
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
+from lowwater.replay.schedule.links import set_names
+from lowwater.replay.stages.engines import last_instant
+
+# The state of every interval.
+
+
+def statuses(
+    root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
+) -> list[StatusRow]:
+    """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
+    folder.
+
+    Args:
+        tell: called with each query set that cannot be planned and the error; None raises the first error.
+    """
+    sets = []
+    for name in set_names(root, queries):
+        try:
+            job = Job.open(root, name, queries)
+            sets.append(expected(job, job.captures()))
+        except LowwaterError as error:
+            if tell is None:
+                raise
+            tell(name, error)
+    lake = lake_to_read(root)
+    return with_running(lake, status(lake, sets))
+
+
+def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
+    """Returns the states of intervals, of which those are `running` on which a process is at work now."""
+    held = {name: at_work(lake, name) for name in {row.query_set for row in rows}}
+    shown = []
+    for row in rows:
+        spans = held[row.query_set].items()
+        who = next((who for (first, last), who in spans if first < row.end and row.start < last), "")
+        shown.append(replace(row, state=RUNNING, reason=who, lacking=()) if who else row)
+    return shown
+
+
+def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
+    """Collects what `status` needs to know of a query set, given the captures of its links."""
+    queries = {query.name: query for query in job.plan.queries}
+    known, past = job.known_missing(captures), Publications(job.lake, job.query_set)
+    times = times_of(job, captures)
+    longest = max((job.config.link(link).longest_skew for link in job.plan.links), default=0)
+
+    def inputs(start: int, end: int) -> IntervalInputs:
+        return job.inputs(start, end, captures, known, past)
+
+    def changed(query: str, start: int, end: int, accounting: str) -> str:
+        before = stored_object(accounting).get("inputs", {})
+        return "; ".join(changes(before, inputs(start, end).parts(queries[query]), captures))
+
+    def gaps(start: int, end: int) -> list[str]:
+        now = inputs(start, end)
+        return gap_texts(now.gaps(), captures, now.why_needed)
+
+    return StatusInputs(
+        job.query_set,
+        tuple(queries),
+        times,
+        digest=lambda query, start, end: inputs(start, end).digest(queries[query]),
+        outdated=lambda start, end: "; ".join(inputs(start, end).outdated()),
+        lacking=lambda start, end: inputs(start, end).lacking(),
+        changed=changed,
+        lost=lambda query, start, end: inputs(start, end).lost(queries[query]),
+        missing=lambda start, end: missing_texts(inputs(start, end).missing()),
+        gaps=gaps,
+        # Of a year of intervals few end where coverage does.
+        unsettled=lambda start, end: inputs(start, end).open() if times.in_gap(end, end + longest) else "",
+        damages=lambda query, rows: damages(job.lake, query, rows),
+    )
+
+
+def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
+    """The intervals of a query set, given the captures of its links."""
+    rows = {link: Captures.of(captures.get(link, ())) for link in job.plan.links}
+    at = max((each.end or 0 for each in rows.values()), default=0) // job.length * job.length
+    starts = job.inputs(at, at + job.length, captures).link_starts(job.plan.queries)
+    return timetable(
+        rows,
+        {link: job.config.link(link) for link in rows},
+        job.length,
+        occupied_intervals(PacketFiles.of(job.lake), rows, job.config, job.length),
+        end_of_rows(job, captures),
+        at - min(starts.values(), default=at),
+        job.passed,
+    )
+
+
+def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
+    """The first instant (ns) after the last possible row of a query set whose links have all ended and are fully
+    covered.
+
+    0 where a link goes on or its end is unknown.
+    """
+    ends = []
+    for name in job.plan.links:
+        settings = job.config.link(name)
+        covered = Captures.of(captures.get(name, ())).end or 0
+        if settings.until is None or covered + settings.gap_tolerance < settings.until:
+            return 0
+        ends.append(settings.until)
+    if not ends:
+        return 0
+    last = max(last_instant(job.config, query, max(ends) - 1) for query in job.plan.queries)
+    return last + 1 if last < END_OF_TIME - 1 else 0
+
 
 # The work of an interval: packets from file statistics, seconds and bytes from earlier runs.
 
