@@ -14,8 +14,8 @@ from lowwater_airflow.retries import RETRYING
 from lowwater_airflow.settings import POOL, Settings
 
 ABOUT = """\
-Finds the captures of the interval by each link's pattern in `lowwater.toml` and ingests them: one atomic commit a
-capture, and the same file again adds nothing. A file that is refused is a red task of `refused`. A link without a file
+Finds the captures of the interval by each link's pattern in `lowwater.toml` and ingests them. A file that the lake has
+already is not read again. A file that is refused is a red task of `refused`. A link without a file
 is named in the log of `ingest`; the runs that need it wait for it. Backfill: `airflow backfill create --dag-id
 capture_ingest --from-date ... --to-date ...`
 """

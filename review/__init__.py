@@ -7,8 +7,8 @@ Modules import each other relatively, because the folder `review/` is installed 
 from __future__ import annotations
 
 from .acts.effects import Act
-from .board import Board
+from .ledgers import Ledgers
 from .pages import render
 from .site import write_site
 
-__all__ = ["Act", "Board", "render", "write_site"]
+__all__ = ["Act", "Ledgers", "render", "write_site"]

@@ -18,7 +18,7 @@ from lowwater.lake.tables import safe_name
 
 from .acts.effects import Host
 from .acts.pages import add_acts, only_commands
-from .board import Board
+from .ledgers import Ledgers
 from .pages import HERE, render
 from .results.diff_pages import add_diff
 from .results.packet_pages import add_packets
@@ -62,7 +62,7 @@ def see_all() -> Permission:
 
 
 def create(
-    board: Board,
+    ledgers: Ledgers,
     dependencies: Sequence[Any] = (),
     routes: APIRouter | None = None,
     permissions: Callable[..., Permission] = see_all,
@@ -72,7 +72,7 @@ def create(
     """Creates the app that serves the pages of a lake.
 
     Args:
-        board: access to the lake.
+        ledgers: access to the lake.
         dependencies: FastAPI dependencies of every route, for example authentication.
         routes: further routes, which are matched first.
         permissions: FastAPI dependency that returns the query sets that the user may see.
@@ -94,8 +94,8 @@ def create(
 
     results = APIRouter()
     for add in (add_results, add_packets, add_diff, add_write):
-        add(results, board, permission, as_page(_plain, HEADERS), HEADERS)
-    add_acts(results, board, permission, as_page(_plain, HEADERS), HEADERS, host)
+        add(results, ledgers, permission, as_page(_plain, HEADERS), HEADERS)
+    add_acts(results, ledgers, permission, as_page(_plain, HEADERS), HEADERS, host)
     app.include_router(results)
 
     @app.api_route("/", methods=METHODS)
@@ -109,40 +109,40 @@ def create(
     @app.api_route("/docs/{name:path}", methods=METHODS)
     def docs(name: str, sees: Any = permission) -> Response:
         policy = HEADERS["Content-Security-Policy"].replace("style-src 'self'", INLINE_STYLES)
-        reports = Path(board.root / "reports")
+        reports = Path(ledgers.root / "reports")
         try:
-            allowed = _documented(board, reports, name, sees)
+            allowed = _documented(ledgers, reports, name, sees)
         except LowwaterError as error:
             return HTMLResponse(_plain(str(error)), 503, HEADERS)
         return file_response(reports, name if allowed else "", HEADERS | {"Content-Security-Policy": policy})
 
     @app.api_route("/{address:path}", methods=METHODS)
     def page(address: str, sees: Any = permission) -> Response:
-        return page_response(board, address, sees, notices)
+        return page_response(ledgers, address, sees, notices)
 
     return app
 
 
-def _documented(board: Board, reports: Path, name: str, sees: Permission) -> bool:
+def _documented(ledgers: Ledgers, reports: Path, name: str, sees: Permission) -> bool:
     """Whether the user may see a page of the Data Docs: a page of a query set, of all suites, or the index."""
     path = inside(reports, name)
     if path is None:
         return True  # the file does not exist, so the response is 404 for every user
     folder, *below = path.relative_to(reports.resolve()).parts
-    snapshot = board.now()
+    snapshot = ledgers.now()
     if not below:
         return snapshot.only(sees) is snapshot
     names = [name for name in (*snapshot.jobs, *snapshot.unplanned) if safe_name(name) == folder]
     return all(sees(name) for name in names) if names else folder in SHARED or sees(folder)
 
 
-def page_response(board: Board, address: str, sees: Permission, notices: Notices = nothing) -> Response:
+def page_response(ledgers: Ledgers, address: str, sees: Permission, notices: Notices = nothing) -> Response:
     """Returns the page of an address: 404 for an unknown address, 503 if the lake cannot be read.
 
     A page that the user may not see is also 404, so that its existence stays hidden.
     """
     try:
-        html = render(board.now().only(sees), address, served=True, notices=notices(sees))
+        html = render(ledgers.now().only(sees), address, served=True, notices=notices(sees))
     except LowwaterError as error:
         return HTMLResponse(_plain(str(error)), 503, HEADERS)
     return HTMLResponse(

@@ -19,7 +19,7 @@ from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.reports import Key
 from lowwater.replay.schedule.due import times_of
 
-from .board import Interval, Snapshot, kept_by_snapshot
+from .ledgers import Interval, Snapshot, kept_by_snapshot
 
 DAY = 24 * HOUR
 MOST_CELLS = 800

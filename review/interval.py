@@ -24,7 +24,7 @@ from lowwater.lake.ledgers.runs import (
 from lowwater.quality.lateness import LatenessCounts
 from lowwater.quality.reports import CRITICAL, Key, findings
 
-from .board import Part, Snapshot
+from .ledgers import Part, Snapshot
 
 SHOWN = 50
 """Maximum number of rows in a table of records; the ledgers hold all."""

@@ -14,7 +14,7 @@ from lowwater.quality.late_records import headline
 from lowwater.quality.lateness import IntervalLateness, LatenessCounts, SkewReview, review
 from lowwater.replay.schedule.links import readers, row_rates
 
-from .board import Snapshot
+from .ledgers import Snapshot
 
 RECENT = 31 * 24 * HOUR
 """Period before the end of the last capture that a review covers, ns."""

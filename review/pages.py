@@ -33,11 +33,11 @@ from lowwater.replay.schedule.due import Due
 from lowwater.replay.telemetry.traces import interval_lags
 from lowwater.storage.paths import has_file
 
-from .board import GRAVITY, Interval, Part, Snapshot
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
 from .lateness import WEEK, last_day, late_intervals, link_headline, link_review, refused_shares
+from .ledgers import GRAVITY, Interval, Part, Snapshot
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trends import subjects, summaries, trend
 from .verdict import overview_verdict

@@ -14,9 +14,9 @@ from lowwater.plan.queryset import Plan
 from lowwater.quality.reports import Key
 from lowwater.replay.job import Job
 
-from .board import Part, Record, Snapshot
 from .calendar import moment
 from .drawing import PlanDrawing, Plot, history, plan
+from .ledgers import Part, Record, Snapshot
 
 SHOWN = 20
 """Maximum number of rows of a query on a page; `lowwater rows` prints all."""

@@ -21,7 +21,7 @@ from lowwater.errors import LowwaterError
 from lowwater.hosts import is_loopback, known_names
 
 from .app import create
-from .board import Board, Snapshot, kept_by_snapshot
+from .ledgers import Ledgers, Snapshot, kept_by_snapshot
 from .login import App, Door
 from .memory import give_back, spare_memory
 from .pages import render
@@ -95,9 +95,9 @@ def access(host: str, token_file: Path | None, login: bool = True) -> Access:
     return Access(token, hosts)
 
 
-def guarded(board: Board, allowed: Access) -> App:
+def guarded(ledgers: Ledgers, allowed: Access) -> App:
     """Builds the app of a lake with the door before it."""
-    return Door(create(board), allowed.token, allowed.hosts)
+    return Door(create(ledgers), allowed.token, allowed.hosts)
 
 
 def make_server(app: App) -> uvicorn.Server:
@@ -161,7 +161,7 @@ def serve(
     """
     allowed = access(host, token_file, login)
     spare_memory()
-    board = Board(root, queries)
+    ledgers = Ledgers(root, queries)
     with listen(host, port) as opened:
 
         def ready() -> None:
@@ -170,33 +170,33 @@ def serve(
             made = allowed.token is not None and token_file is None
             tell(f"{address}login?token={allowed.token}" if made else address)
 
-        asyncio.run(_answer(make_server(guarded(board, allowed)), board, opened, ready))
+        asyncio.run(_answer(make_server(guarded(ledgers, allowed)), ledgers, opened, ready))
 
 
-async def _answer(server: uvicorn.Server, board: Board, opened: socket.socket, ready: Callable[[], None]) -> None:
+async def _answer(server: uvicorn.Server, ledgers: Ledgers, opened: socket.socket, ready: Callable[[], None]) -> None:
     """Answers with few threads; the pages that take longest are made once before anybody asks for them.
 
     Args:
         server: the web server.
-        board: access to the lake.
+        ledgers: access to the lake.
         opened: the socket to listen on.
         ready: is called once the pages are made and the server answers.
     """
     from anyio import to_thread
 
     to_thread.current_default_thread_limiter().total_tokens = THREADS
-    await to_thread.run_sync(board.now)
-    await to_thread.run_sync(warm, board)
+    await to_thread.run_sync(ledgers.now)
+    await to_thread.run_sync(warm, ledgers)
     serving = asyncio.create_task(server.serve(sockets=[opened]))
     while not server.started and not serving.done():  # before, a signal would not end it in order
         await asyncio.sleep(0.01)
     ready()
-    warming = asyncio.create_task(_keep_warm(board))
+    warming = asyncio.create_task(_keep_warm(ledgers))
     await serving
     warming.cancel()
 
 
-async def _keep_warm(board: Board) -> None:
+async def _keep_warm(ledgers: Ledgers) -> None:
     """Makes the pages again soon after a ledger has changed, in a tenth of the time at most."""
     from anyio import to_thread
 
@@ -204,14 +204,14 @@ async def _keep_warm(board: Board) -> None:
     while True:
         await asyncio.sleep(max(LOOK, 10 * took))
         begin = time.monotonic()
-        await to_thread.run_sync(warm, board)
+        await to_thread.run_sync(warm, ledgers)
         took = time.monotonic() - begin
 
 
-def warm(board: Board) -> None:
+def warm(ledgers: Ledgers) -> None:
     """Makes the pages that compute most, so that nobody waits for them; nothing where no ledger has changed."""
     with suppress(LowwaterError):  # the page says it
-        _warm(board.now())
+        _warm(ledgers.now())
 
 
 @kept_by_snapshot

@@ -15,11 +15,11 @@ from lowwater.lake.tables import lake_errors
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import files_below, read
 
-from .board import Board
+from .ledgers import Ledgers
 from .pages import HERE, addresses, render
 
 
-def write_site(board: Board, folder: Path) -> int:
+def write_site(ledgers: Ledgers, folder: Path) -> int:
     """Writes every page of a lake into a folder. Creates the folder, and replaces files of the same names.
 
     Returns:
@@ -28,7 +28,7 @@ def write_site(board: Board, folder: Path) -> int:
     Raises:
         LakeError: a ledger cannot be read, or the folder cannot be written.
     """
-    snapshot, count = board.now(), 0
+    snapshot, count = ledgers.now(), 0
     if folder.resolve() == snapshot.lake.root or snapshot.lake.root in folder.resolve().parents:
         raise LakeError(f"{folder}: is inside the lake", "give --html a folder outside of it")
     with lake_errors(f"{folder}: the pages cannot be written"):

@@ -26,8 +26,8 @@ from lowwater.quality.history import (
 )
 from lowwater.quality.late_records import share_text
 
-from .board import Snapshot, kept_by_snapshot
 from .drawing import Plot, history
+from .ledgers import Snapshot, kept_by_snapshot
 
 DAY = 24 * HOUR
 DAYS, WEEKS = 7, 12

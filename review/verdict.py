@@ -19,7 +19,7 @@ from lowwater.lake.ledgers.runs import FAILED
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.quality.reports import IntervalAudit, Key
 
-from .board import GRAVITY, WARNED, Interval, Snapshot
+from .ledgers import GRAVITY, WARNED, Interval, Snapshot
 
 GOOD = (WARNED, "done")
 WORDS = {

@@ -27,8 +27,8 @@ from lowwater.replay.preview import (
     run_preview,
 )
 
-from .board import Board, Snapshot
 from .checking import Checker
+from .ledgers import Ledgers, Snapshot
 from .pages import fill_template
 from .results.answers import asked_by_person, person
 from .results.pages import METHODS, Shown
@@ -72,12 +72,12 @@ class Written:
         return found
 
 
-def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
+def add_write(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
     """Adds the routes of the page.
 
     Args:
         router: gets the routes.
-        board: access to the lake.
+        ledgers: access to the lake.
         permission: FastAPI dependency that returns the query sets that the user may see.
         page: makes the response of a page without a script.
         headers: headers of all responses.
@@ -89,7 +89,7 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
     @router.api_route("/write/index.html", methods=METHODS)
     def write(request: Request, sees: Any = permission) -> Response:
         try:
-            snapshot = board.now().only(sees)
+            snapshot = ledgers.now().only(sees)
         except LowwaterError as error:
             return page(str(error), 503)
         asked = checker if asked_by_person(request) else None
@@ -102,7 +102,7 @@ def add_write(router: APIRouter, board: Board, permission: Any, page: Shown, hea
     @router.api_route("/write/check", methods=METHODS)
     def check(request: Request, sees: Any = permission) -> Response:
         try:
-            snapshot = board.now().only(sees)
+            snapshot = ledgers.now().only(sees)
         except LowwaterError as error:
             return JSONResponse({"error": str(error)}, 503, headers)
         asked = asked_by_person(request)

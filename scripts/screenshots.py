@@ -122,12 +122,12 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
     Raises:
         HomeError: no interval has run.
     """
-    from lowwater_review import Board, write_site
-    from lowwater_review.board import GRAVITY
+    from lowwater_review import Ledgers, write_site
+    from lowwater_review.ledgers import GRAVITY
     from lowwater_review.pages import months
 
-    board = Board(lake, queries)
-    snapshot = board.now()
+    ledgers = Ledgers(lake, queries)
+    snapshot = ledgers.now()
     intervals = [interval for part in months(snapshot) for interval in snapshot.part(part.start, part.end).intervals]
     judged = [interval for interval in intervals if interval.state not in ("missing", "cannot start", "running")]
     if not judged or not snapshot.jobs:
@@ -147,7 +147,7 @@ def review_pages(browser: str, lake: Path, queries: Path) -> None:
         "skew": (f"skew/{link}.html", "1280,1400"),
     }
     with tempfile.TemporaryDirectory() as folder:
-        write_site(board, Path(folder) / "site")
+        write_site(ledgers, Path(folder) / "site")
         for image, (address, size) in shown.items():
             page = (Path(folder) / "site" / address).as_uri()
             shoot(browser, page, IMAGES / f"review-{image}.png", size)

@@ -109,9 +109,9 @@ def write_pages(root: PurePath, queries: Path, folder: Path) -> None:
     Raises:
         LakeError: the lake cannot be read, or the folder cannot be written.
     """
-    from lowwater_review import Board, write_site
+    from lowwater_review import Ledgers, write_site
 
-    count = write_site(Board(root, queries), folder)
+    count = write_site(Ledgers(root, queries), folder)
     say(f"{count} pages: {folder / 'index.html'}")
 
 

@@ -286,7 +286,7 @@ class HourFiles:
     def _close(self, hour: int) -> None:
         path, writer = self._open.pop(hour)
         writer.close()
-        paths.place(path)
+        paths.put(path)
 
 
 # A row group of a stored stream: rows of an LFTA on a link, or of a part of a cut plan.

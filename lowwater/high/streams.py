@@ -241,6 +241,6 @@ class StreamFiles:
         columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]
         file = self.folder / "punctuation.parquet"
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), paths.draft(file))
-        paths.place(file)
+        paths.put(file)
         self.files.append(str(file))
         self.punctuation = len(promises)

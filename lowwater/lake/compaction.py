@@ -184,7 +184,7 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
     with pq.ParquetWriter(paths.draft(target), columns, compression="snappy") as writer:
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
             writer.write_table(rows_together, row_group_size=grouped)
-    paths.place(target)
+    paths.put(target)
     return replace(tables.describe(path, target, {}), partition=partition)
 
 

@@ -197,17 +197,17 @@ def _read_otherwise(capture: Capture, records: TableOptions | None) -> bool:
     return capture.kept != str(records)
 
 
-# Parts of a run's inputs, stored beside their digest, to explain how the inputs changed (S1). `replays` stores the
+# A summary of a run's inputs, stored beside their digest, to explain how the inputs changed (S1). `replays` stores the
 # parts of every publication; plan and status compare them with the current ones.
 
-Parts = dict[str, Any]
+InputSummary = dict[str, Any]
 """JSON: `semantics`, `text` (part of the canonical text -> hash), `links` (link -> its inputs, captures hashed)."""
 
 _CAUSES = ("its records", "its decoder", "the clock before it", "what is kept of it", "its key")
 """Changes of a capture, in the order of its stored values."""
 
 
-def inputs_parts(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> Parts:
+def inputs_summary(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> InputSummary:
     """Summarises the inputs of a run, small enough to store with every publication.
 
     Args:
@@ -221,7 +221,7 @@ def inputs_parts(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, A
     }
 
 
-def _link(inputs: Mapping[str, Any]) -> Parts:
+def _link(inputs: Mapping[str, Any]) -> InputSummary:
     captures = {}
     for capture in inputs["captures"]:
         records = _hash(json.dumps([capture["records"], capture["flagged"]]))
@@ -231,7 +231,7 @@ def _link(inputs: Mapping[str, Any]) -> Parts:
     return values | {"captures": captures}
 
 
-def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
+def changes(before: InputSummary, now: InputSummary, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
     """Describes how the inputs differ from those of a publication, a line for every change.
 
     Args:
@@ -253,7 +253,7 @@ def changes(before: Parts, now: Parts, captures: Mapping[str, Sequence[Capture]]
     return lines or ["its inputs have changed since"]
 
 
-def _link_changes(name: str, old: Parts, new: Parts, captures: Sequence[Capture]) -> list[str]:
+def _link_changes(name: str, old: InputSummary, new: InputSummary, captures: Sequence[Capture]) -> list[str]:
     lines = []
     reads = new.get(READS)  # not stored by older versions
     (born, over), (born_now, over_now) = _within(old["life"], reads) if reads else old["life"], new["life"]

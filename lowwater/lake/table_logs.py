@@ -300,7 +300,7 @@ class Mirror:
 
     def __init__(self, path: ObjectPath, cache: FileCache) -> None:
         self.lock = threading.RLock()
-        self.folder = cache.place_of(path)
+        self.folder = cache.file_of(path)
         self.version, self.life = -1, next(_LIVES)
         self._path, self._cache = path, cache
         self._looked_at: float | None = None
@@ -546,7 +546,7 @@ class Mirror:
         require_names(self._path, names)
         for name in names:
             target = self._path.joinpath(*name.split("/"))
-            copy = self._cache.place_of(target)
+            copy = self._cache.file_of(target)
             if copy.exists() and not self._cache.has(target):  # else it is in the store already
                 objects.upload(target, copy)
                 self._cache.keep(target, copy)

@@ -582,7 +582,7 @@ def _publish(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
                 committed = True
                 journal.took()
                 now = {"state": state, "reason": reason, "publication": publication.number}
-                accounting = {"inputs": plan.inputs.parts(query)}
+                accounting = {"inputs": plan.inputs.summary(query)}
                 made.append(journal.row(query.name, digest, publication.rows, accounting, **now))
             elif last is not None and last.publication != publication.number:
                 made.append(replace(last, finished_at=journal.now(), publication=publication.number))

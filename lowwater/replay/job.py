@@ -20,7 +20,7 @@ from lowwater.config import FILE_NAME, LONGEST_SKEW, Config, Link, load_config, 
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.chains import store_chained
+from lowwater.lake.chained_sets import store_chained
 from lowwater.lake.ingestion.record_options import known_protocol, planned_options, planned_skews, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
@@ -38,7 +38,7 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.looks import last_look
 from lowwater.lake.results.streams import FORM, state_folder
-from lowwater.lake.run_inputs import OLDER, Parts, inputs_digest, inputs_parts, link_inputs, outdated
+from lowwater.lake.run_inputs import OLDER, InputSummary, inputs_digest, inputs_summary, link_inputs, outdated
 from lowwater.link_names import family_of
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
@@ -512,9 +512,9 @@ class IntervalInputs(LowInputs):
         folder = state_folder(self.lake, self.query_set, query.name, self.start, self.end, self.digest(query))
         return "" if paths.has_folder(folder) else "the state that it left is not in the lake"
 
-    def parts(self, query: QueryPlan) -> Parts:
-        """The parts of the digest of a query's inputs."""
-        return inputs_parts([*query.parts, *self._named(query).items()], self._links(query))
+    def summary(self, query: QueryPlan) -> InputSummary:
+        """What the ledger keeps of the inputs of a query, to say later how they changed."""
+        return inputs_summary([*query.parts, *self._named(query).items()], self._links(query))
 
     def _links(self, query: QueryPlan, older: int = 0) -> list[dict[str, Any]]:
         """The inputs of the links of a query. An interface without records in the read range adds nothing.

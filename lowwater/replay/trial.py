@@ -137,7 +137,7 @@ class Trial:
                 lines.append(f"query {name} is not in the query set")
             elif last is not None and last.digest != inputs.digest(present[name]):
                 before = stored_object(last.accounting).get("inputs", {})
-                lines += changes(before, inputs.parts(present[name]), captures)
+                lines += changes(before, inputs.summary(present[name]), captures)
         return list(dict.fromkeys(lines))
 
     def promote(self, bounds: Bounds, progress: Progress) -> str:

@@ -23,7 +23,7 @@ from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.publish import ROLLED_BACK_NOTE, fill_instants, mark, restore
 from lowwater.lake.results.published_log import Act, LogEntry, read_entry
 from lowwater.lake.results.table_state import damage_of
-from lowwater.lake.run_inputs import Parts, changes
+from lowwater.lake.run_inputs import InputSummary, changes
 from lowwater.lake.tables import OWNER, check_owner, fence_off
 from lowwater.plan.properties import hands_over, unique_key
 from lowwater.plan.queryset import QueryPlan
@@ -186,9 +186,9 @@ def _described(entry: LogEntry, rows: Sequence[runs.ReplayRow], captures: dict[s
     return PublishedVersion(entry.version, entry.at, PUBLISHED, of.start, of.end, state, count, why)
 
 
-def _inputs(row: runs.ReplayRow) -> Parts:
+def _inputs(row: runs.ReplayRow) -> InputSummary:
     """The parts of the inputs of a publication; empty in rows of an older version."""
-    found: Parts = stored_object(row.accounting).get("inputs", {})
+    found: InputSummary = stored_object(row.accounting).get("inputs", {})
     return found
 
 
@@ -302,7 +302,7 @@ class RollbackTarget:
                 target.mark_others(act)
             accounting = {
                 "rolled_back": {"from": before, "to": version, **told},
-                "inputs": inputs.parts(query),
+                "inputs": inputs.summary(query),
             }
             reason = f"to version {version} by {by}: {why}"
             return replace(

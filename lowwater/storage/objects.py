@@ -584,7 +584,7 @@ class FileCache:
         self._used: OrderedDict[Path, tuple[float, int]] = OrderedDict()
         self._busy: dict[Path, threading.Lock] = {}
 
-    def place_of(self, path: ObjectPath) -> Path:
+    def file_of(self, path: ObjectPath) -> Path:
         """Returns where the copy of an object lies, or is to lie."""
         return self._folder.joinpath(*(part.replace(":", "") for part in path.parts))
 
@@ -594,7 +594,7 @@ class FileCache:
         Raises:
             OSError: if it cannot be read.
         """
-        target = self.place_of(path)
+        target = self.file_of(path)
         with self._lock:
             busy = self._busy.setdefault(target, threading.Lock())
         with busy:
@@ -611,13 +611,13 @@ class FileCache:
 
     def has(self, path: ObjectPath) -> bool:
         """Whether there is a whole copy of an object, so that the object is in the store."""
-        target = self.place_of(path)
+        target = self.file_of(path)
         with self._lock:
             return target in self._used and target.exists()
 
     def keep(self, path: ObjectPath, source: Path) -> None:
         """Moves a file that was uploaded to the place of its copy."""
-        target = self.place_of(path)
+        target = self.file_of(path)
         if source != target:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, target)
@@ -625,12 +625,12 @@ class FileCache:
 
     def follow(self, source: ObjectPath, target: ObjectPath) -> None:
         """Moves the copy of an object, if there is one, to the place of an equal object."""
-        if self.place_of(source).exists():
-            self.keep(target, self.place_of(source))
+        if self.file_of(source).exists():
+            self.keep(target, self.file_of(source))
 
     def drop(self, path: ObjectPath) -> None:
         """Removes the copy of an object, if there is one."""
-        self.place_of(path).unlink(missing_ok=True)
+        self.file_of(path).unlink(missing_ok=True)
 
     def _note(self, target: Path) -> None:
         now = time.monotonic()

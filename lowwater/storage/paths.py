@@ -144,7 +144,7 @@ def local_table(folder: PurePath, names: Iterable[str]) -> Path:
     """
     for name in names:
         local(folder / name)
-    return file_cache().place_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
+    return file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
 
 
 def draft(path: PurePath) -> Path:
@@ -153,19 +153,19 @@ def draft(path: PurePath) -> Path:
     The folder of the draft exists. The name of a new file is used once, so that no reader sees a part of it.
     """
     require_inside(path)
-    target = file_cache().place_of(path) if isinstance(path, ObjectPath) else Path(path)
+    target = file_cache().file_of(path) if isinstance(path, ObjectPath) else Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     return target
 
 
-def place(path: PurePath) -> None:
+def put(path: PurePath) -> None:
     """Puts a whole draft into the lake.
 
     Raises:
         OSError: if it cannot be written.
     """
     if isinstance(path, ObjectPath):
-        take(file_cache().place_of(path), path)
+        take(file_cache().file_of(path), path)
 
 
 def take(source: PurePath, target: PurePath) -> None:

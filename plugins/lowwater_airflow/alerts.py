@@ -1,4 +1,4 @@
-"""Alerts: a failed run, a missed deadline, a warning, and the digest of a day; to the log, a webhook and by mail.
+"""Alerts: a failed run, a missed deadline, a warning, and the report of a day; to the log, a webhook and by mail.
 
 The DAGs name these callbacks. Airflow's scheduler watches deadlines and runs `late` in the triggerer. Mail is sent by
 Airflow's own notifier, with the mail server of an Airflow connection.
@@ -104,11 +104,11 @@ class TellDigest(BaseOperator):
         self.queries = str(queries)
 
     def execute(self, context: Context) -> list[str]:
-        """Returns the lines of the digest."""
+        """Returns the lines of the report."""
         from pathlib import Path
 
         from lowwater.errors import LowwaterError
-        from lowwater.replay.schedule.days import day_digest
+        from lowwater.replay.schedule.days import day_report
         from lowwater.replay.schedule.links import jobs
         from lowwater.storage.paths import lake_path
 
@@ -118,7 +118,7 @@ class TellDigest(BaseOperator):
             unplanned[name] = str(error)
 
         sets = jobs(lake_path(self.lake), Path(self.queries), note)
-        lines = day_digest(sets, unplanned, time.time_ns())
+        lines = day_report(sets, unplanned, time.time_ns())
         tell({"kind": "digest", "text": "\n".join(lines) or "no query set", **_run(context)})
         return lines
 

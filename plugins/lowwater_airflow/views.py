@@ -21,7 +21,7 @@ from lowwater_airflow.timetables import WhenAsked
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, FastAPI
-    from lowwater_review import Board
+    from lowwater_review import Ledgers
 
 PREFIX = "lowwater"
 DAG = "replay_"
@@ -87,15 +87,15 @@ def make_app(root: PurePath) -> FastAPI:
     from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
     from airflow.api_fastapi.core_api.security import get_user, requires_access_view
     from fastapi import Depends
-    from lowwater_review import Board
+    from lowwater_review import Ledgers
     from lowwater_review.app import create
 
     from lowwater_airflow.settings import query_folder
 
-    board = Board(root, query_folder(root))
+    ledgers = Ledgers(root, query_folder(root))
     allowed = [Depends(get_user), Depends(requires_access_view(AccessView.PLUGINS))]
     visibility = _query_set_visibility()
-    return create(board, allowed, _redirects(board, visibility), visibility, _host(root), notices)
+    return create(ledgers, allowed, _redirects(ledgers, visibility), visibility, _host(root), notices)
 
 
 def _host(root: PurePath) -> Callable[..., Any]:
@@ -141,7 +141,7 @@ def _query_set_visibility() -> Callable[..., Callable[[str], bool]]:
     return seen
 
 
-def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -> APIRouter:
+def _redirects(ledgers: Ledgers, visibility: Callable[..., Callable[[str], bool]]) -> APIRouter:
     """Redirects from a DAG or a run to its pages, for users who may see the DAG."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.core_api.security import requires_access_dag
@@ -156,17 +156,17 @@ def _redirects(board: Board, visibility: Callable[..., Callable[[str], bool]]) -
     @router.api_route("/dag", methods=METHODS, dependencies=[Depends(requires_access_dag("GET"))])
     def dag(dag_id: str, sees: Any = permission) -> Response:
         name = dag_id.removeprefix(KEEP).removeprefix(DAG)
-        if name == dag_id or name not in board.now().jobs:
-            return page_response(board, "index.html", sees, notices)
+        if name == dag_id or name not in ledgers.now().jobs:
+            return page_response(ledgers, "index.html", sees, notices)
         return RedirectResponse(f"set/{safe_name(name)}.html", headers=HEADERS)
 
     @router.api_route("/run", methods=METHODS, dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))])
     def run(dag_id: str, run_id: str, sees: Any = permission) -> Response:
         name, bounds = dag_id.removeprefix(DAG), interval_of_run(dag_id, run_id)
-        if dag_id.startswith(KEEP) and (kept := dag_id.removeprefix(KEEP)) in board.now().jobs:
+        if dag_id.startswith(KEEP) and (kept := dag_id.removeprefix(KEEP)) in ledgers.now().jobs:
             return RedirectResponse(f"set/{safe_name(kept)}.html", headers=HEADERS)
-        if name == dag_id or bounds is None or name not in board.now().jobs:
-            return page_response(board, "index.html", sees, notices)
+        if name == dag_id or bounds is None or name not in ledgers.now().jobs:
+            return page_response(ledgers, "index.html", sees, notices)
         address = f"interval/{safe_name(name)}/{interval_label(*bounds)}.html"
         return RedirectResponse(address, headers=HEADERS)
 

@@ -21,8 +21,8 @@ from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.skew_setting import SkewChange, skew_change
 
-from ..board import Board, Interval, Snapshot
 from ..lateness import link_review
+from ..ledgers import Interval, Ledgers, Snapshot
 
 RUN, BACKFILL, APPROVE, SKEW = "run", "backfill", "approve", "skew"
 ACTS = (RUN, BACKFILL, APPROVE, SKEW)
@@ -107,11 +107,11 @@ class CommandHost:
         raise LakeError("these pages only read")
 
 
-def make_act(board: Board, snapshot: Snapshot, kind: str, safe: str, given: Mapping[str, str]) -> Act | None:
+def make_act(ledgers: Ledgers, snapshot: Snapshot, kind: str, safe: str, given: Mapping[str, str]) -> Act | None:
     """Computes an act; None if the query set or link is unknown to the user.
 
     Args:
-        board: access to the lake.
+        ledgers: access to the lake.
         snapshot: the ledgers that the user may see.
         kind: one of `ACTS`.
         safe: name of the query set or link, as addresses have it.
@@ -122,7 +122,7 @@ def make_act(board: Board, snapshot: Snapshot, kind: str, safe: str, given: Mapp
     """
     if kind == SKEW:
         link = next((name for name in snapshot.captures if safe_name(name) == safe), None)
-        return None if link is None else _skew(board, snapshot, link, given.get("bound", ""))
+        return None if link is None else _skew(ledgers, snapshot, link, given.get("bound", ""))
     job = next((job for name, job in snapshot.jobs.items() if safe_name(name) == safe), None)
     if job is None or kind not in ACTS:
         return None
@@ -239,14 +239,14 @@ def _backfill(snapshot: Snapshot, job: Job, start: int, end: int, given: Mapping
     )
 
 
-def _skew(board: Board, snapshot: Snapshot, link: str, text: str) -> Act:
+def _skew(ledgers: Ledgers, snapshot: Snapshot, link: str, text: str) -> Act:
     review = link_review(snapshot, link)
     try:
         bound = parse_duration(text) if text else review.skew if review.recommended is None else review.recommended
     except ValueError as error:
         raise LakeError(f"bound={text!r:.40}: {error}") from None
-    everything = board.now()  # what becomes stale does not depend on who looks
-    change = skew_change(board.root, board.queries, everything.jobs.values(), link, bound)
+    everything = ledgers.now()  # what becomes stale does not depend on who looks
+    change = skew_change(ledgers.root, ledgers.queries, everything.jobs.values(), link, bound)
     lost, now = review.lost(bound), review.lost(review.skew)
     hidden = len(set(change.query_sets) - set(snapshot.jobs))
     effects = [

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 from lowwater.errors import LowwaterError
 from lowwater.lake.results.exploring import instant_of
 
-from ..board import Board, Snapshot, kept_by_snapshot
+from ..ledgers import Ledgers, Snapshot, kept_by_snapshot
 from ..pages import fill_template
 from ..results.answers import Answer, Answers, BusyError, asked_by_person, person, wait_for
 from ..results.pages import METHODS, Shown
@@ -63,7 +63,7 @@ def is_ours(request: Request) -> bool:
 
 def add_acts(
     router: APIRouter,
-    board: Board,
+    ledgers: Ledgers,
     permission: Any,
     page: Shown,
     headers: dict[str, str],
@@ -73,7 +73,7 @@ def add_acts(
 
     Args:
         router: gets the routes.
-        board: access to the lake.
+        ledgers: access to the lake.
         permission: FastAPI dependency that returns the query sets that the user may see.
         page: makes the response of a page.
         headers: headers of files; unused.
@@ -91,14 +91,14 @@ def add_acts(
         who: Hashable,
     ) -> Response:
         try:
-            snapshot = board.now().only(sees)
+            snapshot = ledgers.now().only(sees)
             if kind in (BACKFILL, SKEW) and act_on is _nothing:
-                shown = _shown(snapshot, board, kind, name, given, who)
+                shown = _shown(snapshot, ledgers, kind, name, given, who)
                 if not shown.ready:
                     return page(fill_template(snapshot, "act_waits.html", "", "../../", {"name": name}, True), 200)
                 act = shown.value
             else:
-                act = make_act(board, snapshot, kind, name, given) if kind in ACTS else None
+                act = make_act(ledgers, snapshot, kind, name, given) if kind in ACTS else None
             if act is None:
                 return page("There is no such page.", 404)
             refusal = act.refusal or acting.refusal(act)
@@ -143,12 +143,12 @@ def add_acts(
         return answer(kind, name, given, sees, acting, confirmed, person(request))
 
 
-def _shown(snapshot: Snapshot, board: Board, kind: str, name: str, given: dict[str, str], who: Hashable) -> Answer:
+def _shown(snapshot: Snapshot, ledgers: Ledgers, kind: str, name: str, given: dict[str, str], who: Hashable) -> Answer:
     """Computes an act that is only shown, behind the page if need be: that of a skew looks at all that is published."""
     key = kind, name, tuple(sorted(given.items()))
     intervals = _intervals(snapshot, kind, given)
     answer = _answers(snapshot).ask(
-        key, intervals, lambda watch: make_act(board, snapshot, kind, name, given), FRESH, who
+        key, intervals, lambda watch: make_act(ledgers, snapshot, kind, name, given), FRESH, who
     )
     wait_for(intervals, answer)
     return answer

@@ -51,7 +51,7 @@ class _AbandonedError(Exception):
     """Nobody wants the answer any more, or the process ends."""
 
 
-class Desk:
+class TaskQueue:
     """Works on tasks in their order, a few at a time; refuses a task where too many wait.
 
     Args:
@@ -98,8 +98,8 @@ class Desk:
                     self._of += Counter()  # without those who have nothing here
 
 
-_LARGE, _SMALL = Desk(AT_WORK), Desk(AT_WORK_SMALL)
-"""The desks of the process: pages of all lakes and of all kinds share them."""
+_LARGE, _SMALL = TaskQueue(AT_WORK), TaskQueue(AT_WORK_SMALL)
+"""The queues of the process: pages of all lakes and of all kinds share them."""
 
 
 @dataclass(eq=False)

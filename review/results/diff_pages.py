@@ -15,7 +15,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.results.exploring import compare, instant_of, result_table
 from lowwater.plan.properties import unique_key
 
-from ..board import Board
+from ..ledgers import Ledgers
 from ..pages import fill_template
 from .pages import METHODS, Chosen, Shown, answer_of
 
@@ -23,12 +23,12 @@ LONGEST = 48 * HOUR
 """Longest range that a page compares, ns."""
 
 
-def add_diff(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
+def add_diff(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
     """Adds the route of comparisons.
 
     Args:
         router: gets the route.
-        board: access to the lake.
+        ledgers: access to the lake.
         permission: FastAPI dependency that returns the query sets that the user may see.
         page: makes the response of a page.
         headers: headers of files; unused.
@@ -37,7 +37,7 @@ def add_diff(router: APIRouter, board: Board, permission: Any, page: Shown, head
     @router.api_route("/results/{set_name}/{query}/diff", methods=METHODS)
     def diff(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
         given = dict(request.query_params)
-        return answer_of(board, sees, (set_name, query), page, lambda chosen: page(_page(chosen, given), 200))
+        return answer_of(ledgers, sees, (set_name, query), page, lambda chosen: page(_page(chosen, given), 200))
 
 
 def _page(chosen: Chosen, given: dict[str, str]) -> str:

@@ -22,7 +22,7 @@ from lowwater.lake.tables import safe_name
 from lowwater.replay.packets.export import Predicate, select, write_selection
 from lowwater.replay.packets.row_packets import SHOWN, RowPackets, SourceCondition, find_packets, row_packets
 
-from ..board import Board
+from ..ledgers import Ledgers
 from ..pages import fill_template
 from .pages import METHODS, Chosen, Shown, answer_of, pieces
 
@@ -32,12 +32,12 @@ MOST_EXPORTED = 1_000_000
 """Most packets of a download."""
 
 
-def add_packets(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
+def add_packets(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
     """Adds the routes of packets.
 
     Args:
         router: gets the routes.
-        board: access to the lake.
+        ledgers: access to the lake.
         permission: FastAPI dependency that returns the query sets that the user may see.
         page: makes the response of a page.
         headers: headers of files.
@@ -52,7 +52,7 @@ def add_packets(router: APIRouter, board: Board, permission: Any, page: Shown, h
         def made(chosen: Chosen) -> Response:
             return page(unnamed, 400) if row is None else make(chosen, row)
 
-        return answer_of(board, sees, (set_name, query), page, made)
+        return answer_of(ledgers, sees, (set_name, query), page, made)
 
     @router.api_route("/results/{set_name}/{query}/packets", methods=METHODS)
     def packets(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:

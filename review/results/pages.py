@@ -32,7 +32,7 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 from lowwater.replay.row_files import spreadsheet_rows
 
-from ..board import Board, Snapshot
+from ..ledgers import Ledgers, Snapshot
 from ..pages import fill_template
 from .answers import Answer, Answers, BusyError, asked_by_person, person, wait_for
 from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
@@ -63,28 +63,32 @@ class Chosen:
     query: QueryPlan
 
 
-def choose(board: Board, sees: Callable[[str], bool], set_name: str, query: str) -> Chosen | None:
+def choose(ledgers: Ledgers, sees: Callable[[str], bool], set_name: str, query: str) -> Chosen | None:
     """Finds a query by the names of an address; None if there is none that the user may see."""
-    snapshot = board.now().only(sees)
+    snapshot = ledgers.now().only(sees)
     job = next((job for name, job in snapshot.jobs.items() if safe_name(name) == set_name), None)
     plan = next((plan for plan in job.plan.queries if safe_name(plan.name) == query), None) if job else None
     return Chosen(snapshot, job, plan) if job is not None and plan is not None else None
 
 
 def answer_of(
-    board: Board, sees: Callable[[str], bool], names: tuple[str, str], page: Shown, make: Callable[[Chosen], Response]
+    ledgers: Ledgers,
+    sees: Callable[[str], bool],
+    names: tuple[str, str],
+    page: Shown,
+    make: Callable[[Chosen], Response],
 ) -> Response:
     """Returns the answer to an address of a query, or a page that says what is wrong with the address.
 
     Args:
-        board: access to the lake.
+        ledgers: access to the lake.
         sees: whether the user may see a query set.
         names: query set and query of the address.
         page: makes the response of a page.
         make: makes the answer for the query.
     """
     try:
-        chosen = choose(board, sees, *names)
+        chosen = choose(ledgers, sees, *names)
         return page("There is no such page.", 404) if chosen is None else make(chosen)
     except BusyError as error:
         return page(str(error), 503)
@@ -92,12 +96,12 @@ def answer_of(
         return page(str(error), 400)
 
 
-def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, headers: dict[str, str]) -> None:
+def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
     """Adds the routes of the results.
 
     Args:
         router: gets the routes.
-        board: access to the lake.
+        ledgers: access to the lake.
         permission: FastAPI dependency that returns the query sets that the user may see.
         page: makes the response of a page.
         headers: headers of files.
@@ -114,14 +118,14 @@ def add_results(router: APIRouter, board: Board, permission: Any, page: Shown, h
             many = {name: request.query_params.getlist(name) for name in ("column", "op", "value")}
             return make(chosen, table, parse_asked(table, chosen.query, dict(request.query_params), many))
 
-        return answer_of(board, sees, (set_name, query), page, made)
+        return answer_of(ledgers, sees, (set_name, query), page, made)
 
     answers = Answers()
 
     @router.api_route("/results/index.html", methods=METHODS)
     def index(sees: Any = permission) -> Response:
         try:
-            snapshot = board.now().only(sees)
+            snapshot = ledgers.now().only(sees)
         except LowwaterError as error:
             return page(str(error), 503)
         sets = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from lowwater_review.board import GRAVITY
+from lowwater_review.ledgers import GRAVITY
 
 from lowwater.config import Link
 from lowwater.replay.interval import STAGES

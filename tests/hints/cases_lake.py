@@ -18,7 +18,7 @@ from lowwater.catalog.expr import Type
 from lowwater.cli.proposals import _common
 from lowwater.config import Link, load_config
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake.chains import is_chained, store_chained
+from lowwater.lake.chained_sets import is_chained, store_chained
 from lowwater.lake.files import proposal
 from lowwater.lake.files.patterns import files_of
 from lowwater.lake.ingestion.ingest import ingest

@@ -13,8 +13,7 @@ import pytest
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.exploring import Filter, result_table
-from lowwater.lake.results.exploring import RowQuery as Wish
+from lowwater.lake.results.exploring import Filter, RowQuery, result_table
 from lowwater.lake.tables import append_rows, create
 
 ROWS = 5_000
@@ -45,21 +44,21 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, pa.Table]
 
 
 CASES = [
-    Wish(0, 5 * HOUR),
-    Wish(0, 5 * HOUR, descending=True),
-    Wish(HOUR // 3, 3 * HOUR, sort="cnt", descending=True),
-    Wish(0, 5 * HOUR, sort="source"),
-    Wish(0, 5 * HOUR, (Filter("cnt", ">=", "500"), Filter("source", "=", HOSTILE)), "share"),
-    Wish(0, 5 * HOUR, (Filter("source", "contains", "DB8"),), "cnt"),
-    Wish(0, 5 * HOUR, (Filter("source", "is null", ""),), "share", True),
-    Wish(2 * HOUR, 4 * HOUR, (Filter("share", "<", "1.5"), Filter("cnt", "!=", "7"))),
+    RowQuery(0, 5 * HOUR),
+    RowQuery(0, 5 * HOUR, descending=True),
+    RowQuery(HOUR // 3, 3 * HOUR, sort="cnt", descending=True),
+    RowQuery(0, 5 * HOUR, sort="source"),
+    RowQuery(0, 5 * HOUR, (Filter("cnt", ">=", "500"), Filter("source", "=", HOSTILE)), "share"),
+    RowQuery(0, 5 * HOUR, (Filter("source", "contains", "DB8"),), "cnt"),
+    RowQuery(0, 5 * HOUR, (Filter("source", "is null", ""),), "share", True),
+    RowQuery(2 * HOUR, 4 * HOUR, (Filter("share", "<", "1.5"), Filter("cnt", "!=", "7"))),
 ]
 
 
-def expected(rows: pa.Table, wish: Wish) -> list[tuple[Any, ...]]:
-    """The rows of a wish by DuckDB."""
-    parts, values = ["_last >= ? AND _last < ?"], [wish.start, wish.end]
-    for each in wish.filters:
+def expected(rows: pa.Table, asked: RowQuery) -> list[tuple[Any, ...]]:
+    """The rows of a asked by DuckDB."""
+    parts, values = ["_last >= ? AND _last < ?"], [asked.start, asked.end]
+    for each in asked.filters:
         if each.operator == "is null":
             parts.append(f"{each.column} IS NULL")
         elif each.operator == "contains":
@@ -68,19 +67,19 @@ def expected(rows: pa.Table, wish: Wish) -> list[tuple[Any, ...]]:
         else:
             parts.append(f"{each.column} {each.operator} ?")
             values.append(each.value if each.column == "source" else float(each.value))  # type: ignore[arg-type]
-    first = f"{wish.sort or '_last'} {'DESC' if wish.descending else 'ASC'} NULLS LAST"
+    first = f"{asked.sort or '_last'} {'DESC' if asked.descending else 'ASC'} NULLS LAST"
     order = ", ".join([first, *(f"{name} ASC NULLS LAST" for name in ("_last", "tb", "source", "cnt", "share"))])
     text = f"SELECT tb, source, cnt, share, _last FROM rows WHERE {' AND '.join(parts)} ORDER BY {order}"
     return duckdb.execute(text, values).fetchall()
 
 
-@pytest.mark.parametrize("wish", CASES)
-def test_pages_are_those_of_duckdb(published: tuple[Lake, pa.Table], wish: Wish) -> None:
+@pytest.mark.parametrize("asked", CASES)
+def test_pages_are_those_of_duckdb(published: tuple[Lake, pa.Table], asked: RowQuery) -> None:
     lake, rows = published
-    table, wanted = result_table(lake, "flows"), expected(rows, wish)
-    assert len(wanted) > 20 and table.count(wish) == len(wanted)
+    table, wanted = result_table(lake, "flows"), expected(rows, asked)
+    assert len(wanted) > 20 and table.count(asked) == len(wanted)
     for offset in (0, 10, len(wanted) - 5):
-        page = table.page(wish, offset, 10)
+        page = table.page(asked, offset, 10)
         assert [tuple(row.values()) for row in page.to_pylist()] == wanted[offset : offset + 10]
 
 
@@ -95,8 +94,8 @@ def test_a_page_in_an_order_opens_the_files_that_can_have_its_rows(tmp_path: Pat
     for hour in range(9):
         for file in Path(lake.table("numbers") / f"_hour={hour}").glob("*.parquet"):
             file.unlink()
-    largest = table.page(Wish(0, 10 * HOUR, sort="cnt", descending=True), 0, 10)
+    largest = table.page(RowQuery(0, 10 * HOUR, sort="cnt", descending=True), 0, 10)
     assert largest.column("cnt").to_pylist() == list(range(99, 89, -1))
-    assert table.count(Wish(0, 10 * HOUR)) == 100
+    assert table.count(RowQuery(0, 10 * HOUR)) == 100
     with pytest.raises(LakeError, match="cannot be read"):
-        table.page(Wish(0, 10 * HOUR, sort="cnt"), 0, 10)
+        table.page(RowQuery(0, 10 * HOUR, sort="cnt"), 0, 10)

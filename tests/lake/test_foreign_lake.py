@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from lowwater.cli.main import cli
@@ -201,7 +201,7 @@ BY_ALL = {"ledger of hidden rows", "table", "lock of maintenance", "many commits
 
 def pages(lake: Path) -> dict[str, int]:
     """Asks every page of the lake, and returns its status."""
-    app = create(Board(lake, lake.parent / "queries"))
+    app = create(Ledgers(lake, lake.parent / "queries"))
     statuses = {}
     for route in app.routes:
         if "GET" in route.methods and not route.path.startswith("/write"):

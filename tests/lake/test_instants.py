@@ -48,7 +48,7 @@ def as_of_an_older_version(lake: Lake, monkeypatch: pytest.MonkeyPatch, hours: i
     """Publishes hours as a version did that knew no instants."""
     with monkeypatch.context() as old:
         old.setattr("lowwater.plan.properties.instant_schema", lambda fields: pa.schema([]))
-        old.setattr("lowwater.lake.results.publish.TAKEN_OVER", {})
+        old.setattr("lowwater.lake.results.publish.WITH_INSTANTS", {})
         for hour in range(hours):
             begin, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
             put_stream(lake.stream("q"), FIELDS, begin, end, rows_of(hour), "set")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
-from lowwater_review.board import Board
+from lowwater_review.ledgers import Ledgers
 
 from lowwater.config import load_config
 from lowwater.errors import LowwaterError
@@ -87,7 +87,7 @@ def test_reading_a_lake_writes_nothing(old: Path, monkeypatch: pytest.MonkeyPatc
         said = lowwater(*command, "--lake", lake)
         assert said.code in (0, 1, 3) and not re.search("cannot be (written|locked|made)", said.err), (command, said)
         assert files() == before, command
-    assert Board(lake, Path("queries")).now() is not None and files() == before
+    assert Ledgers(lake, Path("queries")).now() is not None and files() == before
 
 
 @pytest.mark.slow

@@ -15,13 +15,12 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results.exploring import Filter, curves, make_sums, result_table
-from lowwater.lake.results.exploring import RowQuery as Wish
+from lowwater.lake.results.exploring import Filter, RowQuery, curves, make_sums, result_table
 from lowwater.lake.tables import append_rows, create
 
 pytestmark = pytest.mark.slow
 HOURS, ROWS = 130, 3_000
-WHOLE = Wish(0, HOURS * HOUR)
+WHOLE = RowQuery(0, HOURS * HOUR)
 
 
 def make_rows(seed: int, first: int = 0, hours: int = HOURS) -> pa.Table:
@@ -52,9 +51,9 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def shown(lake: Lake, wish: Wish, number: str, key: str) -> Any:
+def shown(lake: Lake, question: RowQuery, number: str, key: str) -> Any:
     """Names, sums by part of time, and whether they are exact."""
-    found = curves(result_table(lake, "flows"), wish, number, key)
+    found = curves(result_table(lake, "flows"), question, number, key)
     return [(each.name, [round(value, 6) for value in each.values]) for each in found.curves], found.approximate
 
 
@@ -65,7 +64,7 @@ ASKED = [
     (WHOLE, "", ""),
     (WHOLE, "cnt", "port"),
     (WHOLE, "cnt", "flow"),
-    (Wish(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
+    (RowQuery(7 * HOUR // 2, 129 * HOUR - 1), "cnt", "source"),
     (replace(WHOLE, filters=(Filter("source", "=", "10.0.0.1"),)), "cnt", "source"),
     (replace(WHOLE, filters=(Filter("source", "contains", "0.0"), Filter("source", "!=", "10.0.0.2"))), "cnt", ""),
     (replace(WHOLE, filters=(Filter("port", ">", "4"),)), "share", "port"),

@@ -22,7 +22,7 @@ from itertools import groupby
 from pathlib import Path
 from unittest.mock import patch
 
-from lowwater_review.board import Board
+from lowwater_review.ledgers import Ledgers
 from lowwater_review.pages import render
 
 from lowwater.config import load_config
@@ -297,7 +297,7 @@ def compare(month: Month) -> Counter[str]:
     ours, theirs = month.states(month.lake), month.states(quiet)
     states = {key: state for key, (state, _) in ours.items()}
     assert states == {key: state for key, (state, _) in theirs.items()}
-    snapshot = Board(month.lake, month.queries).now()
+    snapshot = Ledgers(month.lake, month.queries).now()
     assert states == page_states(lambda address: render(snapshot, address))
     for (name, at), (state, why) in ours.items():
         if at + month.length <= month.end:

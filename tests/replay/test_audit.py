@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from lowwater_review import Board, render
+from lowwater_review import Ledgers, render
 
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.errors import AuditError, LakeError, LawError
@@ -389,7 +389,7 @@ def test_thresholds_decide(tmp_path: Path, runner: Runner) -> None:
     title = "Skew violations stay within the critical limit of the link"
     assert title in shown.out and "1 of 1 fail" in shown.out
     assert "more than the warning limit" not in shown.out, "each fact is told once"
-    page = render(Board(lake, QUERIES).now(), f"interval/lone/{interval_label(*HOUR_0)}.html") or ""
+    page = render(Ledgers(lake, QUERIES).now(), f"interval/lone/{interval_label(*HOUR_0)}.html") or ""
     (audit,) = interval_audits(open_lake(lake))
     assert "<h3>Link main1: 4 of 200 records (2%) are malformed, more than the critical limit of 1% " in page
     assert title in (lake / "reports" / audit.pages["skew"]).read_text()

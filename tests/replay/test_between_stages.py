@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lowwater_review.board import Board
 from lowwater_review.calendar import tally
+from lowwater_review.ledgers import Ledgers
 
 from lowwater.high.process import InProcess
 from lowwater.lake.ledgers.runs import read_replays
@@ -61,7 +61,7 @@ def test_an_hour_that_is_held_is_held_everywhere_also_if_it_was_published_before
         assert [each.state for each in due(job, DueSelection(at(1), at(2), kinds))] == ["held"]
     said = lowwater("report", "--lake", job.lake.root, "--queries", tmp_path)
     assert "held: audited and not published; what was" in said.out and "3 due" in said.out, said.out
-    snapshot = Board(job.lake.root, tmp_path).now()
+    snapshot = Ledgers(job.lake.root, tmp_path).now()
     assert list(tally(snapshot).values()) == [{"held": 1}]
     assert [each.state for each in snapshot.part(at(1), at(2)).intervals] == ["held"]
 

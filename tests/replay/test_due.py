@@ -28,7 +28,7 @@ def parts(lake: Path, query: str, hour: int = 1) -> object:
     opened = job(lake)
     inputs = opened.inputs(START + hour * HOUR, START + (hour + 1) * HOUR, opened.captures())
     # As it is kept: JSON in the ledger.
-    return json.loads(json.dumps(inputs.parts(opened.plan.only(query).queries[0])))
+    return json.loads(json.dumps(inputs.summary(opened.plan.only(query).queries[0])))
 
 
 def changed(before: object, lake: Path, query: str = "flows", hour: int = 1) -> list[str]:

@@ -111,7 +111,7 @@ def test_a_late_file_changes_exactly_its_intervals(lake: Path) -> None:
     starts = range(BEGIN, BEGIN + 2 * HOUR, QUARTER)
 
     def parts(start: int) -> dict[str, object]:
-        return job.inputs(start, start + QUARTER, job.captures()).parts(job.plan.queries[0])
+        return job.inputs(start, start + QUARTER, job.captures()).summary(job.plan.queries[0])
 
     before = {start: parts(start) for start in starts}
     # The file of a quarter comes again, with one record more at its end.

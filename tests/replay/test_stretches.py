@@ -10,7 +10,7 @@ import pytest
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
-from lowwater.replay.schedule.days import day_digest, whole_range
+from lowwater.replay.schedule.days import day_report, whole_range
 from lowwater.replay.schedule.due import Due, DueSelection, due, statuses
 from tests.capturemaker import pcap_bytes, udp
 from tests.replay.support import QUERIES, lowwater, table_rows
@@ -73,7 +73,7 @@ def test_56_years_between_two_hours_of_packets_are_a_few_lines(from_1970: Path) 
     assert len(found) <= 5 and sum(each.intervals for each in found) == 490_897
     assert (found[0].packets, found[-1].packets) == (20, 50) and not any(each.blocked for each in found)
     assert [each.query_set for each in found] == [row.query_set for row in statuses(from_1970, QUERIES)]
-    assert len(day_digest([job], {}, SET)) <= 12
+    assert len(day_report([job], {}, SET)) <= 12
     assert len(whole_range(job, HOUR, SET).lacking) == len(found) - 2
     assert len(due(job, DueSelection(1000 * HOUR, 400_000 * HOUR))) == 1
     assert len(due(job, DueSelection(SET + HOUR, 2 * SET))) <= 3

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from lowwater_expectations.pages import render as render_audit
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 from lowwater_review.login import FORM, HEADERS
 
@@ -43,37 +43,37 @@ FILES += ("/results/{set_name}/{query}/packets.pcapng", "/assets/{name:path}", "
 """Routes that answer with files, and so have no page."""
 
 
-def make_desk(folder: Path, board: Board) -> tuple[FastAPI, list[str]]:
+def make_desk(folder: Path, ledgers: Ledgers) -> tuple[FastAPI, list[str]]:
     """Mounts the pages of a lake of ledgers, and of a lake with rows that it makes.
 
     Args:
         folder: gets the lake with rows.
-        board: the lake of ledgers, with the query set `q` and a failed audit at `FAILED`.
+        ledgers: the lake of ledgers, with the query set `q` and a failed audit at `FAILED`.
 
     Returns:
         The app, and the addresses of one page of each kind.
     """
-    reports = Path(board.root / "reports")
+    reports = Path(ledgers.root / "reports")
     make_docs(reports)
     (reports / "q" / "some").mkdir(parents=True)
     (reports / AUDITED).write_text(render_audit(audited("links", gap_ns=20 * SECOND, gaps="from 1 to 2")[0]))
-    ledgers, rows = create(board), create(Board(*make_results(folder)))
+    of_ledgers, rows = create(ledgers), create(Ledgers(*make_results(folder)))
     app = FastAPI()
-    app.mount("/ledgers", ledgers)
+    app.mount("/ledgers", of_ledgers)
     app.mount("/rows", rows)
     app.get("/login")(lambda: HTMLResponse(FORM.format("The token was printed when the server started."), 200, HEADERS))
     return app, [
         "login",
-        *(f"ledgers/{each}" for each in addresses_of_ledgers(board)),
+        *(f"ledgers/{each}" for each in addresses_of_ledgers(ledgers)),
         *(f"rows/{each}" for each in _of_rows(rows)),
     ]
 
 
-def addresses_of_ledgers(board: Board) -> list[str]:
+def addresses_of_ledgers(ledgers: Ledgers) -> list[str]:
     """One page of each kind over the lake of ledgers, with the Data Docs and the acts."""
     begin = START + FAILED * HOUR
     one = f"start={format_instant(begin)}&end={format_instant(begin + HOUR)}"
-    pages = [*one_of_each(board), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]
+    pages = [*one_of_each(ledgers), f"interval/q/{interval_label(begin, begin + HOUR)}.html"]
     pages += ["docs/suites/links.html", f"docs/{AUDITED}", "results/index.html", "write/index.html"]
     day = f"start={format_instant(START)}&end={format_instant(START + 24 * HOUR)}"
     pages += [f"act/run/q?{one}", f"act/approve/q?{one}", f"act/backfill/q?{day}", "act/skew/main1?bound=7s"]
@@ -99,7 +99,7 @@ def main() -> int:
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as made:
         (Path(made) / "rows").mkdir()
-        app, pages = make_desk(Path(made) / "rows", Board(*make(Path(made) / "ledgers", 30, frozenset({FAILED}))))
+        app, pages = make_desk(Path(made) / "rows", Ledgers(*make(Path(made) / "ledgers", 30, frozenset({FAILED}))))
         with served(app) as at, chromium() as browser:
             page = browser.new_page()
             for theme, width, (number, address) in product(THEMES, WIDTHS, enumerate(pages)):

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from lowwater.errors import LakeError
@@ -63,13 +63,13 @@ COLUMNS = ["tb", "srcIP", "cnt", "bytes", "nope", "_last", "tb_start", "_hour", 
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
-    return Board(*make_results(tmp_path_factory.mktemp("absurd")))
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
+    return Ledgers(*make_results(tmp_path_factory.mktemp("absurd")))
 
 
 @pytest.fixture(scope="module")
-def app(board: Board) -> Any:
-    return create(board)
+def app(ledgers: Ledgers) -> Any:
+    return create(ledgers)
 
 
 def wanted(rng: random.Random) -> list[tuple[str, str]]:
@@ -99,11 +99,11 @@ def test_no_value_of_a_parameter_is_a_failure_of_the_server(app: Any) -> None:
 
 
 @pytest.mark.parametrize("query", ["flows", "singles"])
-def test_a_filter_means_its_value_or_is_refused(query: str, board: Board) -> None:
+def test_a_filter_means_its_value_or_is_refused(query: str, ledgers: Ledgers) -> None:
     """Every column by every comparison: rows, or one error that names the value."""
     from lowwater.lake.results.exploring import result_table
 
-    table = result_table(board.now().lake, query)
+    table = result_table(ledgers.now().lake, query)
     for column in table.columns.names:
         for operator in OPERATORS:
             for value in ("9223372036854775808", "-9223372036854775809", "9" * 5000, "1e400", "x", "\0", "7"):

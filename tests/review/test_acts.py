@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from lowwater_review import Board, render
+from lowwater_review import Ledgers, render
 from lowwater_review.app import create
 from lowwater_review.verdict import overview_verdict
 
@@ -27,13 +27,13 @@ ONE = f"start={format_instant(START + FAILED * HOUR)}&end={format_instant(START 
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
-    return Board(*make(tmp_path_factory.mktemp("acts"), HOURS, frozenset({FAILED})))
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
+    return Ledgers(*make(tmp_path_factory.mktemp("acts"), HOURS, frozenset({FAILED})))
 
 
-def test_each_act_says_what_it_would_do_and_shows_the_command(board: Board) -> None:
+def test_each_act_says_what_it_would_do_and_shows_the_command(ledgers: Ledgers) -> None:
     """Without Airflow the button is disabled, and says why."""
-    app = create(board)
+    app = create(ledgers)
     wanted = {
         f"run/q?{ONE}": ("Run q again", "The rows become visible in one commit"),
         f"approve/q?{ONE}": ("Publish q in spite of its warnings", "The audited rows become visible"),
@@ -51,10 +51,10 @@ def test_each_act_says_what_it_would_do_and_shows_the_command(board: Board) -> N
     assert "These pages only read" in ask(app, "/act/run/q", query=ONE).text
 
 
-def test_the_command_of_a_skew_does_what_the_page_says(board: Board, tmp_path: Path) -> None:
+def test_the_command_of_a_skew_does_what_the_page_says(ledgers: Ledgers, tmp_path: Path) -> None:
     """All six published intervals read the link, so all become stale; the rest of the settings stays as it is."""
     root, queries = make(tmp_path, HOURS, frozenset({FAILED}))
-    page = ask(create(Board(root, queries)), "/act/skew/main1", query="bound=7s").text
+    page = ask(create(Ledgers(root, queries)), "/act/skew/main1", query="bound=7s").text
     words = shlex.split(unescape(page.partition("The command: <code>")[2].partition("</code>")[0]))
     assert words[0] == "lowwater"
     before = (root / "lowwater.toml").read_text()
@@ -70,10 +70,10 @@ def test_the_command_of_a_skew_does_what_the_page_says(board: Board, tmp_path: P
     )
 
 
-def test_nothing_is_done_without_airflow(board: Board) -> None:
-    settings = board.root / "lowwater.toml"
+def test_nothing_is_done_without_airflow(ledgers: Ledgers) -> None:
+    settings = ledgers.root / "lowwater.toml"
     before = Path(settings).read_bytes()
-    app = create(board)
+    app = create(ledgers)
     for kind, body in {"run": ONE, "approve": ONE, "backfill": SPAN, "skew": "bound=7s"}.items():
         name = "main1" if kind == "skew" else "q"
         answer = ask(app, f"/act/{kind}/{name}", "POST", body=f"{body}&seal=".encode())
@@ -81,8 +81,8 @@ def test_nothing_is_done_without_airflow(board: Board) -> None:
     assert Path(settings).read_bytes() == before
 
 
-def test_what_is_unknown_or_wrong_is_refused_as_text(board: Board) -> None:
-    app = create(board)
+def test_what_is_unknown_or_wrong_is_refused_as_text(ledgers: Ledgers) -> None:
+    app = create(ledgers)
     assert ask(app, "/act/run/nobody", query=ONE).status == 404
     assert ask(app, "/act/erase/q", query=ONE).status == 404
     assert ask(app, "/act/skew/nobody").status == 404
@@ -99,8 +99,8 @@ def test_what_is_unknown_or_wrong_is_refused_as_text(board: Board) -> None:
     assert only.status == 200 and "<script" not in only.text and "<img" not in only.text
 
 
-def test_pages_lead_to_acts_where_a_server_answers(board: Board) -> None:
-    snapshot = board.now()
+def test_pages_lead_to_acts_where_a_server_answers(ledgers: Ledgers) -> None:
+    snapshot = ledgers.now()
     failed = f"interval/q/{format_instant(START + FAILED * HOUR)}_{format_instant(START + (FAILED + 1) * HOUR)}.html"
     for address, act in {failed.replace(":", ""): "act/run/q?", "set/q.html": "act/backfill/q?"}.items():
         served, file = render(snapshot, address, served=True), render(snapshot, address)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from tests.browser import chromium, served
@@ -28,14 +28,14 @@ SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
-    return Board(*make(tmp_path_factory.mktemp("desk"), HOURS, frozenset({FAILED})))
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
+    return Ledgers(*make(tmp_path_factory.mktemp("desk"), HOURS, frozenset({FAILED})))
 
 
 @pytest.fixture(scope="module")
-def desk(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+def desk(ledgers: Ledgers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
     """The address of the server, and those of its pages."""
-    app, pages = make_desk(tmp_path_factory.mktemp("rows"), board)
+    app, pages = make_desk(tmp_path_factory.mktemp("rows"), ledgers)
     with served(app) as at:
         yield at, pages
 
@@ -72,8 +72,8 @@ def test_axe_finds_nothing_serious_on_any_page(page: Any, desk: tuple[str, list[
     assert wrong == []
 
 
-def test_every_route_with_a_page_is_among_them(board: Board, desk: tuple[str, list[str]]) -> None:
+def test_every_route_with_a_page_is_among_them(ledgers: Ledgers, desk: tuple[str, list[str]]) -> None:
     paths = [address.partition("?")[0].partition("/")[2] for address in desk[1]]
-    for route in create(board).routes:
+    for route in create(ledgers).routes:
         if route.path not in (*FILES, "/"):
             assert any(route.path_regex.match(f"/{path}") for path in paths), route.path

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from lowwater_expectations.audits import SUITES
 from lowwater_generator import GeneratedCapture
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.acts.effects import Act, CommandHost
 from lowwater_review.app import create
 
@@ -39,7 +39,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The pages, mounted below a prefix as Airflow does."""
     root, queries = make(tmp_path_factory.mktemp("browser"), HOURS, frozenset({FAILED}))
     outer = FastAPI()
-    outer.mount("/lowwater", create(Board(root, queries)))
+    outer.mount("/lowwater", create(Ledgers(root, queries)))
     outer.get("/")(lambda: HTMLResponse(FRAME))
     with served(outer) as at:
         yield at
@@ -82,7 +82,7 @@ def show_rows(browser: Any, address: str) -> None:
 def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, tmp_path: Path) -> None:
     """The part of the plot, its row with most packets, the download, which tshark reads: as many as the row counted."""
     browser = page.context.browser.new_page()
-    with served(create(Board(*make_results(tmp_path)))) as at:
+    with served(create(Ledgers(*make_results(tmp_path)))) as at:
         hour = "from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z"
         show_rows(browser, f"{at}/results/q/flows?{hour}&sort=cnt&desc=1&number=cnt&key=")
         slots = browser.locator("svg .slot title").all_text_contents()
@@ -116,7 +116,7 @@ def tab_to(page: Any, name: str, most: int = 90) -> None:
 
 def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp_path: Path) -> None:
     """A red hour to its cause; a part of the plot, the packets of its row, their download; run again, backfill."""
-    app = create(Board(*make_results(tmp_path)))
+    app = create(Ledgers(*make_results(tmp_path)))
     browser = page.context.browser.new_page()
     with served(app) as at:
         show_rows(browser, f"{at}/results/q/flows?from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z&number=cnt&key=")
@@ -181,7 +181,7 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
 ) -> None:
     """From the skew review to a calendar that is green again."""
     lake = make_lake(tmp_path, captures, runner, skew="5s")
-    app = create(Board(lake, tmp_path), host=lambda: Doing(lake, runner))
+    app = create(Ledgers(lake, tmp_path), host=lambda: Doing(lake, runner))
     browser = page.context.browser.new_page()
 
     def press(name: str, heading: str) -> None:
@@ -211,9 +211,9 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
 
 
 def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, address: str, tmp_path: Path) -> None:
-    board = make_large(tmp_path, HOURS, links=5, sets=3)
+    ledgers = make_large(tmp_path, HOURS, links=5, sets=3)
     failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
-    write_pages(board, tmp_path, ["index.html", "skew/index.html", failed])
+    write_pages(ledgers, tmp_path, ["index.html", "skew/index.html", failed])
     site = (tmp_path / "site").as_uri()
     other = page.context.browser.new_page()  # files, which the page of the fixture may not ask for
     wrong = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lowwater_expectations.audits import spoken
-from lowwater_review import Board, render
+from lowwater_review import Ledgers, render
 
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
@@ -41,7 +41,7 @@ def test_the_reason_of_plan_is_everywhere(lake: tuple[Path, Path]) -> None:
     assert f"cannot start {planned['blocked']}" in said and "never run" not in said
     said = asked("report", lake).out
     assert f"q, 2025-01-01T07:00:00Z to 2025-01-01T08:00:00Z: cannot start\n  {planned['blocked']}\n" in said
-    known = Board(*lake).now()
+    known = Ledgers(*lake).now()
     overview, page = (str(html.unescape(render(known, each) or "")) for each in ("index.html", PAGE))
     assert 'aria-label="1 Jan 07:00, cannot start"' in overview and 'class="s-cannot-start"' in overview
     assert str(html.unescape(spoken(planned["blocked"]))) in overview and "never run" not in overview

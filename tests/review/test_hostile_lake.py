@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from lowwater_review import Board, write_page, write_site
+from lowwater_review import Ledgers, write_page, write_site
 from lowwater_review.app import create
 from lowwater_review.checking import Checker
 from lowwater_review.pages import addresses
@@ -27,7 +27,7 @@ from tests.review.asgi import Answer, ask
 from tests.review.hostile_lake import CLOSES, SCRIPT, START, as_it_is, harmless, hostile_ledgers, make_hostile
 
 pytestmark = pytest.mark.slow
-Boards = tuple[Board, Board]
+Pair = tuple[Ledgers, Ledgers]
 """The hostile lake, and the harmless one."""
 SPAN = {"from": format_instant(START), "to": format_instant(START + HOUR)}
 ONE = f"start={SPAN['from']}&end={SPAN['to']}"
@@ -66,33 +66,33 @@ class Skeleton(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def boards(tmp_path_factory: pytest.TempPathFactory) -> Boards:
-    hostile, plain = (Board(*make_hostile(tmp_path_factory.mktemp("names"), say)) for say in (as_it_is, harmless))
+def both(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    hostile, plain = (Ledgers(*make_hostile(tmp_path_factory.mktemp("names"), say)) for say in (as_it_is, harmless))
     return hostile, plain
 
 
 @pytest.fixture(scope="module")
-def found(boards: Boards) -> tuple[list[tuple[str, Answer]], list[tuple[str, Answer]]]:
+def found(both: Pair) -> tuple[list[tuple[str, Answer]], list[tuple[str, Answer]]]:
     """What both lakes answer to every address, in the same order."""
     with pytest.MonkeyPatch.context() as patch:  # the machine may be busy
         patch.setattr(write_page, "Checker", lambda: Checker(Limits(300)))
         patch.setattr(results_answers, "PATIENT", 300.0)
-        hostile, plain = (answers(board) for board in boards)
+        hostile, plain = (answers(ledgers) for ledgers in both)
     assert len(hostile) == len(plain)
     return hostile, plain
 
 
-def asked(board: Board, app: Any, get: Callable[[str], Answer]) -> Iterator[str]:
+def asked(ledgers: Ledgers, app: Any, get: Callable[[str], Answer]) -> Iterator[str]:
     """An address of everything that there is; the routes come from the app, so that none is left out."""
     known: dict[str, list[str]] = {
         "/": ["/"],
         "/results/index.html": ["/results/index.html"],
         "/assets/{name:path}": ["/assets/review.css"],
-        "/docs/{name:path}": [f"/docs/{each}" for each in _reports(board)],
-        "/write/index.html": ["/write/index.html", f"/write/index.html?{urlencode({'text': _text(board)})}"],
-        "/write/check": [f"/write/check?{urlencode({'text': _text(board)})}"],
+        "/docs/{name:path}": [f"/docs/{each}" for each in _reports(ledgers)],
+        "/write/index.html": ["/write/index.html", f"/write/index.html?{urlencode({'text': _text(ledgers)})}"],
+        "/write/check": [f"/write/check?{urlencode({'text': _text(ledgers)})}"],
         "/act/{kind}/{name}": [f"/act/run/q?{ONE}", f"/act/approve/q?{ONE}"],
-        "/{address:path}": [f"/{each}" for each in addresses(board.now())],
+        "/{address:path}": [f"/{each}" for each in addresses(ledgers.now())],
     }
     skews = [each for each in known["/{address:path}"] if each.startswith("/skew/") and "index" not in each]
     known["/act/{kind}/{name}"] += [f"/act{each.removesuffix('.html')}?bound=7s" for each in skews[-1:]]
@@ -107,13 +107,13 @@ def asked(board: Board, app: Any, get: Callable[[str], Answer]) -> Iterator[str]
         yield from each
 
 
-def _reports(board: Board) -> list[str]:
-    root = Path(board.root / "reports")
+def _reports(ledgers: Ledgers) -> list[str]:
+    root = Path(ledgers.root / "reports")
     return sorted(str(path.relative_to(root)) for path in root.rglob("*.html"))
 
 
-def _text(board: Board) -> str:
-    return (board.queries / "q.gsql").read_text()
+def _text(ledgers: Ledgers) -> str:
+    return (ledgers.queries / "q.gsql").read_text()
 
 
 def _rows(get: Callable[[str], Answer], query: str) -> list[str]:
@@ -122,9 +122,9 @@ def _rows(get: Callable[[str], Answer], query: str) -> list[str]:
     return [unescape(part.partition('"')[0]) for part in page.split("/packets?")[1:]][:2]
 
 
-def answers(board: Board) -> list[tuple[str, Answer]]:
+def answers(ledgers: Ledgers) -> list[tuple[str, Answer]]:
     """The answer to each address."""
-    app = create(board)
+    app = create(ledgers)
 
     @cache
     def get(address: str) -> Answer:
@@ -133,7 +133,7 @@ def answers(board: Board) -> list[tuple[str, Answer]]:
         assert answer.status < 500, (address, answer.text)
         return answer
 
-    found = [(address, get(address)) for address in asked(board, app, get)]
+    found = [(address, get(address)) for address in asked(ledgers, app, get)]
     return found
 
 
@@ -163,10 +163,10 @@ def test_files_say_what_they_are(found: Any) -> None:
                 json.loads(answer.text)
 
 
-def test_the_site_has_the_files_and_elements_of_harmless_names(boards: Boards, tmp_path: Path) -> None:
+def test_the_site_has_the_files_and_elements_of_harmless_names(both: Pair, tmp_path: Path) -> None:
     found = []
-    for name, board in zip("hp", boards, strict=True):
-        write_site(board, tmp_path / name)
+    for name, ledgers in zip("hp", both, strict=True):
+        write_site(ledgers, tmp_path / name)
         files = sorted((tmp_path / name).rglob("*.html"))
         assert all(str(file).isascii() for file in files)
         found.append(Counter(json.dumps(sorted(Skeleton(file.read_text()).found.items())) for file in files))
@@ -177,17 +177,17 @@ def test_ledgers_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     found = []
     for name, say in (("h", as_it_is), ("p", harmless)):
         with monkeypatch.context() as patch:
-            board = Board(*hostile_ledgers(tmp_path / name, say, patch))
-            write_site(board, tmp_path / f"{name}-site")
+            ledgers = Ledgers(*hostile_ledgers(tmp_path / name, say, patch))
+            write_site(ledgers, tmp_path / f"{name}-site")
         files = sorted((tmp_path / f"{name}-site").rglob("*.html"))
         found.append({file.name: Skeleton(file.read_text()).found for file in files})
     assert found[0] == found[1]
 
 
 @pytest.mark.hypothesis
-def test_a_browser_runs_nothing_of_them(boards: Boards, found: Any) -> None:
+def test_a_browser_runs_nothing_of_them(both: Pair, found: Any) -> None:
     """Chromium parses each page as with harmless names, and loads it: no dialog, no request elsewhere, no violation."""
-    with served(create(boards[0])) as at, chromium() as browser:
+    with served(create(both[0])) as at, chromium() as browser:
         said: list[str] = []
         page = browser.new_page()
         page.on("dialog", lambda each: (said.append(f"dialog {each.message}"), each.dismiss()))

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import psutil
 import pytest
-from lowwater_review import Board, connections
+from lowwater_review import Ledgers, connections
 from lowwater_review.app import create
 from lowwater_review.login import FORM, Door
 from lowwater_review.serving import AT_ONCE, Access, guarded, make_server
@@ -33,8 +33,8 @@ WAIT = 0.5
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
-    return Board(*make(tmp_path_factory.mktemp("hostile"), 2))
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
+    return Ledgers(*make(tmp_path_factory.mktemp("hostile"), 2))
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +43,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def open_port(board: Board) -> Iterator[int]:
+def open_port(ledgers: Ledgers) -> Iterator[int]:
     """A server that asks for no token."""
-    with running(make_server(guarded(board, Access(None, LOOPBACK)))) as port:
+    with running(make_server(guarded(ledgers, Access(None, LOOPBACK)))) as port:
         yield port
 
 
@@ -57,9 +57,9 @@ def is_well(port: int, status: int = 200) -> None:
     connection.close()
 
 
-def paths(board: Board) -> list[str]:
+def paths(ledgers: Ledgers) -> list[str]:
     """An address of each route."""
-    routes = create(board).routes
+    routes = create(ledgers).routes
     filled = (re.sub(r"\{([^}]*)\}", lambda found: KNOWN[found[1]], route.path) for route in routes)
     return [*dict.fromkeys(filled), "/login", "/logout"]
 
@@ -72,9 +72,9 @@ def sample(count: int, of: int) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.hypothesis
 def test_every_route_answers_every_request_by_design(
-    board: Board, open_port: int, caplog: pytest.LogCaptureFixture
+    ledgers: Ledgers, open_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    routes, answered = paths(board), set[int]()
+    routes, answered = paths(ledgers), set[int]()
     before = psutil.Process().memory_info().rss
     for at, name in some(sample(examples(1), len(routes)), 2):
         found = talk(open_port, bytes_of(name, routes[at], "127.0.0.1"))
@@ -91,10 +91,10 @@ def test_every_route_answers_every_request_by_design(
 
 
 @pytest.mark.hypothesis
-def test_nothing_is_told_without_the_token(board: Board, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_told_without_the_token(ledgers: Ledgers, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever the request looks like, who brings no token gets the form of the login or a refusal."""
-    routes, told = paths(board), FORM.format("").partition("<main")[0]
-    with running(make_server(Door(guarded(board, Access(None, None)), TOKEN, LOOPBACK, pause=0))) as port:
+    routes, told = paths(ledgers), FORM.format("").partition("<main")[0]
+    with running(make_server(Door(guarded(ledgers, Access(None, None)), TOKEN, LOOPBACK, pause=0))) as port:
         for at, name in some(sample(examples(1), len(routes)), 4):
             for status, text in statuses(talk(port, bytes_of(name, routes[at], "127.0.0.1"))):
                 assert status in REFUSED - {404} or (status == 200 and routes[at] == "/login"), (name, routes[at])
@@ -123,7 +123,7 @@ def await_none(port: int) -> None:
         time.sleep(0.05)
 
 
-def test_who_says_nothing_keeps_nobody_out(board: Board, open_port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_says_nothing_keeps_nobody_out(ledgers: Ledgers, open_port: int, caplog: pytest.LogCaptureFixture) -> None:
     """More connections than the server answers at a time: silent ones, half requests, and forms that never end."""
     halves = [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-", bytes_of("half a form", "/act/run/q", "127.0.0.1")]
     halves += [b"POST /act/run/q HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from lowwater_review import Board, render, write_site
+from lowwater_review import Ledgers, render, write_site
 from lowwater_review.app import create, inside
 from lowwater_review.drawing import history
 from lowwater_review.pages import HERE, PAGES, addresses
@@ -37,14 +37,14 @@ def interval(at: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
     root, queries = make(tmp_path_factory.mktemp("review"), HOURS, frozenset({FAILED}))
     reports = root / "reports" / "q"
     reports.mkdir(parents=True)
     (root / "reports" / "suites").mkdir()
     (root / "reports" / "suites" / "links.html").write_text("<p>Data Docs</p>")
     (reports / "page.html").write_text("<p>a page</p>")
-    return Board(root, queries)
+    return Ledgers(root, queries)
 
 
 class Reader(HTMLParser):
@@ -78,24 +78,24 @@ class Reader(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
-def pages(board: Board) -> dict[str, Reader]:
-    known = board.now()
+def pages(ledgers: Ledgers) -> dict[str, Reader]:
+    known = ledgers.now()
     found = {address: render(known, address) for address in addresses(known)}
     return {address: Reader(page or "") for address, page in found.items()}
 
 
 @pytest.fixture(scope="module")
-def read(board: Board) -> dict[str, Reader]:
-    return pages(board)
+def read(ledgers: Ledgers) -> dict[str, Reader]:
+    return pages(ledgers)
 
 
 @pytest.mark.slow
-def test_an_interval_is_running_while_its_range_is_held(board: Board) -> None:
+def test_an_interval_is_running_while_its_range_is_held(ledgers: Ledgers) -> None:
     def running() -> list[int]:
-        known = board.now().part(START, START + HOURS * HOUR)
+        known = ledgers.now().part(START, START + HOURS * HOUR)
         return [(each.start - START) // HOUR for each in known.intervals if each.state == "running"]
 
-    lake = open_lake(board.root)
+    lake = open_lake(ledgers.root)
     killed = lake.work / "q_2025-01-01T01_00_00Z_to_2025-01-01T02_00_00Z" / "0123"
     killed.mkdir(parents=True)
     assert running() == []
@@ -143,8 +143,8 @@ def test_nothing_runs_and_nothing_is_fetched(read: dict[str, Reader]) -> None:
             assert not [value for value in attrs.values() if value and re.match(r"(?:[a-z]+:|//)", value)]
 
 
-def test_values_of_others_are_text(board: Board, read: dict[str, Reader]) -> None:
-    page = render(board.now(), interval(FAILED))
+def test_values_of_others_are_text(ledgers: Ledgers, read: dict[str, Reader]) -> None:
+    page = render(ledgers.now(), interval(FAILED))
     assert page is not None and HOSTILE not in page and "<script" not in page
     cells = [text for text in read[interval(FAILED)].texts if HOSTILE in text]
     assert len(cells) >= 5
@@ -189,8 +189,8 @@ def test_colours_keep_their_contrast_in_light_and_dark() -> None:
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
 
 
-def test_unknown_addresses_have_no_page(board: Board) -> None:
-    known = board.now()
+def test_unknown_addresses_have_no_page(ledgers: Ledgers) -> None:
+    known = ledgers.now()
     unknown = (
         "",
         "index",
@@ -211,8 +211,8 @@ def test_unknown_addresses_have_no_page(board: Board) -> None:
 
 
 @pytest.mark.slow
-def test_pages_stay_small_however_long_the_history(board: Board) -> None:
-    known = board.now()
+def test_pages_stay_small_however_long_the_history(ledgers: Ledgers) -> None:
+    known = ledgers.now()
     sizes = {address: len(render(known, address) or "") for address in addresses(known)}
     assert max(sizes.values()) < 150_000
     many = [(str(at), float(at), "done") for at in range(8760)]
@@ -246,14 +246,14 @@ def test_what_is_not_covered_is_marked_and_not_drawn_as_zero() -> None:
 
 
 @pytest.mark.slow
-def test_the_site_is_the_pages_with_the_docs(board: Board, tmp_path: Path, read: dict[str, Reader]) -> None:
-    said = lowwater("report", "--lake", board.root, "--queries", board.queries, "--html", tmp_path / "out")
+def test_the_site_is_the_pages_with_the_docs(ledgers: Ledgers, tmp_path: Path, read: dict[str, Reader]) -> None:
+    said = lowwater("report", "--lake", ledgers.root, "--queries", ledgers.queries, "--html", tmp_path / "out")
     assert (said.code, said.out) == (0, f"{len(read)} pages: {tmp_path / 'out' / 'index.html'}\n")
     files = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert files == {*read, "assets/review.css", "assets/lowwater.svg", "docs/suites/links.html", "docs/q/page.html"}
     with pytest.raises(LakeError, match="is inside the lake"):
-        write_site(board, board.root / "site")
-    assert lowwater("report", "--lake", board.root, "--html", tmp_path, "--interval", "2025-01-01").code == 2
+        write_site(ledgers, ledgers.root / "site")
+    assert lowwater("report", "--lake", ledgers.root, "--html", tmp_path, "--interval", "2025-01-01").code == 2
 
 
 @pytest.mark.slow
@@ -269,7 +269,7 @@ def test_the_site_takes_regular_files_of_the_reports_only(tmp_path: Path) -> Non
     (reports / "folder").symlink_to(outside)
     (reports / "q" / "circle").symlink_to("circle")
     os.mkfifo(reports / "q" / "fifo.html")
-    write_site(Board(root, queries), tmp_path / "out")
+    write_site(Ledgers(root, queries), tmp_path / "out")
     found = {path.relative_to(tmp_path / "out" / "docs").as_posix() for path in (tmp_path / "out/docs").rglob("*")}
     assert "q/kept.html" in found
     assert not found & {"link.html", "folder", "folder/secret.txt", "q/circle", "q/fifo.html"}
@@ -298,10 +298,10 @@ ESCAPES = (
 
 
 @pytest.fixture(scope="module")
-def app(board: Board) -> FastAPI:
-    (board.root / "reports" / "link.html").symlink_to("/etc/passwd")
-    (board.root / "reports" / "circle.html").symlink_to("circle.html")
-    return create(board)
+def app(ledgers: Ledgers) -> FastAPI:
+    (ledgers.root / "reports" / "link.html").symlink_to("/etc/passwd")
+    (ledgers.root / "reports" / "circle.html").symlink_to("circle.html")
+    return create(ledgers)
 
 
 @pytest.mark.slow
@@ -317,12 +317,12 @@ def test_pages_and_files_are_served_with_a_strict_policy(app: FastAPI, read: dic
 
 
 @pytest.mark.parametrize("path", ESCAPES)
-def test_no_file_leaves_its_folder(app: FastAPI, board: Board, path: str) -> None:
+def test_no_file_leaves_its_folder(app: FastAPI, ledgers: Ledgers, path: str) -> None:
     for folder in ("docs", "assets"):
         answer = ask(app, f"/{folder}/{path}")
         assert answer.status in (404, 422), path
         assert "root:" not in answer.text and "[links" not in answer.text
-    assert inside(board.root / "reports", path.replace("%2e", ".").replace("%2f", "/").replace("%00", "\0")) is None
+    assert inside(ledgers.root / "reports", path.replace("%2e", ".").replace("%2f", "/").replace("%00", "\0")) is None
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def two_sets(tmp_path: Path) -> FastAPI:
         settings.write("[query_sets.other]\n[query_sets.broken]\n")
     (queries / "other.gsql").write_text("DEFINE { query_name 'secret'; }\nSELECT time, len FROM main1.UDP\n")
     (queries / "broken.gsql").write_text("SELECT nonsense FROM main1.UDP\n")
-    return create(Board(root, queries), permissions=lambda: lambda name: name == "q")
+    return create(Ledgers(root, queries), permissions=lambda: lambda name: name == "q")
 
 
 @pytest.mark.slow

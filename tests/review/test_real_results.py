@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from tests.browser import chromium, served
@@ -59,7 +59,7 @@ def app(captures_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> FastAPI
     assert lowwater("ingest", "--lake", lake).code == 0
     said = lowwater("backfill", "--lake", lake, "--through-end")
     assert said.code == 0 and "failed" not in said.out, said
-    return create(Board(lake, folder))
+    return create(Ledgers(lake, folder))
 
 
 def test_a_click_on_the_highest_part_of_each_plot_leads_to_its_packets(app: FastAPI, tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ from urllib.parse import urlencode
 import pyarrow as pa
 import pytest
 from fastapi import FastAPI
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.exploring import RowQuery as Wish
-from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.exploring import RowQuery, result_table
 from lowwater.lake.tables import append_rows
 from lowwater.plan.properties import INSTANT
 from tests.review.asgi import ask
@@ -35,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def app(made: tuple[Path, Path]) -> FastAPI:
-    return create(Board(*made))
+    return create(Ledgers(*made))
 
 
 def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tuple[Path, Path], tmp_path: Path) -> None:
@@ -46,7 +45,7 @@ def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tup
     (first, *_) = [attrs["href"] for attrs in page.all("a") if "/packets?" in (attrs["href"] or "")]
     query = (first or "").partition("?")[2]
     packets = Reader(ask(app, "/results/q/flows/packets", query=query).text)
-    most = result_table(open_lake(made[0]), "flows").page(Wish(0, 1 << 62, sort="cnt", descending=True), 0, 1)
+    most = result_table(open_lake(made[0]), "flows").page(RowQuery(0, 1 << 62, sort="cnt", descending=True), 0, 1)
     assert f"{most.column('cnt')[0].as_py():,} packets of" in " ".join(packets.texts)
     assert packets.texts.count(most.column("srcIP")[0].as_py()) > 2  # of the row, and of its packets
     download = ask_bytes(app, "/results/q/flows/packets.pcapng", query)
@@ -107,7 +106,7 @@ def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Pa
 
 
 def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, Path]) -> None:
-    app = create(Board(*made), permissions=lambda: lambda name: False)
+    app = create(Ledgers(*made), permissions=lambda: lambda name: False)
     for path in ("", "/rows.csv", "/rows.parquet", "/plot.json", "/plots.json", "/packets", "/packets.pcapng", "/diff"):
         assert ask(app, f"/results/q/flows{path}", query="row=%7B%7D").status == 404, path
     assert "flows" not in ask(app, "/results/index.html").text
@@ -115,7 +114,7 @@ def test_who_may_not_see_a_query_set_sees_none_of_its_results(made: tuple[Path, 
 
 def test_hostile_values_are_text_and_versions_are_compared(made: tuple[Path, Path], app: FastAPI) -> None:
     table = result_table(open_lake(made[0]), "flows")
-    row = table.page(Wish(0, 1 << 62), 0, 1).set_column(1, "srcIP", pa.array([HOSTILE]))
+    row = table.page(RowQuery(0, 1 << 62), 0, 1).set_column(1, "srcIP", pa.array([HOSTILE]))
     row = row.append_column("tb_start", pa.nulls(1, INSTANT)).append_column("_hour", pa.array([START // HOUR]))
     append_rows(open_lake(made[0]).table("flows"), row)
     query = urlencode(EVER | {"column": "srcIP", "op": "=", "value": HOSTILE})

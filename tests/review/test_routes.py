@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from urllib.parse import quote, urlencode
 
 import pytest
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from tests.review.asgi import ask
@@ -40,13 +40,13 @@ class Markup(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
-    return Board(*make(tmp_path_factory.mktemp("routes"), 8, frozenset({FAILED})))
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
+    return Ledgers(*make(tmp_path_factory.mktemp("routes"), 8, frozenset({FAILED})))
 
 
-def test_no_part_of_an_address_is_ever_markup(board: Board) -> None:
+def test_no_part_of_an_address_is_ever_markup(ledgers: Ledgers) -> None:
     """Placeholders and parameters hostile, alone and together, on every route and method."""
-    app = create(board)
+    app = create(ledgers)
     hostile = urlencode(dict.fromkeys(PARAMETERS, HOSTILE))
     asked = 0
     for route in app.routes:
@@ -62,10 +62,10 @@ def test_no_part_of_an_address_is_ever_markup(board: Board) -> None:
     assert asked > 7 * len(app.routes)
 
 
-def test_no_value_of_the_data_is_ever_markup(board: Board) -> None:
+def test_no_value_of_the_data_is_ever_markup(ledgers: Ledgers) -> None:
     """The ledgers of the lake have hostile messages, subjects and rows; the page of the failed hour shows them."""
-    app, shown = create(board), []
-    for address in addresses_of_ledgers(board):
+    app, shown = create(ledgers), []
+    for address in addresses_of_ledgers(ledgers):
         path, _, query = address.partition("?")
         if not path.startswith("docs/"):
             answer = ask(app, f"/{path}", query=query)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import psutil
 import pytest
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 from lowwater_review.login import GUESSING, IDLE, LASTS, Door, Sessions
 from lowwater_review.results.answers import person
@@ -36,9 +36,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return make(tmp_path_factory.mktemp("served"), 3)
 
 
-def routes(board: Board) -> list[tuple[str, str]]:
+def routes(ledgers: Ledgers) -> list[tuple[str, str]]:
     """Every route of the app with each of its methods, placeholders filled."""
-    found: list[Any] = list(create(board).routes)
+    found: list[Any] = list(create(ledgers).routes)
     assert len(found) > 3
     return [
         (method, "/".join("index.html" if part.startswith("{") else part for part in route.path.split("/")))
@@ -49,8 +49,13 @@ def routes(board: Board) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_no_route_answers_without_the_token(lake: tuple[Path, Path]) -> None:
-    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0)
-    for method, path in [*routes(Board(*lake)), ("GET", "/login/x"), ("POST", "/index.html"), ("GET", "/x/../login")]:
+    app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, pause=0)
+    for method, path in [
+        *routes(Ledgers(*lake)),
+        ("GET", "/login/x"),
+        ("POST", "/index.html"),
+        ("GET", "/x/../login"),
+    ]:
         wrong: list[dict[str, str]] = [
             {},
             {"Authorization": "Bearer no"},
@@ -65,7 +70,7 @@ def test_no_route_answers_without_the_token(lake: tuple[Path, Path]) -> None:
 
 
 def test_a_login_gives_a_cookie_for_the_pages(lake: tuple[Path, Path]) -> None:
-    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0)
+    app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, pause=0)
     assert "<form" in ask(app, "/login").text
     assert ask(app, "/login", "POST", body=b"token=other").status == 401
     assert ask(app, "/login", "POST", body=b"token=" + b"x" * 100_000).status == 401
@@ -78,7 +83,7 @@ def test_a_login_gives_a_cookie_for_the_pages(lake: tuple[Path, Path]) -> None:
 def test_on_loopback_only_its_own_names_are_answered(lake: tuple[Path, Path]) -> None:
     allowed = access("127.0.0.1", None, login=False)
     assert allowed.token is None and access("0.0.0.0", None).token is not None and access("0.0.0.0", None).hosts is None
-    app = guarded(Board(*lake), allowed)
+    app = guarded(Ledgers(*lake), allowed)
     for host, status in {"127.0.0.1:1": 200, "localhost": 200, "[::1]:80": 200, "evil.example:1": 421, "": 421}.items():
         assert ask(app, "/index.html", headers={"Host": host}).status == status, host
     assert not is_loopback("evil.example") and not is_loopback("10.0.0.1")
@@ -86,7 +91,7 @@ def test_on_loopback_only_its_own_names_are_answered(lake: tuple[Path, Path]) ->
 
 def test_a_session_ends_by_itself_by_a_logout_and_with_the_server(lake: tuple[Path, Path]) -> None:
     now = 0.0
-    pages = guarded(Board(*lake), Access(None, None))
+    pages = guarded(Ledgers(*lake), Access(None, None))
     app = Door(pages, TOKEN, None, 0, Sessions(lambda: now))
 
     def logged_in() -> dict[str, str]:
@@ -133,13 +138,13 @@ def test_a_person_is_who_is_logged_in_whatever_else_a_request_says() -> None:
 def test_a_cookie_that_came_by_tls_goes_by_tls_alone(
     lake: tuple[Path, Path], headers: dict[str, str], secure: bool
 ) -> None:
-    app = Door(guarded(Board(*lake), Access(None, None)), "t" * 20, None, pause=0)
+    app = Door(guarded(Ledgers(*lake), Access(None, None)), "t" * 20, None, pause=0)
     answer = ask(app, "/login", query=f"token={'t' * 20}", headers=headers)
     assert ("; Secure" in answer.headers["set-cookie"]) == secure
 
 
 def test_headers_are_bounded_before_anything_reads_them(lake: tuple[Path, Path]) -> None:
-    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0)
+    app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, pause=0)
     for headers in (
         {"Cookie": "\\" * 64_000},
         {"Authorization": "Bearer " + "x" * 10_000},
@@ -152,7 +157,7 @@ def test_headers_are_bounded_before_anything_reads_them(lake: tuple[Path, Path])
 
 def test_guesses_take_turns_and_few_of_them_wait(lake: tuple[Path, Path]) -> None:
     """Forty at once: the right one among those that wait is let in, whoever else guesses."""
-    app = Door(guarded(Board(*lake), Access(None, None)), TOKEN, None, pause=0.001)
+    app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, pause=0.001)
 
     async def one(number: int) -> int:
         token = TOKEN if number == 20 else number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import pytest
-from lowwater_review import Board, render
+from lowwater_review import Ledgers, render
 from lowwater_review.trends import subjects, summaries, trend
 
 from lowwater.instants import HOUR
@@ -27,12 +27,12 @@ WHERE a.kind = 'link' AND a.subject = 'main1' AND a.measure = 'volume' AND u.n >
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory) -> Board:
-    return Board(*make(tmp_path_factory.mktemp("trends"), HOURS))
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
+    return Ledgers(*make(tmp_path_factory.mktemp("trends"), HOURS))
 
 
-def test_days_and_what_is_unusual_are_those_of_duckdb(board: Board) -> None:
-    snapshot = board.now()
+def test_days_and_what_is_unusual_are_those_of_duckdb(ledgers: Ledgers) -> None:
+    snapshot = ledgers.now()
     table = open_table(snapshot.lake.metrics)
     assert table is not None
     metrics = table.to_pyarrow_table()  # noqa: F841 - DuckDB reads it by its name
@@ -51,8 +51,8 @@ def test_days_and_what_is_unusual_are_those_of_duckdb(board: Board) -> None:
     assert found.judged == HOURS - 2 - LEAST, "an hour was not run, of one a quarter is not covered"
 
 
-def test_the_index_has_what_is_unusual_first_and_pages_say_it_in_words(board: Board) -> None:
-    snapshot = board.now()
+def test_the_index_has_what_is_unusual_first_and_pages_say_it_in_words(ledgers: Ledgers) -> None:
+    snapshot = ledgers.now()
     assert {(kind, name) for kind, name, _ in subjects(snapshot)} == {
         *(("link", name) for name in LINKS),
         ("query", "flows"),

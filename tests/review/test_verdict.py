@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.verdict import overview_verdict
 
 from lowwater.instants import HOUR
@@ -14,7 +14,7 @@ from tests.review.ledgers import START, make
 
 @pytest.mark.slow
 def test_the_sentence_says_what_is_wrong_since_when_and_what_to_do(tmp_path: Path) -> None:
-    snapshot = Board(*make(tmp_path, 6, frozenset({2, 4}), frozenset())).now()
+    snapshot = Ledgers(*make(tmp_path, 6, frozenset({2, 4}), frozenset())).now()
     part = snapshot.part(START, START + 6 * HOUR)
     bad = overview_verdict(snapshot, part.intervals, part.audits)
     assert bad is not None and bad.state == "failed"

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 from fastapi import FastAPI
-from lowwater_review import Board
+from lowwater_review import Ledgers
 from lowwater_review.app import create
 from lowwater_review.checking import WAITING, Checker
 
@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def app(made: tuple[Path, Path]) -> FastAPI:
-    return create(Board(*made))
+    return create(Ledgers(*made))
 
 
 def check(app: FastAPI, text: str, **more: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lowwater_expectations.pages import assets, render_suites
-from lowwater_review import Board, render
+from lowwater_review import Ledgers, render
 from lowwater_review.pages import PAGES
 
 from lowwater.instants import HOUR
@@ -83,7 +83,7 @@ def make_docs(reports: Path) -> None:
         (reports / "suites" / name).write_text(text)
 
 
-def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Board:
+def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Ledgers:
     """A lake with so many hours, links and query sets, all of long names."""
     root, queries = make(folder, hours, frozenset({5, hours - 3}))
     lake, text = open_lake(root), (root / "lowwater.toml").read_text()
@@ -108,12 +108,12 @@ def make_large(folder: Path, hours: int, links: int = 30, sets: int = 60) -> Boa
     append_rows(lake.captures, table(rows, CAPTURES))
     append_rows(lake.replays, table(runs, REPLAYS))
     make_docs(root / "reports")
-    return Board(root, queries)
+    return Ledgers(root, queries)
 
 
-def one_of_each(board: Board) -> list[str]:
+def one_of_each(ledgers: Ledgers) -> list[str]:
     """The address of one page of every kind, and of the pages with failures and of the longest names."""
-    snapshot, chosen = board.now(), []
+    snapshot, chosen = ledgers.now(), []
     for kind in PAGES:
         parts = sorted(kind.parts(snapshot), key=lambda part: len("".join(part)))
         chosen += [f"{kind.address.format(*part)}.html" for part in {parts[0], parts[-1]} if parts]
@@ -121,17 +121,17 @@ def one_of_each(board: Board) -> list[str]:
     return list(dict.fromkeys([*chosen, f"interval/q/{failed}.html"]))
 
 
-def write_pages(board: Board, folder: Path, addresses: list[str]) -> None:
+def write_pages(ledgers: Ledgers, folder: Path, addresses: list[str]) -> None:
     """Writes these pages, assets and Data Docs below `folder/site`."""
     from lowwater_review.site import HERE
 
-    snapshot = board.now()
+    snapshot = ledgers.now()
     for address in addresses:
         path = folder / "site" / address
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(render(snapshot, address) or "", encoding="utf-8")
     shutil.copytree(HERE / "assets", folder / "site" / "assets")
-    shutil.copytree(Path(board.root) / "reports", folder / "site" / "docs", dirs_exist_ok=True)
+    shutil.copytree(Path(ledgers.root) / "reports", folder / "site" / "docs", dirs_exist_ok=True)
 
 
 def main() -> int:
@@ -143,9 +143,9 @@ def main() -> int:
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as made, chromium() as started:
         folder = Path(made)
-        board = make_large(folder, chosen.hours)
-        addresses = one_of_each(board)
-        write_pages(board, folder, addresses)
+        ledgers = make_large(folder, chosen.hours)
+        addresses = one_of_each(ledgers)
+        write_pages(ledgers, folder, addresses)
         addresses += ["docs/suites/links.html"]
         page = started.new_page()
         for theme in THEMES:

@@ -36,7 +36,7 @@ SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("val
 def as_another_process(path: ObjectPath) -> None:
     """Lets this process know nothing of a table, as one that has just begun."""
     table_logs._MIRRORS.clear()
-    for file in file_cache().place_of(path).rglob("*"):
+    for file in file_cache().file_of(path).rglob("*"):
         if file.is_file():
             file.unlink()
 

@@ -78,7 +78,7 @@ def test_memory_and_disk_do_not_grow_with_the_capture(root: ObjectPath, proxy: P
     assert sum(map(len, pieces)) == size and max(map(len, pieces)) <= 64 << 10
     requests = [method for method, name, _ in proxy.seen() if name.endswith("/large")]
     assert requests.count("GET") <= 12, "requests grow while a file is read on"
-    assert not file_cache().place_of(path).exists()
+    assert not file_cache().file_of(path).exists()
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_damage_in_a_store_is_found_and_mended(root: ObjectPath) -> None:
     (gone,) = [file for file in paths.files_below(path / f"_hour={BASE // HOUR + 1}") if file.suffix == ".parquet"]
     paths.remove(gone)
     assert damaged(lake) == {} and [gone.name in line for line in _wrong_tables(lake)] == [True], "doctor looks"
-    file_cache().place_of(gone).unlink(missing_ok=True)  # as another process
+    file_cache().file_of(gone).unlink(missing_ok=True)  # as another process
     with pytest.raises(LakeError, match="cannot be read: there is no such object") as unread:
         read_rows(path, pa.schema([("_last", pa.int64())]))
     assert "`lowwater maintain`, then `lowwater backfill`" in unread.value.hint

@@ -61,7 +61,7 @@ def test_a_request_without_an_end_is_given_up_and_sent_again(
     create(path, SCHEMA)
     proxy.breaks(Rule("hang", "PUT", "_delta_log", times=1), Rule("hang", "GET", "parquet", times=1))
     append_rows(path, row(1))
-    for copy in file_cache().place_of(path).glob("*.parquet"):
+    for copy in file_cache().file_of(path).glob("*.parquet"):
         copy.unlink()  # as for another process
     assert values(path) == [1]
     assert [fault for *_, fault in proxy.seen() if fault] == ["hang", "hang"]

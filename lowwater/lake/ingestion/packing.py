@@ -208,7 +208,7 @@ class _Writer:
         for page in self._pages:
             page.result()  # raises its error
         size = self._writer.write(paths.draft(self._target)).finish({"capture": self._identity})
-        paths.place(self._target)
+        paths.put(self._target)
         bounds = {name: self._writer.bounds(name) for name in BOUNDED}
         smallest, largest = ({name: ends[side] for name, ends in bounds.items()} for side in (0, 1))
         return RecordFile(self._path, self.hour, self.rows, size, smallest, largest)
@@ -359,7 +359,7 @@ class PackedFile:
             OSError: if it cannot be written.
         """
         size = self.file.finish({"capture": identity})
-        paths.place(packets / self.path)
+        paths.put(packets / self.path)
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
         return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Tables of older versions get the columns of instants: their files are written again with them. No row changes, so
 # digests stay, and subscribers are told nothing.
 
-TAKEN_OVER: Mapping[str, str] = MappingProxyType({"lowwater.instants": "1"})
+WITH_INSTANTS: Mapping[str, str] = MappingProxyType({"lowwater.instants": "1"})
 """Property of a table whose rows all have their instants: of each new one, and of an older one once it is filled."""
 
 
@@ -67,7 +67,7 @@ def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool
     if table is None or not columns:
         return 0, 0
     with tables.lake_errors(f"{path}: the instants of its rows cannot be written"):
-        if table.metadata().configuration.get(next(iter(TAKEN_OVER))):
+        if table.metadata().configuration.get(next(iter(WITH_INSTANTS))):
             return 0, 0
         fitting = _fitting(table, columns)
         if dry_run:
@@ -110,7 +110,7 @@ def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple
 
 
 def _settled(table: DeltaTable, options: dict[str, Any]) -> None:
-    table.alter.set_table_properties(dict(TAKEN_OVER), False, commit_properties=options["commit_properties"])
+    table.alter.set_table_properties(dict(WITH_INSTANTS), False, commit_properties=options["commit_properties"])
 
 
 def completed(path: PurePath, file: tables.DataFile, fields: Sequence[Field]) -> tables.DataFile:
@@ -179,7 +179,7 @@ def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence
             writer.write_table(table)
         if writer is not None:
             writer.close()
-    paths.place(target)
+    paths.put(target)
     return replace(tables.describe(path, target, {}), partition=partition)
 
 
@@ -265,7 +265,7 @@ def publish(
         return PublishResult(query, last.rows or 0, False, number)
     schema = table_schema(fields)
     about = f"rows of the query {query} of the query set {query_set}, published by Lowwater"
-    table = tables.create(path, schema, ["_hour"], query_set, {**TAKEN_OVER, **words}, about)
+    table = tables.create(path, schema, ["_hour"], query_set, {**WITH_INSTANTS, **words}, about)
     _refuse_changes(path, pa.schema(table.schema().to_arrow()), schema)
     table = tables.with_properties(path, tables.with_columns(path, table, schema), words, lake.fence)
     files = check_unchanged(lake, query, start, end, audited)
@@ -456,7 +456,7 @@ def parts_of(
                 out.write(pa.table(batch))
     rest_files = [table / file.name for file in out.files]
     for file in rest_files:
-        paths.place(file)
+        paths.put(file)
     plain = [tables.describe(table, file, {}) for file in rest_files]
     return [replace(described, partition={"_hour": _hour(described)}) for described in plain]
 

@@ -1,4 +1,4 @@
-"""Whole days: a digest of the last one in words, and which intervals of a range are not published."""
+"""Whole days: a report of the last one in words, and which intervals of a range are not published."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lowwater.quality.reports import interval_audits
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, expected
 
-# The digest, which the DAG `lowwater_digest` sends: five lines on quality, then what each query set has published and
+# The report, which the DAG `lowwater_digest` sends: five lines on quality, then what each query set has published and
 # what is due.
 
 DAY = 24 * HOUR
@@ -28,8 +28,8 @@ NAMED = 5
 """Most intervals of a query set that are named."""
 
 
-def day_digest(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> list[str]:
-    """Writes the lines of the digest.
+def day_report(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> list[str]:
+    """Writes the lines of the report.
 
     Args:
         unplanned: query set that cannot be planned -> why.

@@ -106,7 +106,7 @@ def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
 
     def changed(query: str, start: int, end: int, accounting: str) -> str:
         before = stored_object(accounting).get("inputs", {})
-        return "; ".join(changes(before, inputs(start, end).parts(queries[query]), captures))
+        return "; ".join(changes(before, inputs(start, end).summary(queries[query]), captures))
 
     def gaps(start: int, end: int) -> list[str]:
         now = inputs(start, end)

@@ -259,7 +259,7 @@ class StreamWriter:
     def close(self) -> None:
         self._flush()
         self._writer.close()
-        paths.place(self.path)
+        paths.put(self.path)
 
     @property
     def _shared(self) -> bool:

@@ -257,7 +257,7 @@ def _running(interval: Interval, held: Mapping[str, Mapping[tuple[int, int], str
     return interval if who is None else replace(interval, state=RUNNING, reason=who)
 
 
-class Board:
+class Ledgers:
     """Gives the pages access to a lake. Reads its ledgers again only after a change.
 
     Args:
