@@ -17,8 +17,6 @@ BARE, TLS, REQUEST, ANSWER, DATAGRAM, QUERY, REPLY, ECHO, ARP = range(9)
 """Shapes of frames."""
 
 SHAPES = 9
-NAME_AT = 2
-"""Offset of the two host digits in `hNN.example.org`, after the length byte (DNS) or the `h` (HTTP)."""
 
 _ETHERNET = 14
 

@@ -12,7 +12,6 @@ class TaskRun:
     Attributes:
         task: its link and number, as pages show it.
         size: packets or bytes that it read; 0 if unknown.
-        planned: machine that an earlier version chose for it; empty without a choice.
         host: machine on which it ended; empty if unknown.
         tries: number of the try that ended well, from 1.
         seconds: length of this try.
@@ -20,25 +19,9 @@ class TaskRun:
 
     task: str
     size: int
-    planned: str
     host: str
     tries: int
     seconds: float
-
-
-@dataclass(frozen=True)
-class LostExecutor:
-    """An executor that Spark gave up while a stage ran, as earlier versions recorded it.
-
-    Attributes:
-        executor: its number.
-        host: its machine.
-        reason: why, as Spark says it: no heartbeats, a lost worker, an exit code.
-    """
-
-    executor: str
-    host: str
-    reason: str
 
 
 def on_cluster(master: str) -> bool:

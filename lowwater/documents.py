@@ -16,7 +16,7 @@ from lowwater.limits import KEY_PARTS, SETTINGS_BYTES
 # of a dotted key.
 
 
-LISTS = ("operators", "tasks", "lost")
+LISTS = ("operators", "tasks")
 """Lists of objects in the account of a stage."""
 FORMS: dict[str, type] = {"inputs": dict, **dict.fromkeys(LISTS, list)}
 

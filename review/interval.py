@@ -8,7 +8,7 @@ from typing import Any
 
 from lowwater_expectations.audits import Finding, headline, once
 
-from lowwater.cluster import LostExecutor, TaskRun
+from lowwater.cluster import TaskRun
 from lowwater.documents import stored_object
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between
@@ -143,21 +143,17 @@ class Shed:
 
 @dataclass(frozen=True)
 class Placed:
-    """Tasks of the last low stage on a cluster, and executors that died in the last run.
+    """Tasks of the last low stage on a cluster.
 
     Attributes:
         tasks: runs of tasks, the longest first; see `lowwater.cluster.TaskRun`.
         machines: machine -> (tasks, packets, seconds) on it.
         again: number of tasks that were tried more than once.
-        elsewhere: number of tasks that ran on another machine than the one that was chosen.
-        lost: (stage, executor) of executors that Spark gave up; see `lowwater.cluster.LostExecutor`.
     """
 
     tasks: tuple[TaskRun, ...]
     machines: Mapping[str, tuple[int, int, float]]
     again: int
-    elsewhere: int
-    lost: tuple[tuple[str, LostExecutor], ...]
 
 
 def expectations_of(snapshot: Snapshot, part: Part, key: Key) -> list[ExpectationResult]:
@@ -303,13 +299,12 @@ def placed_of(part: Part, key: Key) -> Placed | None:
     """Returns where the tasks of the last run went; None for a run without a cluster."""
     newest = {(row.stage, row.query): stored_object(row.accounting) for row in part.replays.get(key, ())}
     runs = [
-        TaskRun(**run) for (stage, _), account in newest.items() if stage == "low" for run in account.get("tasks", ())
+        TaskRun(**{name: value for name, value in run.items() if name != "planned"})  # of an earlier version
+        for (stage, _), account in newest.items()
+        if stage == "low"
+        for run in account.get("tasks", ())
     ]
-    # Each query of the high stage has the executors that died in all of it.
-    lost = dict.fromkeys(
-        (stage, LostExecutor(**each)) for (stage, _), account in newest.items() for each in account.get("lost", ())
-    )
-    if not runs and not lost:
+    if not runs:
         return None
     machines: dict[str, tuple[int, int, float]] = {}
     for run in runs:
@@ -319,8 +314,6 @@ def placed_of(part: Part, key: Key) -> Placed | None:
         tuple(sorted(runs, key=lambda run: -run.seconds)),
         dict(sorted(machines.items())),
         sum(run.tries > 1 for run in runs),
-        sum(run.host != "" and run.planned not in ("", run.host) for run in runs),
-        tuple(lost),
     )
 
 

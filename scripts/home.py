@@ -281,22 +281,21 @@ class Home:
         return token_file.read_text()
 
     def ready(self, *dags: str, slots: int | None = None) -> None:
-        """Waits until the DAGs exist, unpauses them, and creates the pool of Spark processes.
+        """Waits until the DAGs exist, and unpauses them.
 
         Args:
             dags: names of the DAGs.
-            slots: number of Spark processes at once; None for one for every core, as the plugin makes it.
+            slots: of the pool; None for those of the plugin, which makes it.
 
         Raises:
             HomeError: a DAG file has an error, or the DAGs do not appear.
         """
-        made = {pool["name"]: pool["slots"] for pool in self.ask("GET", "pools")["pools"]}
-        about = {"name": POOL, "slots": slots or os.cpu_count() or 1, "include_deferred": False}
-        if POOL not in made:
-            self.ask("POST", "pools", {**about, "description": "Intervals of Lowwater that run at once"})
-        elif slots and made[POOL] != slots:  # the scheduler has made it
-            body = {"pool": POOL, "slots": slots, "include_deferred": False}  # Airflow asks for all three
-            self.ask("PATCH", f"pools/{POOL}?update_mask=slots", body)
+        if slots is not None:
+            if POOL in {pool["name"] for pool in self.ask("GET", "pools")["pools"]}:  # the plugin was first
+                body = {"pool": POOL, "slots": slots, "include_deferred": False}  # Airflow asks for all three
+                self.ask("PATCH", f"pools/{POOL}?update_mask=slots", body)
+            else:
+                self.ask("POST", "pools", {"name": POOL, "slots": slots, "include_deferred": False})
         deadline = time.monotonic() + STARTS
         while set(dags) - {dag["dag_id"] for dag in self.ask("GET", "dags?limit=100")["dags"]}:
             broken = self.ask("GET", "importErrors")["import_errors"]

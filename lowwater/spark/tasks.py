@@ -121,7 +121,7 @@ class SparkTasks:
         for place, (outcome, *spot) in found.items():
             at = order[place]
             outcomes[at] = outcome
-            runs[at] = TaskRun(getattr(chosen[at], "label", ""), getattr(chosen[at], "weight", 0), "", *spot)
+            runs[at] = TaskRun(getattr(chosen[at], "label", ""), getattr(chosen[at], "weight", 0), *spot)
         if self.far:
             self.runs += [runs[at] for at in range(len(chosen))]
         for outcome in outcomes:

@@ -237,9 +237,9 @@ class LinksTrigger(BaseTrigger):
             return {"status": "away" if isinstance(error, AwayError) else "error", "message": str(error)}
 
     def _look(self) -> dict[str, Any]:
+        from lowwater.lake.kinds import SKIPPED
         from lowwater.replay.job import Job
-        from lowwater.replay.schedule.links import link_readiness
-        from lowwater.replay.schedule.looks import not_asked_for, waits_for
+        from lowwater.replay.schedule.looks import left_alone, waits_for
 
         job = Job.open(lake_path(self.lake), self.query_set, Path(self.queries))
         job.prepare()  # a DAG learns from it whether intervals must run in order
@@ -247,15 +247,15 @@ class LinksTrigger(BaseTrigger):
         if job.chained and _runs(self.dag, before):
             said = f"the run of {format_instant(before)}, before it in its chain, is at work"
             return {"status": "waiting", "missing": [said]}
-        if unasked := not_asked_for(job, self.start, self.end, self.only):
-            return {"status": "skip", "message": unasked}
-        readiness = link_readiness(job, self.start, self.end, time.time() < self.deadline)
-        behind = waits_for(job, self.start, self.end) if readiness.ready else None
-        if readiness.failure is not None:
-            return {"status": "gap", "message": str(readiness.failure)}
-        if behind is not None:
-            return {"status": "gap", "message": behind.reason}
-        return {"status": "ready" if readiness.ready else "waiting", "missing": list(readiness.missing)}
+        try:
+            alone = left_alone(job, self.start, self.end, self.deadline, self.only, looked=True)
+        except GapError as error:
+            return {"status": "gap", "message": str(error)}
+        if alone is not None:
+            skips = {"status": "skip", "message": alone.reason}
+            return skips if alone.state == SKIPPED else {"status": "waiting", "missing": [alone.reason]}
+        behind = waits_for(job, self.start, self.end)
+        return {"status": "ready"} if behind is None else {"status": "gap", "message": behind.reason}
 
 
 def _runs(dag: str, start: int) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.capture.content.applications import APPLICATIONS, application_fields
-from lowwater.capture.content.community_id import community_ids
-from lowwater.catalog.builtin.numbers import PORTED
+from lowwater.catalog.builtin.numbers import ICMP, ICMPV6, PORTED, community_id, community_id_without_ports
+from lowwater.catalog.values import ip_from_words
 from tests.capture import tsharkhellos
 from tests.capture.tsharkhellos import SEPARATOR, hellos
 from tests.capture.tunnelframes import TUNNELS
@@ -45,8 +45,20 @@ def derived(batch: pa.RecordBatch, frames: list[bytes]) -> list[dict[str, Any]]:
     fields = pa.record_batch(application_fields(buffer, begins, batch)).to_pylist()
     for row in fields:
         row["dns_query"] = unescaped(row["dns_query"])
-    named = zip(batch.to_pylist(), fields, community_ids(batch).to_pylist(), strict=True)
-    return [row | found | {COMMUNITY: flow} for row, found, flow in named]
+    return [row | found | {COMMUNITY: community(row)} for row, found in zip(batch.to_pylist(), fields, strict=True)]
+
+
+def community(row: dict[str, Any]) -> str | None:
+    """The Community ID of a packet, as a query computes it of its columns."""
+    words = [row[name] for name in ("srcIP_hi", "srcIP_lo", "destIP_hi", "destIP_lo")]
+    if row["ipversion"] is None or row["protocol"] is None or None in words:
+        return None
+    ends = ip_from_words(row["ipversion"], *words[:2]), ip_from_words(row["ipversion"], *words[2:])
+    if (protocol := row["protocol"]) not in PORTED:
+        return community_id_without_ports(*ends, protocol)
+    names = ("icmp_type", "icmp_code") if protocol in (ICMP, ICMPV6) else ("srcPort", "destPort")
+    numbers = [row[name] for name in names]
+    return None if None in numbers else community_id(*ends, protocol, *numbers)
 
 
 def unescaped(name: str | None) -> str | None:

@@ -45,9 +45,6 @@ class Hashed:
         return Hashed(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "stamps")))
 
 
-NO_RECORDS = Hashed(*(np.empty(0, np.int64) for _ in range(3)))
-
-
 def copies(records: Hashed, window: int, groups: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
     """Finds the records that are copies of an earlier one.
 

@@ -258,8 +258,7 @@ CALENDAR: tuple[Function, ...] = (LOCAL_DAY,)
 
 
 # Computes the Community ID of a flow, version 1, as Zeek, Suricata and Wireshark do. A family of the built-in
-# catalog; `capture.content.community_id` computes the IDs of whole batches. Corelight publishes the specification
-# (github.com/corelight/community-id-spec).
+# catalog. Corelight publishes the specification (github.com/corelight/community-id-spec).
 
 ICMP, TCP, UDP, ICMPV6, SCTP = 1, 6, 17, 58, 132
 PORTED = frozenset((ICMP, TCP, UDP, ICMPV6, SCTP))

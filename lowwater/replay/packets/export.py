@@ -574,8 +574,6 @@ def _rows(selection: Selection, place: int) -> Iterator[Row]:
 # Records that are no packets as CSV, JSON lines or parquet. The file has the fields of the protocol under their
 # names. A time in text is written with the digits that the record had where it is the clock, else in whole units.
 
-EXPORT_FORMATS = ("csv", "json", "parquet")
-
 _ISO, _SECONDS = pa.timestamp("ns", "UTC"), pa.decimal128(28, 9)
 _BILLIONTH = Decimal("0.000000001")
 _ARROW = {Type.BOOL: pa.bool_(), Type.INT: pa.int64(), Type.FLOAT: pa.float64(), Type.STRING: pa.string()}

@@ -456,7 +456,7 @@ def left_alone(
     job.require_bounds(start, end)
     if job.chained and not looked:
         return Outcome(start, end, UNREPORTED, "its intervals run in order", {}, False)
-    if unasked := not_asked_for(job, start, end, only):
+    if unasked := _not_asked_for(job, start, end, only):
         return Outcome(start, end, SKIPPED, unasked, {}, False)
     ready = link_readiness(job, start, end, time.time() < deadline)
     if ready.failure is not None:
@@ -466,7 +466,7 @@ def left_alone(
     return None
 
 
-def not_asked_for(job: Job, start: int, end: int, only: Sequence[str]) -> str:
+def _not_asked_for(job: Job, start: int, end: int, only: Sequence[str]) -> str:
     """Says why an interval is skipped: it is in none of the states that were asked for; empty where it is in one."""
     if not only or due(job, DueSelection(start, end, tuple(only))):
         return ""

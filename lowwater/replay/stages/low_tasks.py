@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -293,8 +293,6 @@ Instants = npt.NDArray[np.int64]
 NO_TICK = (1 << 63) - 1
 StreamName = tuple[str, str]
 """An LFTA and a link."""
-LastFunction = Callable[[int], int]
-"""Maps the `_last` of a row to the `_last` of the result that an operator makes of it; never decreases."""
 
 
 @dataclass(frozen=True)

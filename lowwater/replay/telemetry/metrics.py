@@ -126,12 +126,6 @@ METRICS = (
     Metric("lowwater_run_finished_seconds", "s since the epoch", ("query_set",), "Time of the last ledger entry."),
     Metric("lowwater_stage_seconds", "s", ("query_set", "stage"), "Duration of the stage when it ran last."),
     Metric(
-        "lowwater_executors_lost",
-        "executors",
-        ("query_set", "stage"),
-        "Executors that Spark gave up while the stage ran last, by earlier versions; 0 of runs of this one.",
-    ),
-    Metric(
         "lowwater_tasks_again",
         "tasks",
         ("query_set",),
@@ -423,7 +417,6 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
     newest: dict[tuple[str, int, int], runs.ReplayRow] = {}
     stages: dict[tuple[str, str], tuple[int, float]] = {}
     finished: dict[str, int] = {}
-    lost: dict[tuple[str, str], int] = {}
     spread: dict[str, int] = {}
     for row in replays:
         newest[row.query_set, row.interval_start, row.interval_end] = row
@@ -431,9 +424,8 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
         seconds = stored_object(row.timings).get(row.stage)
         if seconds is not None:
             stages[row.query_set, row.stage] = row.finished_at, seconds
-        if row.stage in (runs.LOW, runs.HIGH) and row.state != runs.FAILED:
+        if row.stage == runs.LOW and row.state != runs.FAILED:
             account = stored_object(row.accounting)
-            lost[row.query_set, row.stage] = len(account.get("lost", ()))
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
     counts = Counter((key[0], _state(row, key in harmed)) for key, row in newest.items())
@@ -443,7 +435,6 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
         yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
     for labels, (_, seconds) in sorted(stages.items()):
         yield "lowwater_stage_seconds", labels, seconds
-    yield from (("lowwater_executors_lost", labels, count) for labels, count in sorted(lost.items()))
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
