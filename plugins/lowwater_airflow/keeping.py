@@ -7,7 +7,6 @@ not matter which runs were missed or failed.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -23,12 +22,16 @@ from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify
 from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
-from lowwater_airflow.operators import PACKETS, PublishInterval, ingest_spark, tell_ingested, telling
+from lowwater_airflow.operators import (
+    MOST_TOLD,
+    PACKETS,
+    PublishInterval,
+    ingest_spark,
+    tell_ingested,
+    telling,
+    told_refusals,
+)
 from lowwater_airflow.outages import Patient
-
-MOST_TOLD = 20
-"""Most intervals that cannot start, or files that were refused, of which a run makes a red task each; its log and the
-pages have all. The next look has tasks for the rest of the intervals; the last task of files names the others."""
 
 
 class IngestNew(Lineage, Patient):
@@ -65,16 +68,7 @@ class IngestNew(Lineage, Patient):
         context["ti"].xcom_push(FOUND, {"files": new, "waits": waits})
         if found.hindered is not None:
             raise found.hindered
-        refused = [asdict(each) for each in found.refusals]
-        if more := refused[MOST_TOLD:]:  # Airflow bears 1,024 tasks
-            names = ", ".join(f"{each['link']} {each['file']}" for each in more[:MOST_TOLD])
-            last = {
-                "link": "",
-                "file": f"{len(more):,} more files",
-                "why": f"refused as well, as the log says: {names}",
-            }
-            refused[MOST_TOLD:] = [last]
-        return refused
+        return told_refusals(found.refusals)
 
 
 class RefusedFile(BaseOperator):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipException
@@ -31,10 +31,16 @@ from lowwater_airflow.outages import Patient
 from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
+if TYPE_CHECKING:
+    from lowwater.replay.schedule.ingesting import Refusal
+
 PACKETS = Asset(name="packets", uri="lowwater://packets", group="lowwater")
 MASTER = "LOWWATER_SPARK_MASTER"
 MOST_NAMED = 20
 """Most files that an event of new packets names."""
+MOST_TOLD = 20
+"""Most intervals that cannot start, or files that were refused, of which a run makes a red task each; its log and the
+pages have all. The next look has tasks for the rest of the intervals; the last task of files names the others."""
 
 
 def interval_of(context: Context) -> tuple[int, int]:
@@ -91,7 +97,7 @@ class IngestCaptures(Lineage, Patient):
         from lowwater.lake.layout import open_lake
         from lowwater.lake.ledgers.files import GROWING, NEW, unread_lines
         from lowwater.replay.progress import Progress
-        from lowwater.replay.schedule.ingesting import Refusal, ingest_readable
+        from lowwater.replay.schedule.ingesting import ingest_readable
         from lowwater.replay.stages.runners import ingest_tasks
 
         start, end = interval_of(context)
@@ -118,7 +124,17 @@ class IngestCaptures(Lineage, Patient):
         for line in unread_lines(lake, config, hint=False, but=(NEW, GROWING)):
             self.log.warning("%s", line)
         tell_ingested(self, context, results)
-        return [asdict(each) for each in refusals]
+        return told_refusals(refusals)
+
+
+def told_refusals(refusals: Sequence[Refusal]) -> list[dict[str, str]]:
+    """The arguments of each `RefusedFile` of an ingest; Airflow bears 1,024 tasks."""
+    refused, more = [asdict(each) for each in refusals[:MOST_TOLD]], refusals[MOST_TOLD:]
+    if more:
+        names = ", ".join(f"{each.link} {each.file}" for each in more[:MOST_TOLD])
+        why = f"refused as well, as the log says: {names}"
+        refused.append({"link": "", "file": f"{len(more):,} more files", "why": why})
+    return refused
 
 
 def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> None:

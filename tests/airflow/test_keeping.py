@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from lowwater.errors import CaptureError, GapError, LowwaterError
 from lowwater.instants import format_instant
+from lowwater.replay.interval import statuses
 from tests.replay.test_looks import CHAINED, at, deliver, lake_of
 
 FAR = '[schedule]\nlook_back = "36500d"'
@@ -23,7 +25,9 @@ class Task:
     def __init__(self) -> None:
         self.left: dict[str, Any] = {}
         self.task = SimpleNamespace(outlets=[object()])
-        self.events: dict[Any, Any] = defaultdict(lambda: SimpleNamespace(extra=None))
+        self.events: dict[Any, Any] = defaultdict(
+            lambda: SimpleNamespace(extra=None, add=lambda *_, **__: None, add_partitions=lambda _: None)
+        )
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.left[key] = value
@@ -75,6 +79,57 @@ def test_looks_ingest_what_is_new_and_find_what_can_run(plugins: None, tmp_path:
     blocked = KeepInterval(task_id="interval", query_set="q", **common, **found[1])
     with pytest.raises(GapError, match="cannot start: link 'p'"):
         blocked.execute(Task().context)
+
+
+@pytest.mark.slow
+def test_a_task_names_the_refused_files_that_have_none_and_the_note_a_folder_that_is_not_there(
+    plugins: None, tmp_path: Path
+) -> None:
+    """The files of a link whose recorder has written nonsense, and of one whose folder is not mounted."""
+    from lowwater_airflow.keeping import IngestNew
+    from lowwater_airflow.notes import look_text
+    from lowwater_airflow.operators import MOST_TOLD, IngestCaptures
+
+    lake = lake_of(tmp_path, [0], more=FAR).lake.root
+    with (tmp_path / "lake" / "lowwater.toml").open("a") as settings:
+        settings.write(f'[links.away]\ncaptures = "{tmp_path}/away/p_%Y.pcap"\nrotation = "1h"\n')
+    names = []
+    for hour in range(1, MOST_TOLD + 3):
+        deliver(tmp_path / "captures", hour)
+        names.append(f"p_{format_instant(at(hour))[:13].replace('-', '')}.pcap")
+        (path := tmp_path / "captures" / names[-1]).write_bytes(b"no capture")
+        os.utime(path, ns=(at(hour + 1),) * 2)
+    asked: Any = {"task_id": "ingest", "lake": lake}
+    span = {"data_interval_start": datetime.fromtimestamp(at(0) / 1e9, UTC)}
+    span["data_interval_end"] = datetime.fromtimestamp(at(100) / 1e9, UTC)
+    task = Task()
+    refused = IngestNew(**asked, queries=tmp_path).execute(task.context)
+    for found in (refused, IngestCaptures(**asked).execute(Task().context | span)):
+        assert [each["file"] for each in found] == [*names[:MOST_TOLD], "2 more files"]
+        assert found[-1]["why"].endswith(f": p {names[-2]}, p {names[-1]}")
+    note = look_text({}, {("ingest", -1, "found"): task.left["found"]})
+    assert note == f"link 'away': folder {tmp_path}/away: is not there"
+
+
+@pytest.mark.slow
+def test_an_interval_of_a_look_is_left_to_the_next_after_an_edit(plugins: None, tmp_path: Path) -> None:
+    """Its process says so, and does not run it by another text."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from lowwater_airflow.keeping import KeepInterval, LookAtSet
+
+    lake = lake_of(tmp_path, [0], more=FAR).lake.root
+    common: Any = {"lake": lake, "queries": tmp_path, "query_set": "q"}
+    found = LookAtSet(task_id="look", **common).execute(Task().context)[0]
+    path, text = tmp_path / "q.gsql", (tmp_path / "q.gsql").read_text()
+    path.write_text(text.replace("count(*)", "sum(len)"))
+    task = Task()
+    with pytest.raises(AirflowSkipException, match="the next look runs it"):
+        KeepInterval(task_id="interval", **common, **found).execute(task.context)
+    assert not task.task.outlets and statuses(lake, tmp_path)[0].state == "missing"
+    path.write_text(text)
+    KeepInterval(task_id="interval", **common, **found).execute(Task().context)
+    assert statuses(lake, tmp_path)[0].state == "provisional"
 
 
 def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from lowwater import limits
 from lowwater.capture.tables import blocks, columnar
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.arrivals import SETTLED, arrivals
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -85,7 +86,18 @@ def test_a_lake_keeps_every_record(kind: str, compression: str, tmp_path: Path) 
     assert (result.state, result.capture.packets, result.capture.malformed) == ("added", len(rows), 0)
     assert _without_sources(_kept(lake)) == _without_sources(rows)
     assert [each.state for each in _take(lake, "log_0")] == ["known"]
-    assert arrivals(lake, load_config(tmp_path))["log"].new == (tmp_path / "log_0",)  # written just now
+
+
+@pytest.mark.slow
+def test_a_file_that_was_written_shortly_before_its_ingest_is_read_again(tmp_path: Path) -> None:
+    """Its clock is coarse: a write in the same tick leaves size and time as they were."""
+    lake, path = _lake(tmp_path), tmp_path / "log_0"
+    write(path, as_csv(flows(1, 50), header=True))
+    (result,) = _take(lake, "log_0")
+    for before, again in ((SETTLED, True), (SETTLED + 1, False)):
+        os.utime(path, ns=(0, result.capture.ingested_at - before))
+        found = arrivals(lake, load_config(tmp_path))["log"]
+        assert (found.new, found.unchanged) == (((path,), ()) if again else ((), (path,)))
 
 
 @pytest.mark.slow

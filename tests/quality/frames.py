@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from lowwater_expectations.audits import Validation, validate
-from lowwater_expectations.judging import answers
 
 INTERVAL = "2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z"
 RUN = "demo 2026-01-01T00:00:00Z"
@@ -441,7 +440,13 @@ def frames(suite: str = "", **broken: Any) -> dict[str, pa.Table]:
     return {name: pa.Table.from_pylist(each) for name, each in rows.items()}
 
 
+def judged(tables: dict[str, pa.Table]) -> tuple[Validation, ...]:
+    """What the audit says of measures, judged in this process."""
+    from lowwater_expectations.judging import answers  # Great Expectations takes seconds, also of who only collects
+
+    return validate(tables, RUN, answers)
+
+
 def audited(suite: str = "", **broken: Any) -> tuple[Validation, ...]:
     """What the audit says of such frames, judged in this process."""
-
-    return validate(frames(suite, **broken), RUN, answers)
+    return judged(frames(suite, **broken))

@@ -20,13 +20,11 @@ from lowwater_expectations.audits import (
     Validation,
     once,
     read_suite,
-    validate,
     verdict,
 )
-from lowwater_expectations.judging import answers, built
 
 from lowwater.errors import LawError
-from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, RUN, Case, audited, frames
+from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, Case, audited, frames, judged
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "expectations" / "suites"
@@ -59,6 +57,7 @@ def test_every_entry_of_a_suite_file_has_a_fixture(suite: str) -> None:
     assert [name_of(each) for each in read_suite(suite).expectations] == [case.name for case in CASES[suite]]
 
 
+@pytest.mark.slow
 def test_every_audit_is_an_expectation_of_great_expectations() -> None:
     from great_expectations.expectations import core
 
@@ -116,9 +115,8 @@ def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
 @pytest.mark.slow
 def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
     """A row that keeps all rules, and one for each case: it breaks the rule of the case, and no other."""
-
     tables = {suite: [GOOD[suite], *(GOOD[suite] | case.broken for case in CASES[suite])] for suite in SUITES}
-    made = validate({suite: pa.Table.from_pylist(rows) for suite, rows in tables.items()}, RUN, answers)
+    made = judged({suite: pa.Table.from_pylist(rows) for suite, rows in tables.items()})
     of_suite = {each.suite: each for each in made}
     starts = {"links": "link main1, ", "lftas": "LFTA flows_0 on link main1, ", "queries": "query flows, "}
     starts |= {
@@ -194,6 +192,7 @@ def test_severity_decides(broken: dict[str, Any], expected: str) -> None:
 
 @pytest.mark.slow
 def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_error() -> None:
+    from lowwater_expectations.judging import built
 
     made = {each.suite: each for each in audited()}
     assert tuple(made) == SUITES
@@ -206,9 +205,8 @@ def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_
 
 @pytest.mark.slow
 def test_rows_are_positions_however_many() -> None:
-
     rows = [LINK | {"link": f"l{n}", "gap_ns": n % 2, "gaps": "x"} for n in range(600)]
-    made = validate(frames() | {"links": pa.Table.from_pylist(rows)}, RUN, answers)
+    made = judged(frames() | {"links": pa.Table.from_pylist(rows)})
     covered = finding(made, id_of("links", "link_to_be_covered"))
     assert (covered.evaluated, covered.rows) == (600, tuple(range(1, 600, 2)))
     assert [message.split(",")[0] for message in covered.messages] == [f"link l{n}" for n in covered.rows]
@@ -224,9 +222,7 @@ def test_what_nothing_covers_has_no_value_and_keeps_the_rules() -> None:
 
 @pytest.mark.slow
 def test_what_was_not_measured_is_an_error() -> None:
-
     whole = frames()
-
     in_words = whole["links"].drop_columns(["gap_ns"]).append_column("gap_ns", pa.array(["1s", "2s"]))
     for wrong, says in (
         (
@@ -239,7 +235,7 @@ def test_what_was_not_measured_is_an_error() -> None:
         (whole | {"links": in_words}, "link_to_be_covered of the suite links could not be evaluated"),
     ):
         with pytest.raises(LawError, match=says):
-            validate(wrong, RUN, answers)
+            judged(wrong)
 
 
 WATCHED = """
