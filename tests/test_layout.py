@@ -49,19 +49,42 @@ def module_name(path: Path) -> str:
 
 
 @cache
-def imports(path: Path) -> frozenset[str]:
-    """Every module the file imports, at its top or inside a function."""
-    found: set[str] = set()
+def facts(path: Path) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Every module that a file imports, at its top or inside a function; and where it would print text past
+    `lowwater.terminal`: prints, markup, the standard streams."""
+    imported, printed = set[str](), []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             module = node.module or ""
             # `from lowwater import errors` imports lowwater.errors
             names = {f"lowwater.{alias.name}" for alias in node.names} if module == "lowwater" else {module}
-            found.update(names - {"lowwater.__version__"})
-    return frozenset(found)
+            imported.update(names - {"lowwater.__version__"})
+        elif isinstance(node, ast.Call):
+            called = dotted(node.func)
+            texts = called == "sys.exit" and "str(" in ast.unparse(node.args[0])
+            if called in ("print", "click.echo", "click.secho", "echo") or texts:
+                printed.append(f"line {node.lineno}: {called}")
+            if called == "TextColumn" and not any(each.arg == "markup" for each in node.keywords):
+                printed.append(f"line {node.lineno}: {called} with markup")
+        # Bytes that another program reads go through `sys.stdout.buffer`.
+        elif isinstance(node, ast.Attribute) and dotted(node) in ("sys.stdout.write", "sys.stderr.write"):
+            printed.append(f"line {node.lineno}: {dotted(node)}")
+    return frozenset(imported), tuple(printed)
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b` of a name with attributes, else an empty text."""
+    if isinstance(node, ast.Attribute):
+        before = dotted(node.value)
+        return f"{before}.{node.attr}" if before else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def imports(path: Path) -> frozenset[str]:
+    return facts(path)[0]
 
 
 def upward(order: list[str]) -> Iterator[str]:
@@ -96,28 +119,17 @@ def test_no_module_imports_airflow_or_great_expectations() -> None:
     assert [path for path in MODULES if banned & {name.split(".")[0] for name in imports(path)}] == []
 
 
-def printed_around_the_door(path: Path) -> Iterator[str]:
+def printed_around_the_door(path: Path) -> list[str]:
     """What of a module would print text past `lowwater.terminal`: consoles, markup, prints, the standard streams."""
     modules = {"rich", "rich.console", "rich.text", "rich.markup", "rich.status", "rich.live", "rich.panel"}
-    yield from sorted(modules & imports(path))
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            said = [ast.unparse(each) for each in node.args]
-            if called in ("print", "click.echo", "click.secho", "echo") or (called == "sys.exit" and "str(" in said[0]):
-                yield f"line {node.lineno}: {called}"
-            if called == "TextColumn" and not any(each.arg == "markup" for each in node.keywords):
-                yield f"line {node.lineno}: {called} with markup"
-        # Bytes that another program reads go through `sys.stdout.buffer`.
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.stdout.write", "sys.stderr.write"):
-            yield f"line {node.lineno}: {ast.unparse(node)}"
+    return [*sorted(modules & imports(path)), *facts(path)[1]]
 
 
 def test_text_goes_to_a_terminal_through_one_door() -> None:
     door = PACKAGE / "terminal.py"
-    found = {str(path.relative_to(ROOT)): [*printed_around_the_door(path)] for path in MODULES if path != door}
+    found = {str(path.relative_to(ROOT)): printed_around_the_door(path) for path in MODULES if path != door}
     assert {path: lines for path, lines in found.items() if lines} == {}
-    assert len([*printed_around_the_door(door)]) >= 3
+    assert len(printed_around_the_door(door)) >= 3
 
 
 @pytest.mark.parametrize("module", ["lowwater", "lowwater.cli.main"])

@@ -192,6 +192,7 @@ def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
 ENTRY = {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
@@ -243,6 +244,7 @@ def test_what_is_wrong_is_told_with_file_and_expectation(entry: Any, says: str, 
     assert says in str(raised.value)
 
 
+@pytest.mark.slow
 def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"regex is code, which the setting \[suites\] code forbids"):
         write(tmp_path, {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "name", "regex": "x"}})
@@ -266,6 +268,7 @@ def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
         read_suites(tmp_path, "set", {"q": SCHEMA})
 
 
+@pytest.mark.slow
 def test_the_page_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "great-expectations.md").read_text(encoding="utf-8")
     told = page.partition("| expectation |")[2].partition("\n* ")[0]
