@@ -32,23 +32,17 @@ PACKAGES = Path(sys.prefix) / "s3"
 @contextmanager
 def s3_server(log: Path) -> Iterator[int]:
     """Runs the server; yields its port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]  # any free one, which it tells
     environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
     with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process:
         try:
             deadline = time.monotonic() + 300
-            while True:
-                try:
-                    make = urllib.request.Request(f"http://127.0.0.1:{port}/{BUCKET}", method="PUT")
-                    urllib.request.urlopen(make, timeout=60).close()
-                    break
-                except OSError:
-                    assert time.monotonic() < deadline and process.poll() is None, log.read_text()
-                    time.sleep(0.05)
-            yield port
+            while (told := re.search(r"http://127\.0\.0\.1:(\d+)\s", log.read_text())) is None:
+                assert time.monotonic() < deadline and process.poll() is None, log.read_text()
+                time.sleep(0.05)
+            make = urllib.request.Request(f"http://127.0.0.1:{told[1]}/{BUCKET}", method="PUT")
+            urllib.request.urlopen(make, timeout=60).close()
+            yield int(told[1])
         finally:
             process.kill()
 

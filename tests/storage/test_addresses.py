@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -202,13 +201,11 @@ def test_what_a_store_refuses_is_said_in_one_line_and_not_tried_again(
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code>{more}<AWSAccessKeyId>{KEY}</AWSAccessKeyId></Error>"
     with answering(FORBIDDEN, http(status, body)) as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        begun = time.monotonic()
         with pytest.raises(LakeError) as refused:
             objects.read(PATH) if by == "object" else open_table(PATH.parent / code)
-        assert time.monotonic() - begun < 10
     said = str(refused.value)
     assert message.partition(" to read")[0] in said and hint in refused.value.hint
-    assert "\n" not in refused.value.message and not re.search(rf"{KEY}|{SECRET}|<Error>|Traceback", said)
+    assert "\n" not in refused.value.message and not re.search(rf"{KEY}|{SECRET}|<Error>|Traceback|tried for", said)
 
 
 @contextmanager
@@ -249,10 +246,9 @@ def test_a_server_that_checks_keys_and_rights(moto: int, monkeypatch: pytest.Mon
     def refused(key: str, secret: str, ask: Callable[[], object]) -> str:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
-        begun = time.monotonic()
         with pytest.raises(StoreError) as error:
             ask()
-        assert time.monotonic() - begun < 5 and error.value.lasting and secret not in str(error.value)
+        assert error.value.lasting and not re.search(f"tried for|{re.escape(secret)}", str(error.value))
         return error.value.message
 
     with enforced(moto) as (key, secret):
