@@ -1,5 +1,5 @@
 """The papers' experiments, one module a figure: `python -m experiments.ID` measures it, `python -m experiments` all.
 
 They use the package as anybody would; nothing of it knows them. `frame` is common to all, `page` makes
-`docs/experiments.md` and its figures from the results (docs/adr/0058-experiments-state-their-claims.md).
+`docs/experiments.md` and its figures from the results.
 """

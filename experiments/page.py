@@ -27,7 +27,7 @@ HEAD = """
 Each experiment is a module of `experiments/` and repeats one figure or claim of a paper. `make experiments` measures
 all of them and makes this page from `experiments/results/*.json`; `make experiments FULL=1` does it at the rates and
 lengths of the papers; `python -m experiments.page` makes the page again without measuring. Verdicts are computed from
-the rows of a result, and figures are drawn from them ([58](adr/0058-experiments-state-their-claims.md)).
+the rows of a result, and figures are drawn from them.
 
 Memory of the model is that of the reference engine's operators, in tuples and in bytes of their values (8 a number).
 The high level on Spark has no such operators: it keeps no state between slices of these queries, and a slice reads rows
