@@ -13,7 +13,7 @@ import pytest
 
 from lowwater.errors import CaptureError, GapError, LowwaterError
 from lowwater.instants import format_instant
-from lowwater.replay.interval import statuses
+from lowwater.replay.schedule.due import statuses
 from tests.replay.test_looks import CHAINED, at, deliver, lake_of
 
 FAR = '[schedule]\nlook_back = "36500d"'
