@@ -58,7 +58,8 @@ def load(variables: Mapping[str, str], names: Mapping[str, str] | None = None) -
         assert found["kind"] == "-", f"{found['name']} has no value: {found['rest']}"
         return found["rest"]
 
-    return Compose(yaml.safe_load(_VARIABLE.sub(value, FILE.read_text(encoding="utf-8"))), names or {})
+    text = _VARIABLE.sub(value, FILE.read_text(encoding="utf-8"))
+    return Compose(yaml.load(text, yaml.CSafeLoader), names or {})
 
 
 def wanted() -> list[str]:

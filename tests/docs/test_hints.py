@@ -7,11 +7,11 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
-import pytest
 
 from lowwater.cli.main import cli
 from lowwater.config import section_of, toml_key
@@ -32,21 +32,25 @@ COMMAND = re.compile(
 )
 
 
-def texts() -> Iterator[tuple[str, str]]:
+@cache
+def texts() -> list[tuple[str, str]]:
     """Every text of the source that is no docstring, where it is: with NAME in the place of its values."""
-    for path in SOURCES:
-        source = path.read_text(encoding="utf-8")
-        if not any(word in source for word in WORDS):
-            continue
-        nodes = list(ast.walk(ast.parse(source)))
-        inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
-        inner |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # documentation
-        name = path.relative_to(ROOT)
-        for node in nodes:
-            if isinstance(node, ast.JoinedStr):
-                yield f"{name}:{node.lineno}", "".join(map(_shown, node.values))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
-                yield f"{name}:{node.lineno}", node.value
+    return [found for path in SOURCES for found in _of(path)]
+
+
+def _of(path: Path) -> Iterator[tuple[str, str]]:
+    source = path.read_text(encoding="utf-8")
+    if not any(word in source for word in WORDS):
+        return
+    nodes = list(ast.walk(ast.parse(source)))
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    inner |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # documentation
+    name = path.relative_to(ROOT)
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            yield f"{name}:{node.lineno}", "".join(map(_shown, node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield f"{name}:{node.lineno}", node.value
 
 
 def _shown(part: ast.expr) -> str:
@@ -63,39 +67,48 @@ def _shown(part: ast.expr) -> str:
     return NAME
 
 
-TEXTS = list(texts())
-HEADERS = [
-    (where, header)
-    for where, text in TEXTS
-    for header in re.findall(r"\[(?:" + "|".join(SECTIONS) + r")\.[^\]\n]+\]", text)
-    if text not in EXAMPLES.values()  # lines that are allowed, of links and sets of their own
-]
-COMMANDS = [
-    (where, (found[0] or found[1]).strip().rstrip(",.:)")) for where, text in TEXTS for found in COMMAND.findall(text)
-]
+@cache
+def headers() -> set[tuple[str, str]]:
+    """The sections that messages name, each with its place."""
+    return {
+        (where, header)
+        for where, text in texts()
+        for header in re.findall(r"\[(?:" + "|".join(SECTIONS) + r")\.[^\]\n]+\]", text)
+        if text not in EXAMPLES.values()  # lines that are allowed, of links and sets of their own
+    }
 
 
-@pytest.mark.parametrize(("where", "header"), sorted(set(HEADERS)))
-def test_a_section_that_a_message_names_is_that_of_the_link(where: str, header: str) -> None:
-    found = tomllib.loads(f"{header}\n")
-    kind = next(iter(found))
-    (name,) = found[kind]
-    assert name in (NAME, "NAME"), f"{where}: {header} is the section of {name!r}"
+@cache
+def commands() -> set[tuple[str, str]]:
+    """The commands that messages name, each with its place."""
+    return {
+        (where, (found[0] or found[1]).strip().rstrip(",.:)"))
+        for where, text in texts()
+        for found in COMMAND.findall(text)
+    }
 
 
-@pytest.mark.parametrize(("where", "command"), sorted(set(COMMANDS)))
-def test_a_command_that_a_message_names_is_taken(where: str, command: str) -> None:
+def test_a_section_that_a_message_names_is_that_of_the_link() -> None:
+    for where, header in headers():
+        found = tomllib.loads(f"{header}\n")
+        kind = next(iter(found))
+        (name,) = found[kind]
+        assert name in (NAME, "NAME"), f"{where}: {header} is the section of {name!r}"
+
+
+def test_a_command_that_a_message_names_is_taken() -> None:
     """Its options are known; if it is more than a name, nothing that it needs is missing."""
-    name, *arguments = shlex.split(command.removesuffix("..."))
-    known = cli.commands[name]
-    options, rest, _ = known.make_parser(click.Context(known)).parse_args(list(arguments))
-    for parameter in known.params if arguments and "--" in command else ():
-        missing = parameter.required and parameter.name not in options
-        given = isinstance(parameter, click.Argument) and (rest or options.get(parameter.name or ""))
-        assert not missing or given, f"{where}: `lowwater {command}` lacks {parameter.opts[0]}"
+    for where, command in commands():
+        name, *arguments = shlex.split(command.removesuffix("..."))
+        known = cli.commands[name]
+        options, rest, _ = known.make_parser(click.Context(known)).parse_args(list(arguments))
+        for parameter in known.params if arguments and "--" in command else ():
+            missing = parameter.required and parameter.name not in options
+            given = isinstance(parameter, click.Argument) and (rest or options.get(parameter.name or ""))
+            assert not missing or given, f"{where}: `lowwater {command}` lacks {parameter.opts[0]}"
 
 
 def test_hints_were_found() -> None:
     """The patterns above find what there is: a change of wording must not empty them."""
-    assert len(HEADERS) >= 8 and len(COMMANDS) >= 8
-    assert {"ingest", "init", "replay"} <= {command.split()[0] for _, command in COMMANDS}
+    assert len(headers()) >= 8 and len(commands()) >= 8
+    assert {"ingest", "init", "replay"} <= {command.split()[0] for _, command in commands()}

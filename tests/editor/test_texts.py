@@ -13,7 +13,6 @@ from hypothesis import strategies as some
 from lowwater_editor import names
 from lowwater_editor.checking import check_scripts, formatted, make_script
 from lowwater_editor.names import complete, definition_at, learn, meaning_at
-from lowwater_editor.server import offset_of, position_of
 from lowwater_editor.words import Script
 
 from lowwater.catalog.builtin import CATALOG
@@ -58,6 +57,8 @@ def texts(draw: some.DrawFn) -> str:
 @example("\ufeffSELECT x\rFROM y", 0.2)
 @given(texts(), some.floats(0, 1))
 def test_no_text_makes_an_editor_fail(text: str, part: float) -> None:
+    from lowwater_editor.server import offset_of, position_of
+
     script = make_script("q.gsql", text)
     begin = time.process_time()
     checked = check_scripts([script], CONTEXT, Config())

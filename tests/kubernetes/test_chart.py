@@ -61,7 +61,7 @@ def render(chart: Path, *options: str, program: bool = False) -> list[dict[str, 
     version = ("--kube-version", KUBERNETES[1]) if program else ()
     done = helm("template", "demo", chart, "--namespace", "lakes", *version, *options, program=program)
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
 
 def named(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:

@@ -66,21 +66,34 @@ def write(path: Path, *actions: object, name: str = NEXT) -> None:
 
 
 def file(**changes: object) -> Callable[[Path], None]:
-    """A further file in the log, which is a copy of an honest one."""
+    """A further file in the log, which is a copy of an honest one; what is called is made when it is written."""
 
     def change(path: Path) -> None:
         action = added(path)
         shutil.copy(path / action["path"], path / "_hour=1" / "other.parquet")
-        write(path, {"add": {**action, "path": "_hour=1/other.parquet", **changes}})
+        write(
+            path,
+            {
+                "add": {
+                    **action,
+                    "path": "_hour=1/other.parquet",
+                    **{name: _made(value) for name, value in changes.items()},
+                }
+            },
+        )
 
     return change
 
 
-def schema(text: str, **more: object) -> Callable[[Path], None]:
+def _made(value: object) -> object:
+    return value() if callable(value) else value
+
+
+def schema(text: str | Callable[[], str], **more: object) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         entries = [json.loads(line) for line in (path / "_delta_log" / f"{0:020d}.json").read_text().splitlines()]
         (said,) = [entry["metaData"] for entry in entries if "metaData" in entry]
-        write(path, {"metaData": {**said, "schemaString": text, **more}})
+        write(path, {"metaData": {**said, "schemaString": _made(text), **more}})
 
     return change
 
@@ -117,7 +130,10 @@ LOGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "statistics of a thousand levels": (file(stats='{"a":' * 1001 + "1" + "}" * 1001), "nested too deeply"),
     "statistics that overflow a stack": (file(stats='{"a":' * DEEP + "1" + "}" * DEEP), "nested too deeply"),
     "lists that overflow a stack": (file(stats='{"minValues":' + "[" * DEEP), "nested too deeply"),
-    "long statistics": (file(stats=json.dumps({"numRecords": 10, "minValues": {"x": "a" * (5 << 20)}})), "at most"),
+    "long statistics": (
+        file(stats=lambda: json.dumps({"numRecords": 10, "minValues": {"x": "a" * (5 << 20)}})),
+        "at most",
+    ),
     "rows below none": (file(stats='{"numRecords":-5}'), "num_records is -5"),
     "more rows than any": (file(stats='{"numRecords":9223372036854775807}'), "num_records is 922"),
     "rows beyond 64 bits": (file(stats='{"numRecords":92233720368547758070}'), "num_records is None"),
@@ -138,11 +154,15 @@ LOGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "version beyond 64 bits": (named("9" * 20 + ".json"), "no table has so many versions"),
     "checkpoint by a unique name": (named(f"{2:020d}.checkpoint.3a0d65cd-4056-49b8.json"), "a form that Lowwater"),
     "many columns": (
-        schema(json.dumps({"type": "struct", "fields": [column("_hour"), *(column(f"c{n}") for n in range(20_000))]})),
+        schema(
+            lambda: json.dumps(
+                {"type": "struct", "fields": [column("_hour"), *(column(f"c{n}") for n in range(20_000))]}
+            )
+        ),
         "columns",
     ),
     "wide action": (
-        schema(json.dumps({"type": "struct", "fields": [column(f"c{n}") for n in range(100_000)]})),
+        schema(lambda: json.dumps({"type": "struct", "fields": [column(f"c{n}") for n in range(100_000)]})),
         "at most",
     ),
     "types in types": (schema(nested(60)), "nested too deeply"),
