@@ -87,7 +87,7 @@ def _overtaken(desk: Desk) -> None:
 
 def _queued(count: int) -> None:
     """A person asks for so many answers at once, and the first is not there yet."""
-    answers, held = answering.Desk(1), threading.Event()
+    answers, held = answering.TaskQueue(1), threading.Event()
     try:
         for _ in range(count):
             answers.put("ann", held.wait)

@@ -92,7 +92,7 @@ def test_a_page_shows_what_is_ready_and_the_rest_when_it_is_looked_at_again(
 def test_few_answers_wait_of_one_person_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty people ask for a year each: the first are worked on in turn, the others hear it at once; none is lost."""
     goes_on, worked = threading.Event(), []
-    monkeypatch.setattr(answers, "_LARGE", answers.Desk(1))
+    monkeypatch.setattr(answers, "_LARGE", answers.TaskQueue(1))
     monkeypatch.setattr(answers, "give_back", lambda: None)
     monkeypatch.setattr(answers, "PATIENT", 1e9)  # nobody waits that long for what is not begun: it would hang
 
