@@ -57,7 +57,7 @@ def _begin(link: int, task: str) -> subprocess.Popen[bytes] | None:
         )  # fmt: skip
     except OSError:
         return None
-    say(f"compiling code to {task} beside this, once on this machine; until then it is done several times slower", True)
+    say(f"compiling the code to {task}, once on this machine; until then it goes several times slower", True)
     return child
 
 

@@ -507,7 +507,7 @@ class _Clock:
             pace = (time.monotonic() - self._begin) / max(self._ran, 1)
             self.left = f"about {_duration(rest * pace)} left" if rest and self._ran else ""
             done = f"{self._done} of {self._total}" + (f", {self.left}" if self.left else "")
-        rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
+        rows = ", ".join(f"{count:,} rows of {name}" for name, count in result.rows.items())
         details = result.reason if not result.published else rows
         text = f"{interval_name(result.due)}: {result.state}, {result.seconds:.1f} s ({done})"
         return f"{text}: {details}" if details else text
@@ -615,7 +615,7 @@ class _Told:
         self._said, self._now, self._first = self._now, set(), False
 
     def result(self, result: IntervalResult) -> None:
-        rows = ", ".join(f"{name} {count:,}" for name, count in result.rows.items())
+        rows = ", ".join(f"{count:,} rows of {name}" for name, count in result.rows.items())
         details = result.reason if not result.published or not rows else "; ".join(filter(None, (rows, result.reason)))
         line = f"{interval_name(result.due)}: {result.state}, {result.seconds:.1f} s"
         say(f"{line}: {details}" if details else line, err=not result.published)

@@ -241,7 +241,7 @@ def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
         "out of order": f"{late.late:,}",
         "lateness": ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in QUANTILES),
         "skew that admits all": duration_text(late.largest if facts.packets else None),
-        f"refused by {format_duration(skew)}": f"{late.refused:,}",
+        f"later than {format_duration(skew)}": f"{late.refused:,}",
     }
     return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[:GAPS], 1)}
 
@@ -370,7 +370,7 @@ def inspect_files(
         if read := [each.path for each in inspected if each.facts and each.path != STDIN]:
             name = shlex.quote(shown(str(read[0])))
             say(
-                "to ask it: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
+                "next: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
                 f"lowwater run talkers.gsql --capture main1={name} --out results",
                 err=True,
             )
@@ -492,7 +492,7 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
         "out of order": f"{late.late:,}",
         "lateness": quantiles,
         "skew that admits all": duration_text(late.largest if packets else None),
-        f"refused by {format_duration(skew)}": f"{late.refused:,}",
+        f"later than {format_duration(skew)}": f"{late.refused:,}",
     }
     if facts.copies is not None:
         share = facts.copies.copies / (facts.copies.compared or 1)

@@ -174,7 +174,7 @@ _LOSSES = {
     "failed": "have no value where WHERE asks for one",
     "sampled_out": "are not in the sample",
     "shed": "are shed",
-    "accepted": "are selected, for its joins, groups and HAVING",
+    "accepted": "go to its joins, groups and HAVING",
 }
 
 

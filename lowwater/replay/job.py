@@ -212,9 +212,10 @@ class Job:
             message = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
             raise ConfigError(message, "--to is the end of the last interval: give a later one, or exchange the two")
         if start % self.length or end % self.length:
-            unit = format_duration(self.length)
+            unit, whole = format_duration(self.length), (start - start % self.length, end + -end % self.length)
             raise ConfigError(
-                f"--from and --to do not bound whole intervals of {unit}", f"give multiples of {unit}, UTC"
+                f"{format_instant(start)} to {format_instant(end)} is not made of whole intervals of {unit}",
+                "give --from {} --to {}".format(*map(format_instant, whole)),
             )
 
     @property
@@ -665,4 +666,4 @@ class IntervalInputs(LowInputs):
         """Says which links have not reported to the end of the interval and their skew; empty where all have (T6)."""
         begins = dict.fromkeys(self.plan.links, self.start)
         names = ", ".join(sorted({gap.link for gap in unsettled(self.captures, self.config, begins, self.end)}))
-        return names and f"not yet reported to the interval's end and their skew: {names}"
+        return names and f"late packets may come until these links have reported to its end plus their skew: {names}"

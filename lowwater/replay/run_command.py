@@ -362,8 +362,9 @@ def _planned_anew(request: RunRequest, captures: Mapping[str, Sequence[Capture]]
         request = replace(request, plan=request.replan(interfaces))
     missing = [name for name in request.plan.links if name not in captures]
     if missing:
-        message = f"no capture has {', '.join(missing)}, which a query reads"
-        raise ConfigError(message, f"there are: {', '.join(captures)}")
+        readers = ", ".join(query.name for query in request.plan.queries if not captures.keys() >= set(query.links))
+        message = f"query {readers}: no capture has {', '.join(missing)}, which it reads"
+        raise ConfigError(message, f"there are: {', '.join(captures)}; name one of them in FROM")
     return request
 
 

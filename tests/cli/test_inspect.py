@@ -151,7 +151,7 @@ def test_files_of_other_records(tmp_path: Path, folder: Path) -> None:
         kinds = {column["field"]: column["type"] for column in each["columns"]}
         assert kinds == dict(zip(NAMES, ("int", "ip", "int", "string", "float", "bool"), strict=True))
     shown = called(*files[:1])
-    assert "refused by 1s" in shown.stdout and "PROTOCOL A {" in shown.stdout and shown.exit_code == 0
+    assert "later than 1s" in shown.stdout and "PROTOCOL A {" in shown.stdout and shown.exit_code == 0
     as_table = list(csv.DictReader(called(*files[:2], "--format", "csv").stdout.splitlines()))
     assert [row["packets"] for row in as_table] == ["400", "400"]
 

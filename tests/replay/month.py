@@ -301,7 +301,7 @@ def compare(month: Month) -> Counter[str]:
     assert states == page_states(lambda address: render(snapshot, address))
     for (name, at), (state, why) in ours.items():
         if at + month.length <= month.end:
-            true = {"done": "", "provisional": "not yet reported", "incomplete": "no capture covers"}
+            true = {"done": "", "provisional": "late packets may come", "incomplete": "no capture covers"}
             said = {**true, BLOCKED: "no capture covers"}.get(state)
             assert said is not None and said in why and bool(said) == bool(why), (name, format_instant(at), state, why)
     return Counter(state for state, _ in ours.values())

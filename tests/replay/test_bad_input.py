@@ -118,7 +118,7 @@ def test_a_gap_in_coverage(gone: int, captures: list[GeneratedCapture], tmp_path
     ("options", "says"),
     [
         (("nodemo", "2026-01-01T00:00Z", "2026-01-01T01:00Z"), "there is no query set 'nodemo'\n  hint: did you mean"),
-        (("demo", "2026-01-01T00:30Z", "2026-01-01T01:30Z"), "do not bound whole intervals of 1h"),
+        (("demo", "2026-01-01T00:30Z", "2026-01-01T01:30Z"), "is not made of whole intervals of 1h"),
         (("demo", "2026-01-01T01:00Z", "2026-01-01T01:00Z"), "--from 2026-01-01T01:00:00Z is not before --to"),
         (("demo", "2026-01-01T02:00Z", "2026-01-01T01:00Z"), "--from 2026-01-01T02:00:00Z is not before --to"),
     ],

@@ -154,7 +154,7 @@ def ingest(
     spark: str | None,
     files: tuple[Path, ...],
 ) -> None:
-    """Reads captures into the lake: each is visible as a whole or not at all; the same file again adds nothing.
+    """Reads captures into the lake, each as a whole or not at all; a file that the lake already has adds nothing.
 
     \b
     Without FILE: the new and the changed files of every link's pattern in lowwater.toml.

@@ -137,12 +137,12 @@ def published_rows(
     first, last = min(instant for instant, _ in newest), max(instant for _, instant in newest)
     begin, until = first if start is None else start, last if end is None else end
     spans = sorted(bounds for bounds in newest if bounds[0] < until and bounds[1] > begin)
-    text = f"{format_instant(begin)} to {format_instant(until)}"
     if not spans:
-        hint = f"published is what lies in {format_instant(first)} to {format_instant(last)}"
-        raise LakeError(
-            f"query {query}: no rows are published of {text}", f"{hint}; `lowwater status` says why not the rest"
-        )
+        asked = [("from ", start), ("to ", end)]
+        text = " ".join(f"{word}{format_instant(bound)}" for word, bound in asked if bound is not None)
+        known = f"{format_instant(first)} to {format_instant(last)}"
+        hint = f"{known} is published; `lowwater status` says why the rest is not"
+        raise LakeError(f"query {query}: nothing is published {text}", hint)
     rows = rows_between(lake, query, begin, until, instants)
     assert rows is not None
     damaged = damages(lake, query, query_rows)
@@ -204,7 +204,7 @@ def _absent(spans: list[tuple[int, int]], begin: int, until: int) -> Iterator[st
     at = begin
     for first, last in [*spans, (until, until)]:
         if first > at:
-            yield f"no rows are published of {format_instant(at)} to {format_instant(first)}"
+            yield f"nothing is published from {format_instant(at)} to {format_instant(first)}"
         at = max(at, last)
 
 

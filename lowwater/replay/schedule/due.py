@@ -386,7 +386,7 @@ def open_jobs(
         if errors:
             wrong = (name for name, cause in errors.items() if isinstance(cause, QueryError))
             files = " ".join(shlex.quote(str(file)) for name in wrong for file in query_files(config, name, queries))
-            hint = f"`lowwater check {files} --lake {shlex.quote(str(root))}` says when they are right" if files else ""
+            hint = f"`lowwater check {files} --lake {shlex.quote(str(root))}` checks them again" if files else ""
         raise ConfigError(causes or f"there is no query set: neither in the settings nor in {queries}", hint)
     if configured and tell is not None:  # of a folder nobody is told: examples read links that this lake does not have
         for name, cause in errors.items():
