@@ -40,9 +40,9 @@ PAYLOAD = ("tcp.len", "tcp.payload", "udp.payload")
 ARP = ("arp.opcode", "arp.src.proto_ipv4", "arp.dst.proto_ipv4", "arp.hw.type")
 IDS = {
     layer: tuple(field for made in TUNNELS if made.layer == layer for field in made.ids)
-    for layer in dict.fromkeys(made.layer for made in TUNNELS if made.ids)
+    for layer in dict.fromkeys(made.layer for made in TUNNELS if made.layer != "ip")
 }
-"""Layer of a tunnel -> fields of its id."""
+"""Layer of a tunnel with a header -> fields of its id."""
 TUNNEL_FIELDS = (*(field for fields in IDS.values() for field in fields), "gtp.message")
 FIELDS = (
     LAYERS,
