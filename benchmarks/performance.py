@@ -37,10 +37,10 @@ PEERS = {
     "tshark_duckdb": "tshark + DuckDB",
 }
 LESS = {
-    "nfdump": "reads captures; one row a five-tuple, without epochs; a CSV, no table, no audit, no join",
+    "nfdump": "reads captures; one row a five-tuple, without time windows; a CSV, no table, no audit, no join",
     "duckdb": "begins after ingest; one parquet file, no commit, no audit",
     "pyspark_batch": "begins after ingest; parquet files, no commit, no audit",
-    "pyspark_stream": "begins after ingest; no commit of a table, no audit; never emits the last epochs",
+    "pyspark_stream": "begins after ingest; no commit of a table, no audit; never emits the last windows",
     "tshark_duckdb": "reads a sample of one capture; one parquet file, no commit, no audit",
 }
 TOOLS = {
