@@ -24,11 +24,8 @@ from lowwater_generator import generate
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import ROWS, STAMP
-from lowwater.capture.formats.division import index
-from lowwater.capture.headers.batches import WHOLE, Memory, Shape, decode_batch, shape_of
-from lowwater.capture.headers.fields import NARROW, WIDE, Columns
-from lowwater.capture.headers.packet import decode
-from lowwater.capture.reader import read
+from lowwater.capture.headers.packet import NARROW, WHOLE, WIDE, Columns, Memory, Shape, decode, decode_batch, shape_of
+from lowwater.capture.reader import index, read
 from lowwater.capture.records.sanity import Judge
 from lowwater.catalog.schemas import stored
 from lowwater.limits import CAPTURE_CHUNK_BYTES

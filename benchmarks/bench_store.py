@@ -66,10 +66,10 @@ def settings(folder: Path) -> bytes:
 
 def make(folder: Path, published: int) -> Path:
     """Makes a lake with so many published intervals, and captures of more; returns its folder."""
-    from lowwater.lake import compaction
+    from lowwater.lake import upkeep
     from lowwater.storage import paths
 
-    compaction.LEDGER_FRAGMENTS = LEDGER_FRAGMENTS_OF_STORE  # as in a store
+    upkeep.LEDGER_FRAGMENTS = LEDGER_FRAGMENTS_OF_STORE  # as in a store
     write_captures(folder, published + OTHERS + 2)
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)
@@ -88,7 +88,7 @@ def copy_last(lake: Path, hours: range) -> None:
     """
     from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, QUALITY, REPLAYS, open_lake
     from lowwater.lake.ledgers.runs import LOW, PUBLISH, read_replays
-    from lowwater.lake.results.pins import publishing
+    from lowwater.lake.results.publish import publishing
     from lowwater.lake.tables import append_rows, open_table, read_rows, table_dataset
     from lowwater.replay.job import Job
 
@@ -158,8 +158,7 @@ def copy_files(folder: PurePath, last: int, hours: range) -> None:
 
 def copy_published(path: PurePath, act: Any, hours: range) -> int:
     """Adds the rows of the last hour that ran to a published table, at other hours; returns their number."""
-    from lowwater.lake.results.published_log import NOTE, interval_key, next_publication
-    from lowwater.lake.results.table_state import state_at
+    from lowwater.lake.results.published import NOTE, interval_key, next_publication, state_at
     from lowwater.lake.tables import live_files, open_table, swap_files
 
     table = open_table(path)
@@ -223,7 +222,7 @@ def upload(lake: Path, root: ObjectPath) -> None:
     """Copies a lake from a folder into a store, with the checkpoints that its logs have there."""
     from deltalake import DeltaTable
 
-    from lowwater.lake.table_logs import CHECKPOINTS
+    from lowwater.lake.open_tables import CHECKPOINTS
     from lowwater.storage import objects
 
     for log in lake.rglob("_delta_log"):

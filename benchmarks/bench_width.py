@@ -26,7 +26,7 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import needed_granularity, stream_schema
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.shares import low_shares
-from lowwater.replay.stages.low_tasks import StreamWriter
+from lowwater.replay.stages.engines import StreamWriter
 
 HOUR = 3_600_000_000_000
 START = 490_000 * HOUR

@@ -17,7 +17,7 @@ from airflow.sdk import (
     get_parsing_context,
 )
 
-from lowwater.lake.kinds import KINDS
+from lowwater.lake.query_sets import KINDS
 from lowwater_airflow.alerts import failed, late
 from lowwater_airflow.assets import named
 from lowwater_airflow.checks import about

@@ -15,11 +15,10 @@ from lowwater.catalog.protocols import ALIASES, Protocol
 from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql.printer import print_name
 from lowwater.gsql.words import KEYWORDS, UPPER_ONLY
-from lowwater.plan.bind.binder import NO_EFFECT, TEXT, WORKS
-from lowwater.plan.bind.queries import bind_texts
+from lowwater.plan.bind.queries import NO_EFFECT, TEXT, WORKS, bind_texts
 from lowwater.plan.bind.sources import source_fields
 from lowwater.plan.context import Context
-from lowwater.plan.explain.gsql import steps
+from lowwater.plan.explain.describe import steps
 from lowwater.plan.operators import Field, temporals
 from lowwater.plan.temporal import Temporal, infer
 

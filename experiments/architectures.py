@@ -25,7 +25,7 @@ from lowwater.plan.operators import (
     substitute,
 )
 from lowwater.reference.clock import Clock
-from lowwater.reference.plan import Operators, has_places
+from lowwater.reference.engine import Operators, has_places
 from lowwater.stream.groups import last_values
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, evaluate, names_of
 from lowwater.stream.records import PacketSamplings

@@ -25,7 +25,7 @@ from lowwater.plan.operators import Source as PlanSource
 from lowwater.plan.properties import by_arrival, read_from
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference.clock import Disorder
-from lowwater.reference.plan import Operators
+from lowwater.reference.engine import Operators
 from lowwater.stream.operators import LEAST, Life, Promise, Row, StreamOperator
 from lowwater.stream.operators import Message as Given
 from lowwater.stream.records import Record, merge

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.capture.addresses import published
 from lowwater.catalog.schemas import ADDRESSES, COLUMNS, KEPT, READABLE, address_parts
 from lowwater.catalog.values import Type
+from lowwater.columns.files import published
 from lowwater.config import Config, load_config
 from lowwater.errors import AbsentExtraError, LakeError
 from lowwater.instants import parse_instant
@@ -32,7 +32,7 @@ from lowwater.limits import SORTED_ROWS
 from lowwater.low.evaluate import addresses
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
-from lowwater.replay.packets.export import Predicate, read_predicate, require_frames, select_records
+from lowwater.replay.packets import Predicate, read_predicate, require_frames, select_records
 from lowwater.storage import paths
 
 if TYPE_CHECKING:

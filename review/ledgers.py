@@ -35,9 +35,9 @@ from lowwater.lake.ledgers.intervals import (
 )
 from lowwater.lake.ledgers.runs import FAILED, ReplayRow, replay_rows
 from lowwater.lake.locks import at_work
-from lowwater.lake.looks import FOLDER
 from lowwater.lake.open_tables import identity
-from lowwater.lake.results.table_state import table_version
+from lowwater.lake.query_sets import FOLDER
+from lowwater.lake.results.published import table_version
 from lowwater.lake.tables import column_values, lake_errors, read_rows
 from lowwater.quality.reports import IntervalAudit, Key, interval_audits
 from lowwater.replay.job import Job

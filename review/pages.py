@@ -30,7 +30,7 @@ from lowwater.quality.lateness import QUANTILES, bound_of, recommend
 from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.replay.schedule.due import Due
-from lowwater.replay.telemetry.traces import interval_lags
+from lowwater.replay.telemetry import interval_lags
 from lowwater.storage.paths import has_file
 
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally

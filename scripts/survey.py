@@ -19,15 +19,13 @@ from lowwater.config import load_config
 from lowwater.errors import LowwaterError, QueryError, QueryErrors
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
-from lowwater.plan.bind.binder import Binder, check_options
 from lowwater.plan.bind.joins import declare_watch
 from lowwater.plan.bind.names import declare
-from lowwater.plan.bind.queries import read_texts
+from lowwater.plan.bind.queries import Binder, check_options, read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
-from lowwater.plan.levels import Setting
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter
+from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, Setting
 from lowwater.plan.text import BelowError
 from lowwater.replay.job import config_links
 

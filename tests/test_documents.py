@@ -11,7 +11,7 @@ import pytest
 from lowwater.config import load_config
 from lowwater.documents import stored_object, toml_table
 from lowwater.errors import ConfigError, LowwaterError
-from lowwater.lake.results.published_log import read_entry
+from lowwater.lake.results.published import read_entry
 from lowwater.lake.results.subscription import Position
 from lowwater.limits import KEY_PARTS, SETTINGS_BYTES
 from lowwater.storage.locks import Claims

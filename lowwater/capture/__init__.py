@@ -16,7 +16,7 @@ sane record are listed with offset, length and reason (`Malformed`):
     print(reader.summary.packets, reader.summary.ended_cleanly, reader.summary.sha256)
 
 `read(..., content=ContentOptions(payload=256, applications=("dns",)))` adds payloads and DNS fields, or replaces
-addresses. `open_capture` reads the file header alone. `lowwater.capture.formats.division` divides a plain file into
+addresses. `open_capture` reads the file header alone. `lowwater.capture.reader` divides a plain file into
 chunks; `read_chunk` decodes a chunk by itself, in any process.
 """
 

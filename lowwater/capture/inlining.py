@@ -24,14 +24,12 @@ _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 
 
 _INLINED = (
-    "addresses",
     "content/applications",
     "content/hello",
     "content/packet_hashes",
     "formats/capture_file",
     "formats/classic",
     "formats/erf",
-    "formats/header",
     "formats/pcapng",
     "headers/fields",
     "headers/links",

@@ -1,14 +1,15 @@
-"""Reads a capture as Arrow batches of sane records, and records damage as malformed rows.
+"""Reads a capture as Arrow batches of sane records, and records damage as malformed rows; divides a file into chunks.
 
-It opens a capture (`formats.header`), finds and checks its records (`records.stream`), decodes their headers
-(`headers.batches`) and summarises the file. `formats.division` uses it to divide a file into chunks that can be decoded
-independently.
+It reads the file header (only classic pcap, pcapng, snoop and ERF pass, others are refused with a remedy), finds and
+checks the records (`records.stream`), decodes their headers (`headers.packet`) and summarises the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import replace
+import struct
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,20 +19,26 @@ from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
 from lowwater.capture.formats import classic
-from lowwater.capture.formats.capture_file import FILE_HEADER, CaptureFile
+from lowwater.capture.formats.capture_file import ETHERNET, FILE_HEADER, SNOOP_HEADER, CaptureFile, link_name
 from lowwater.capture.formats.classic import ClassicScanner, Scanner
-from lowwater.capture.formats.erf import ErfScanner
-from lowwater.capture.formats.header import UNREADABLE, open_capture, open_with_header
-from lowwater.capture.formats.pcapng import PcapngScanner
+from lowwater.capture.formats.erf import ErfScanner, first_link
+from lowwater.capture.formats.pcapng import PcapngScanner, first_interface, give_times
 from lowwater.capture.formats.snoop import SnoopScanner
-from lowwater.capture.formats.sources import FileWindow, digest
-from lowwater.capture.headers.fields import BATCH
+from lowwater.capture.formats.sources import (
+    DecompressedSource,
+    FileWindow,
+    PeekableSource,
+    compression_of,
+    digest,
+    open_source,
+)
 from lowwater.capture.headers.links import NAMES as LINK_NAMES
+from lowwater.capture.headers.packet import BATCH, Memory
 from lowwater.capture.headers.tunnels import NAMES as TUNNEL_NAMES
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
-from lowwater.capture.records.malformed import MalformedRows
 from lowwater.capture.records.stream import (
     Identity,
+    MalformedRows,
     RecordSpan,
     RecordStream,
     decode_span,
@@ -39,7 +46,7 @@ from lowwater.capture.records.stream import (
     split_by_interface,
 )
 from lowwater.errors import CaptureError
-from lowwater.limits import CAPTURE_CHUNK_BYTES
+from lowwater.limits import BATCH_ROWS, CAPTURE_CHUNK_BYTES, CHUNK_INTERFACES
 from lowwater.storage.failures import hint_of
 
 __all__ = [
@@ -56,6 +63,185 @@ __all__ = [
     "open_capture",
     "read",
 ]
+
+SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
+"""The type of a pcapng section header, the same in either byte order."""
+
+HEAD = 64 << 10
+"""Maximum number of bytes of a pcapng that are searched for its first interface, and of another file for the first
+records of ERF, which has no file header."""
+
+_MAGIC = {
+    b"\xd4\xc3\xb2\xa1": ("little", "us", False),
+    b"\xa1\xb2\xc3\xd4": ("big", "us", False),
+    b"\x4d\x3c\xb2\xa1": ("little", "ns", False),
+    b"\xa1\xb2\x3c\x4d": ("big", "ns", False),
+    b"\x34\xcd\xb2\xa1": ("little", "us", True),
+    b"\xa1\xb2\xcd\x34": ("big", "us", True),
+}
+_ORDERS = {b"\x4d\x3c\x2b\x1a": "little", b"\x1a\x2b\x3c\x4d": "big"}
+_AGAIN = "if it is still being written, read it again later; else copy it again"
+UNREADABLE = "check the path and the disk; of a stream, what writes it"
+_CONVERTED = "convert it: editcap -F pcap IN OUT"
+_CONVERTED_NETMON = "convert it: `TZ=ZONE editcap -F pcap IN OUT`, in the time zone of the machine that captured it"
+_REFUSED = {
+    b"BZh": ("a bzip2 file", "bunzip2 it first"),
+    b"\x02\x21\x4c\x18": ("an lz4 file of the legacy format", "lz4 -d it first"),
+    b"GMBU": ("a capture of Network Monitor 2", _CONVERTED_NETMON),
+    b"RTSS": ("a capture of Network Monitor 1", _CONVERTED_NETMON),
+}
+_SNOOP = b"snoop\0\0\0"
+_DATALINKS = {0: ETHERNET, 2: 6, 4: ETHERNET, 0x8000_0005: 226}
+"""Link type by datalink type of snoop: IEEE 802.3, token ring, Ethernet, ipnet."""
+
+
+def header_bytes(head: bytes) -> int:
+    """Returns how many bytes `parse_header` needs, from the first 24 bytes of a capture."""
+    return FILE_HEADER if head[:4] in _MAGIC or head.startswith(_SNOOP) else HEAD
+
+
+def parse_header(path: Path, head: bytes, size: int, compression: str = "", damage: str = "") -> CaptureFile:
+    """Parses the file header of a capture.
+
+    Args:
+        head: its first bytes, decompressed: as many as `header_bytes` returns, or all of a smaller file.
+        size: stored size of the file, bytes.
+        compression: name of the compression, or an empty string.
+        damage: why decompression stopped early, or an empty string.
+
+    Raises:
+        CaptureError: the file is empty, cut in the header, not a capture, or of an unsupported format.
+    """
+    name = f"{path}, inside {compression}" if compression else str(path)
+    if damage and len(head) < FILE_HEADER:
+        raise CaptureError(
+            f"{name}: cannot be decompressed: {damage}", "copy the file again, or decompress it by its own tool"
+        )
+    if not head:
+        raise CaptureError(f"{name}: empty file (0 bytes), not a capture", _AGAIN)
+    if inner := compression_of(head):
+        raise CaptureError(f"{name}: compressed again, as {inner}, which is not supported", "decompress it once")
+    for magic, (kind, remedy) in _REFUSED.items():
+        if head.startswith(magic):
+            raise CaptureError(f"{name}: {kind}, which is not supported", remedy)
+    if head.startswith(_SNOOP):
+        return _snoop(name, path, head, size, compression)
+    if head[:4] not in _MAGIC and not head.startswith(SECTION_HEADER):
+        if (link := first_link(head)) is not None:
+            kind = link_name(link) if link >= 0 else ""
+            return CaptureFile(path, "erf", "little", "2^-32", link, kind, 0, size, compression, (0, 0))
+        raise CaptureError(
+            f"{name}: not a capture: it begins with {head[:4].hex(' ')}",
+            "give a pcap, pcapng, snoop or ERF, plain or in gzip, zstd, xz or lz4; `capinfos FILE` may say what it is",
+        )
+    if len(head) < FILE_HEADER:
+        raise _cut(name, head, FILE_HEADER)
+    return (_section if head.startswith(SECTION_HEADER) else _classic)(name, path, head, size, compression)
+
+
+def _cut(name: str, head: bytes, wanted: int) -> CaptureError:
+    return CaptureError(f"{name}: cut inside the file header: {len(head)} of {wanted} bytes", _AGAIN)
+
+
+def _snoop(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:
+    if len(head) < SNOOP_HEADER:
+        raise _cut(name, head, SNOOP_HEADER)
+    version, datalink = struct.unpack_from(">II", head, len(_SNOOP))
+    if version != 2:
+        raise CaptureError(f"{name}: snoop version {version} is not supported", _CONVERTED)
+    if datalink not in _DATALINKS:
+        raise CaptureError(f"{name}: a snoop capture of datalink type {datalink}, which is not supported", _CONVERTED)
+    link = _DATALINKS[datalink]
+    return CaptureFile(path, "snoop", "big", "us", link, link_name(link), 0, size, compression, (version, 0))
+
+
+def _classic(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:
+    byte_order, resolution, modified = _MAGIC[head[:4]]
+    order = "<" if byte_order == "little" else ">"
+    major, minor, snaplen, network = struct.unpack(order + "4xHH8xII", head[:FILE_HEADER])
+    if (major, minor) != (543, 0) and major != 2:
+        raise CaptureError(
+            f"{name}: pcap version {major}.{minor} is not supported",
+            "2.x and 543.0 are read; is it damaged?",
+        )
+    link = network & 0x03FF_FFFF  # the upper bits are the length of the frame check sequence
+    return CaptureFile(
+        path,
+        "pcap",
+        byte_order,
+        resolution,
+        link,
+        link_name(link),
+        snaplen,
+        size,
+        compression,
+        (major, minor),
+        modified,
+    )
+
+
+def _section(name: str, path: Path, head: bytes, size: int, compression: str) -> CaptureFile:
+    byte_order = _ORDERS.get(head[8:12], "")
+    if not byte_order:
+        raise CaptureError(
+            f"{name}: a pcapng whose first section has no byte order: {head[8:12].hex(' ')}", "copy the file again"
+        )
+    major, minor = struct.unpack("<HH" if byte_order == "little" else ">HH", head[12:16])
+    if major == 1 << 8:  # writers of an old draft swapped the bytes of both numbers
+        major, minor = 1, minor >> 8
+    if major != 1:
+        raise CaptureError(f"{name}: pcapng version {major}.{minor} is not supported", "1.x is read; is it damaged?")
+    first = first_interface(head, byte_order == "big")
+    number, snaplen, resolution = (first.link, first.snaplen, first.resolution) if first else (-1, 0, "")
+    kind = link_name(number) if first else ""
+    version = (major, minor)
+    return CaptureFile(path, "pcapng", byte_order, resolution, number, kind, snaplen, size, compression, version)
+
+
+@contextmanager
+def open_with_header(
+    capture: str | Path | Any, hashed: bool
+) -> Iterator[tuple[CaptureFile, PeekableSource, DecompressedSource | None]]:
+    """Opens a capture and reads its header. Closes the capture only if the block fails.
+
+    Args:
+        capture: as `sources.open_source`.
+        hashed: whether to compute the SHA-256 of a compressed file.
+
+    Yields:
+        Header, source of the decompressed content from its first byte, and decompressor if the file is compressed.
+
+    Raises:
+        CaptureError: as `parse_header`, or the file cannot be read.
+    """
+    path, stream = open_source(capture)
+    source, unpacked = PeekableSource(stream), None
+    try:
+        compression = compression_of(source.peek(FILE_HEADER))
+        if compression:
+            unpacked = DecompressedSource(source, hashed)
+            source = PeekableSource(unpacked)
+        head = source.peek(header_bytes(source.peek(FILE_HEADER)))
+        damage = unpacked.damage if unpacked else ""
+        yield parse_header(path, head, stream.size, compression, damage), source, unpacked
+    except OSError as error:
+        source.close()
+        raise CaptureError(f"{path}: cannot be read: {error.strerror}", UNREADABLE) from error
+    except BaseException:
+        source.close()
+        raise
+
+
+def open_capture(path: str | Path) -> CaptureFile:
+    """Reads the file header of a capture.
+
+    Raises:
+        CaptureError: as `parse_header`, or the file cannot be read.
+    """
+    with open_with_header(path, hashed=False) as (header, source, _):
+        source.close()
+        return header
+
 
 _REVISION, _ENTRIES = 5, 21
 """Revision 3 decoded 21 link types and tunnels. A change of the rows of one of them must raise the revision."""
@@ -245,3 +431,231 @@ def read(
         6770
     """
     return CaptureReader(capture, max_jump, chunk_bytes, sha256, content, columns, identified)
+
+
+# Division of a capture into chunks that can be decoded in any order and in any process. One pass over the file, without
+# decoding, finds everything that depends on earlier bytes: the sane timestamps, the clocks and the digest. The decoding
+# of a chunk then depends on its own bytes alone.
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Largest sane timestamp of each interface at a place of a file, ns; -1 for none.
+
+    Attributes:
+        before: those at an earlier place, which several chunks share.
+        since: those of the interfaces with records since then.
+    """
+
+    before: tuple[int, ...]
+    since: Mapping[int, int]
+
+    def __getitem__(self, number: int) -> int:
+        return self.since.get(number, self.before[number] if number < len(self.before) else -1)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureChunk:
+    """A part of a capture file without damage; picklable.
+
+    Attributes:
+        path: the file.
+        begin: offset of its first record in the file.
+        end: offset behind its last record.
+        position: number of its first record in the capture.
+        records: number of records.
+        clocks: clocks of the interfaces before the chunk.
+        insane: positions of its malformed records, ascending.
+        scanner: the scanner at its first record.
+        held: file that has the bytes of the chunk; None for the capture itself.
+        base: offset in the capture of the first byte of `held`.
+    """
+
+    path: Path
+    begin: int
+    end: int
+    position: int
+    records: int
+    clocks: Clocks
+    insane: NDArray[np.int64]
+    scanner: Scanner
+    held: Path | None = None
+    base: int = 0
+
+
+@dataclass(frozen=True)
+class CaptureIndex:
+    """Result of one pass over a capture without decoding.
+
+    Attributes:
+        chunks: the chunks in file order, with all sane records; empty for a compressed file.
+        malformed: as `CaptureReader.malformed`.
+        summary: as `CaptureReader.summary`, with `undecoded` 0.
+    """
+
+    chunks: tuple[CaptureChunk, ...]
+    malformed: MalformedRows
+    summary: CaptureSummary
+
+
+def index(
+    path: Path,
+    max_jump: int,
+    chunk_bytes: int = CAPTURE_CHUNK_BYTES,
+    sha256: str | None = None,
+    content: ContentOptions = NOTHING,
+) -> CaptureIndex:
+    """Indexes a capture file, in one call. Arguments as of `indexing`."""
+    steps = indexing(path, max_jump, chunk_bytes, sha256, content)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            capture_index: CaptureIndex = end.value
+            return capture_index
+
+
+def indexing(
+    path: Path,
+    max_jump: int,
+    chunk_bytes: int = CAPTURE_CHUNK_BYTES,
+    sha256: str | None = None,
+    content: ContentOptions = NOTHING,
+) -> Generator[CaptureChunk, None, CaptureIndex]:
+    """Indexes a capture file, and yields each chunk as soon as it is complete. Returns the whole index.
+
+    Args:
+        path: a capture file. A compressed one has no chunks: decode it with `read`.
+        max_jump: as for `read`.
+        chunk_bytes: approximate size of a chunk, bytes; a chunk ends between two records.
+        sha256: as for `read`.
+        content: as for `read`; of it, only the times matter here.
+
+    Raises:
+        CaptureError: as `read`.
+    """
+    times = ContentOptions(untimed=content.untimed, resolution=content.resolution)
+    reader = CaptureReader(path, max_jump, min(chunk_bytes, CAPTURE_CHUNK_BYTES), sha256, times, identified=True)
+    builder, yielded = _ChunkBuilder(path, reader, chunk_bytes), 0
+    for span in reader.spans():
+        if not reader.header.compression:
+            builder.add(span)
+        reader.count(span)
+        yield from builder.chunks[yielded:]
+        yielded = len(builder.chunks)
+    builder.cut()
+    yield from builder.chunks[yielded:]
+    assert reader.summary is not None
+    return CaptureIndex(tuple(builder.chunks), reader.malformed, reader.summary)
+
+
+class _ChunkBuilder:
+    """Builds the chunks of a capture from its spans.
+
+    Args:
+        size: approximate size of a chunk, bytes.
+    """
+
+    def __init__(self, path: Path, reader: CaptureReader, size: int) -> None:
+        self.chunks: list[CaptureChunk] = []
+        self._path = path
+        self._reader = reader
+        self._size = size
+        self._next: CaptureChunk | None = None
+        self._untimed = reader.untimed
+        self._clocks: tuple[int, ...] = ()
+        self._changed: set[int] = set()
+
+    def add(self, span: RecordSpan) -> None:
+        """Adds a span to the chunk, or begins a new chunk: once it is large, and after damage."""
+        if self._next and (span.after_damage or span.begin - self._next.begin >= self._size):
+            self.cut()
+        insane, count = _NONE, span.records.shape[1]
+        if len(span.sane) < count:
+            insane = np.setdiff1d(np.arange(count), span.sane, assume_unique=True) + span.position
+        if self._next is None:
+            clocks, scanner = self._now(), self._reader.scanner.at(span.begin)
+            if isinstance(scanner, PcapngScanner):
+                scanner.untimed = self._untimed
+            self._next = CaptureChunk(self._path, span.begin, span.end, span.position, count, clocks, insane, scanner)
+        else:
+            insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
+            records = self._next.records + count
+            self._next = replace(self._next, end=span.end, records=records, insane=insane)
+        self._changed.update(np.unique(span.records[classic.INTERFACE][span.sane]).tolist())
+        if self._untimed is not None:
+            self._untimed = give_times(span.records, self._untimed)
+
+    def _now(self) -> Clocks:
+        """Returns the clocks before the next span."""
+        if len(self._changed) > CHUNK_INTERFACES:
+            self._clocks, self._changed = self._reader.clocks(), set()
+        return Clocks(self._clocks, {number: self._reader.clock(number) for number in self._changed})
+
+    def cut(self) -> None:
+        """Ends the chunk, if there is one."""
+        if self._next:
+            self.chunks.append(self._next)
+        self._next = None
+
+
+def read_chunk(
+    chunk: CaptureChunk, content: ContentOptions = NOTHING, memory: Memory | None = None
+) -> Iterator[tuple[Interface, pa.RecordBatch]]:
+    """Decodes the sane records of a chunk.
+
+    Args:
+        content: content to store beside the headers.
+        memory: buffers to decode into, for one reader at a time; the next batch then overwrites the last one.
+
+    Yields:
+        An interface and a batch of it: the rows of `CaptureReader.by_interface`, in batches of other sizes.
+
+    Raises:
+        CaptureError: if the file cannot be read, or has changed since it was indexed.
+    """
+    memory, builder = memory or Memory(again=False), ContentBuilder(content)
+    buffer, scanner = _load(chunk, memory), chunk.scanner.at(chunk.begin)
+    # Batches of equal size: whoever makes pages of a small batch has to copy it.
+    records = memory.records(-(-chunk.records // -(-chunk.records // BATCH_ROWS)))
+    clocks: dict[int, int] = {}
+    position, at, stopped = chunk.position, 0, classic.FULL
+    while stopped == classic.FULL:
+        count, at, stopped = scanner.scan(buffer, at, len(buffer), records, 0)
+        numbers = np.arange(position, position + count)
+        sane = np.flatnonzero(~np.isin(numbers, chunk.insane)) if len(chunk.insane) else np.arange(count)
+        span = RecordSpan(buffer, records[:, :count], sane, position, chunk.begin, chunk.begin + at, False)
+        for number, chosen in split_by_interface(span, len(scanner.interfaces)):
+            interface = scanner.interfaces[number]
+            # Batches of interfaces with one name stay until they are merged.
+            own = Memory(again=False) if interface.shared else memory
+            clock = clocks.get(number, chunk.clocks[number])
+            batch = decode_span(span, chosen, clock, interface, builder, own)
+            clocks[number] = batch.column("arrival")[-1].as_py()
+            yield interface, batch
+        position += count
+    if at != len(buffer):
+        raise _changed(chunk)
+
+
+def _load(chunk: CaptureChunk, memory: Memory) -> NDArray[np.uint8]:
+    buffer = memory.bytes("chunk", chunk.end - chunk.begin)
+    filled = 0
+    try:
+        with (chunk.held or chunk.path).open("rb", buffering=0) as file:
+            file.seek(chunk.begin - chunk.base)
+            while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
+                filled += count
+    except OSError as error:
+        raise CaptureError(
+            f"{chunk.path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
+        ) from error
+    if filled < len(buffer):
+        raise _changed(chunk)
+    return buffer
+
+
+def _changed(chunk: CaptureChunk) -> CaptureError:
+    return CaptureError(f"{chunk.path}: changed while it was read", "ingest it again")

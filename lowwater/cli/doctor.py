@@ -28,10 +28,10 @@ from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import EXTRAS, absent, checkout
 from lowwater.instants import format_instant
-from lowwater.lake.commits import MEND, doubled_tables
 from lowwater.lake.layout import Lake, is_lake, lake_to_read
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.lake.results.table_state import all_damages, lost_text, table_state
+from lowwater.lake.results.published import all_damages, lost_text, table_state
+from lowwater.lake.upkeep import MEND, doubled_tables
 from lowwater.plan.explain.text import memory_lines
 from lowwater.replay.stages.runners import memory_of
 from lowwater.storage import paths

@@ -14,18 +14,9 @@ from typing import Any
 
 from rich.table import Table
 
+from lowwater.capture import inspect as inspecting
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
-from lowwater.capture.inspect import (
-    GAPS,
-    QUANTILE_ERROR,
-    QUANTILES,
-    STDIN,
-    CaptureFacts,
-    InterfaceFacts,
-    doubts,
-    inspect,
-)
 from lowwater.capture.reader import digest
 from lowwater.capture.records.copies import CopySpool
 from lowwater.capture.records.sanity import END_OF_TIME
@@ -34,7 +25,7 @@ from lowwater.capture.tables.sniffing import sniff
 from lowwater.catalog.protocols import CLOCK
 from lowwater.errors import CaptureError, LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
-from lowwater.lake.files.protocols import LogProposal, RecordProposal, propose_log, propose_protocol
+from lowwater.lake.files.sample import LogProposal, RecordProposal, propose_log, propose_protocol
 from lowwater.replay.row_files import spreadsheet_cell
 from lowwater.terminal import Terminal, open_console, say, shown, styled
 
@@ -66,17 +57,17 @@ def counts_text(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts)) or "0"
 
 
-def gap_texts(facts: InterfaceFacts) -> list[str]:
+def gap_texts(facts: inspecting.InterfaceFacts) -> list[str]:
     """Formats the longest gaps between records, the longest first."""
     return [f"{duration_text(length)} from {instant_text(start)}" for start, length in facts.gaps.longest()]
 
 
-def gaps(facts: InterfaceFacts) -> list[dict[str, Any]]:
+def gaps(facts: inspecting.InterfaceFacts) -> list[dict[str, Any]]:
     """Returns the longest gaps between records as JSON, the longest first."""
     return [{"start": instant_twice(start), "length": duration_twice(length)} for start, length in facts.gaps.longest()]
 
 
-def file_entry(facts: CaptureFacts) -> dict[str, Any]:
+def file_entry(facts: inspecting.CaptureFacts) -> dict[str, Any]:
     """Returns what the JSON says of every file that was read: its name, form and bytes, and how it ended."""
     summary = facts.summary
     return {
@@ -99,10 +90,10 @@ def file_entry(facts: CaptureFacts) -> dict[str, Any]:
     }
 
 
-def order(facts: InterfaceFacts) -> dict[str, Any]:
+def order(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
     """Returns the order of records as JSON."""
     lateness = facts.lateness
-    quantiles = {quantile_name(share): duration_twice(lateness.quantile(share)) for share in QUANTILES}
+    quantiles = {quantile_name(share): duration_twice(lateness.quantile(share)) for share in inspecting.QUANTILES}
     return {
         "strict": not lateness.late,
         "out_of_order": lateness.late,
@@ -141,12 +132,12 @@ class TableFacts:
         max_jump: how far ahead of its neighbours a timestamp may be, ns.
     """
 
-    facts: CaptureFacts
+    facts: inspecting.CaptureFacts
     proposal: RecordProposal | LogProposal
     max_jump: int
 
     @property
-    def records(self) -> InterfaceFacts:
+    def records(self) -> inspecting.InterfaceFacts:
         return self.facts.interfaces[0]
 
 
@@ -229,7 +220,7 @@ def _form_lines(table: TableFacts) -> dict[str, str]:
     return {"text": form + nulls}
 
 
-def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
+def _record_lines(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
     late, summary = facts.lateness, facts.summary
     lines = {
         "records": f"{facts.packets:,}",
@@ -239,11 +230,13 @@ def _record_lines(facts: InterfaceFacts, skew: int) -> dict[str, str]:
         "duration": duration_text(facts.duration),
         "rate": f"{rate_text(facts.rate(facts.packets))} records/s",
         "out of order": f"{late.late:,}",
-        "lateness": ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in QUANTILES),
+        "lateness": ", ".join(
+            f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in inspecting.QUANTILES
+        ),
         "skew that admits all": duration_text(late.largest if facts.packets else None),
         f"later than {format_duration(skew)}": f"{late.refused:,}",
     }
-    return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[:GAPS], 1)}
+    return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[: inspecting.GAPS], 1)}
 
 
 def table_document(table: TableFacts) -> dict[str, Any]:
@@ -329,7 +322,7 @@ class Inspection:
     """Result of inspecting one file: its facts, those of records that are no packets, or the error."""
 
     path: Path
-    facts: CaptureFacts | None = None
+    facts: inspecting.CaptureFacts | None = None
     table: TableFacts | None = None
     error: LowwaterError | None = None
 
@@ -367,7 +360,7 @@ def inspect_files(
         say(out.getvalue(), nl=False)
     else:
         _show(inspected, skew)
-        if read := [each.path for each in inspected if each.facts and each.path != STDIN]:
+        if read := [each.path for each in inspected if each.facts and each.path != inspecting.STDIN]:
             name = shlex.quote(shown(str(read[0])))
             say(
                 "next: `lowwater cookbook` lists queries; lowwater cookbook talkers > talkers.gsql; "
@@ -416,9 +409,9 @@ def _of_file(
 ) -> Inspection:
     """Inspects one file; see `_inspect`."""
     try:
-        return Inspection(path, inspect(path, max_jump, skew, progress, *copied))
+        return Inspection(path, inspecting.inspect(path, max_jump, skew, progress, *copied))
     except LowwaterError as error:
-        if path == STDIN:
+        if path == inspecting.STDIN:
             return Inspection(path, error=error)
         refused = error
     try:
@@ -438,7 +431,7 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
     elif interfaces:
         console.print(_list(interfaces))
     for inspection in inspections:
-        for doubt in doubts(inspection.facts) if inspection.facts else ():
+        for doubt in inspecting.doubts(inspection.facts) if inspection.facts else ():
             say(f"note: {inspection.path}: {doubt.words}", err=True)
         if inspection.table:
             console.print(table_sheet(inspection.table, skew))
@@ -446,7 +439,7 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
             say(f"error: {inspection.error}", err=True)
 
 
-def _sheet(facts: CaptureFacts, skew: int) -> Table:
+def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
     """Formats one capture with a line for each fact and a column for each interface."""
     summary = facts.summary
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -472,10 +465,10 @@ def _sheet(facts: CaptureFacts, skew: int) -> Table:
     return whole
 
 
-def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
+def _facts(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
     """Returns the facts of one interface as text, by label."""
     late, packets = facts.lateness, facts.packets
-    quantiles = ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in QUANTILES)
+    quantiles = ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in inspecting.QUANTILES)
     lines = {
         "interface": f"{facts.interface.index} {facts.interface.name}".strip(),
         "link type": f"{facts.interface.link_type} ({facts.interface.link_number})",
@@ -502,7 +495,7 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
             share = facts.elsewhere / (facts.copies.compared or 1)
             lines[f"elsewhere {window} before"] = f"{facts.elsewhere:,} ({share:.2%})"
     longest = gap_texts(facts)
-    for number in range(GAPS):
+    for number in range(inspecting.GAPS):
         lines[f"gap {number + 1}"] = longest[number] if number < len(longest) else "-"
     undecoded = facts.summary.undecoded if facts.summary else 0
     families = [(name, facts.families[version]) for version, name in FAMILIES.items()]
@@ -514,7 +507,7 @@ def _facts(facts: InterfaceFacts, skew: int) -> dict[str, str]:
     }
 
 
-def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
+def _list(interfaces: Sequence[tuple[inspecting.CaptureFacts, inspecting.InterfaceFacts]]) -> Table:
     """Formats several captures with a line for each interface."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("format", "link type"):
@@ -548,7 +541,7 @@ def _list(interfaces: Sequence[tuple[CaptureFacts, InterfaceFacts]]) -> Table:
     return table
 
 
-def _copied(facts: InterfaceFacts) -> tuple[str, str]:
+def _copied(facts: inspecting.InterfaceFacts) -> tuple[str, str]:
     """Returns the copies of packets: of the interface, and of other ones."""
     own = "" if facts.copies is None else f"{facts.copies.copies:,}"
     return own, "" if facts.elsewhere is None else f"{facts.elsewhere:,}"
@@ -560,7 +553,11 @@ def _shares(counts: Iterable[tuple[str, int]], packets: int) -> str:
 
 def document(captures: list[Inspection], max_jump: int, skew: int) -> dict[str, Any]:
     """Builds the JSON document of `--format json`."""
-    settings = {"max_jump": duration_twice(max_jump), "skew": duration_twice(skew), "quantile_error": QUANTILE_ERROR}
+    settings = {
+        "max_jump": duration_twice(max_jump),
+        "skew": duration_twice(skew),
+        "quantile_error": inspecting.QUANTILE_ERROR,
+    }
     return {"settings": settings, "captures": [_capture(capture) for capture in captures]}
 
 
@@ -574,12 +571,12 @@ def _capture(capture: Inspection) -> dict[str, Any]:
     return {
         **file_entry(facts),
         "blocks": dict(summary.blocks),
-        "doubts": [doubt.words for doubt in doubts(facts)],
+        "doubts": [doubt.words for doubt in inspecting.doubts(facts)],
         "interfaces": [_interface(interface) for interface in facts.interfaces],
     }
 
 
-def _interface(facts: InterfaceFacts) -> dict[str, Any]:
+def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
     interface, summary = facts.interface, facts.summary
     instants = {name: getattr(summary, name) for name in ("first", "last", "smallest", "largest")}
     return {
@@ -611,7 +608,7 @@ def _interface(facts: InterfaceFacts) -> dict[str, Any]:
     }
 
 
-def _duplicates(facts: InterfaceFacts) -> dict[str, Any]:
+def _duplicates(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
     """Returns the copies of packets, if they were counted."""
     copies = facts.copies
     if copies is None:
@@ -634,7 +631,7 @@ def rows(captures: list[Inspection], max_jump: int, skew: int) -> Iterator[list[
 _COPIED = {"duplicates": "packets", "duplicates_elsewhere": "elsewhere"}
 _INSTANTS = ("first", "last", "smallest", "largest")
 _DURATIONS = {"duration": "duration"} | {
-    f"lateness_{name}": f"order.lateness.{name}" for name in (*map(quantile_name, QUANTILES), "max")
+    f"lateness_{name}": f"order.lateness.{name}" for name in (*map(quantile_name, inspecting.QUANTILES), "max")
 }
 _COLUMNS = {
     "file": "capture.file",

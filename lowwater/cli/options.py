@@ -12,7 +12,7 @@ import click
 
 from lowwater.extras import shared
 from lowwater.instants import parse_duration, parse_instant, parse_span
-from lowwater.lake.kinds import KINDS
+from lowwater.lake.query_sets import KINDS
 from lowwater.storage.captures import StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath, parse
 

@@ -22,7 +22,7 @@ from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
 from lowwater.lake.files.patterns import literal
 from lowwater.lake.files.proposal import LinkProposal, Proposal, files_below, propose
-from lowwater.lake.files.protocols import LogProposal, RecordProposal
+from lowwater.lake.files.sample import LogProposal, RecordProposal
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import plan_files

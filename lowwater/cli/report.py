@@ -27,7 +27,7 @@ from lowwater.lake.ledgers.runs import (
     read_quarantine,
     replayed_sets,
 )
-from lowwater.lake.results.table_state import stray_lines
+from lowwater.lake.results.published import stray_lines
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.schedule.due import statuses
 from lowwater.terminal import open_console, say, styled

@@ -1,7 +1,7 @@
 """The syntax tree of GSQL: one short immutable class per construct, with its place in the text.
 
 First stage of the pipeline: `parser` makes nodes from text, `printer` makes text from nodes, and
-`lowwater.plan.bind.binder` gives them meaning. Names are not resolved here, and expressions have no types.
+`lowwater.plan.bind.queries` gives them meaning. Names are not resolved here, and expressions have no types.
 """
 
 from __future__ import annotations

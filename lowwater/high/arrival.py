@@ -24,7 +24,7 @@ from lowwater.high.operators import StateHandover, frame_of, links_of, state_fil
 from lowwater.plan.operators import ROWS, Bucket, Group, LftaInput, Node, walk
 from lowwater.plan.properties import ROW, TIMESTAMP
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.reference.plan import Operators
+from lowwater.reference.engine import Operators
 from lowwater.stream.groups import GroupOperator
 from lowwater.stream.maps import BucketOperator
 from lowwater.stream.operators import MOST, Life, Promise, Row, StreamOperator

@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.schemas import LAST, TICK
-from lowwater.columns import blocks as spill
-from lowwater.columns.blocks import Spill, in_blocks, repeated
+from lowwater.columns import values as spill
 from lowwater.columns.files import PLACE
-from lowwater.columns.values import Frame, concat_frames
+from lowwater.columns.values import Frame, Spill, concat_frames, in_blocks, repeated
 from lowwater.high.operators import (
     ORDER,
     ChainedOperator,

@@ -22,9 +22,19 @@ from lowwater.catalog.expr import Column, Expr, columns_of
 from lowwater.catalog.functions import Columns, Fold, PartialColumn
 from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.catalog.state_json import load_state, write_state
-from lowwater.columns.blocks import Numbers, codes, divided, normal, repeated
 from lowwater.columns.files import LINK_BITS, PLACE
-from lowwater.columns.values import Frame, concat_frames, group_end, last, window_end
+from lowwater.columns.values import (
+    Frame,
+    Numbers,
+    codes,
+    concat_frames,
+    divided,
+    group_end,
+    last,
+    normal,
+    repeated,
+    window_end,
+)
 from lowwater.errors import LowwaterError
 from lowwater.limits import ROW_BLOCK_ROWS
 from lowwater.plan.operators import (

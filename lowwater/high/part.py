@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.schemas import CONTROL, LAST, ROW, TICK
-from lowwater.columns.blocks import in_blocks
 from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
-from lowwater.columns.values import Frame
+from lowwater.columns.values import Frame, in_blocks
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.arrival import ArrivalChain, by_arrival
 from lowwater.high.evaluate import Counts, Evaluation, owned

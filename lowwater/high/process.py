@@ -11,7 +11,7 @@ from typing import Any
 
 from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.columns.blocks import rows_within
+from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import closed_parts, stored_promises
 from lowwater.high.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part

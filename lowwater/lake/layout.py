@@ -18,7 +18,7 @@ from lowwater.catalog.schemas import IDENTITY, READABLE
 from lowwater.config import FILE_NAME
 from lowwater.errors import LakeError
 from lowwater.gsql.words import unit_name
-from lowwater.lake import table_logs
+from lowwater.lake import open_tables
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan import properties
 from lowwater.plan.bind.durations import unit_of
@@ -359,7 +359,7 @@ class Lake:
         for folder in (self.root, self.shared):
             if folder is not None:
                 untrusted.know(folder)
-                table_logs.know(folder)
+                open_tables.know(folder)
 
     @property
     def source(self) -> PurePath:

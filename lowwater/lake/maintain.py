@@ -18,29 +18,15 @@ from urllib.parse import unquote
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake import commits
-from lowwater.lake.commits import LOG, Doubled, changes, doubled
-from lowwater.lake.compaction import join_files
+from lowwater.lake import tables, upkeep
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
-from lowwater.lake.open_tables import at_version
+from lowwater.lake.open_tables import at_version, pack_logs
 from lowwater.lake.results.exploring import make_sums
-from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
-from lowwater.lake.results.published_log import LOST, commit_digest
-from lowwater.lake.results.table_state import lost_text, table_state
-from lowwater.lake.table_logs import pack_logs
-from lowwater.lake.tables import (
-    fence_off,
-    hours,
-    interval_label,
-    lake_errors,
-    live_files,
-    open_table,
-    require_held,
-    safe_name,
-    swap_files,
-)
+from lowwater.lake.results.publish import pin, stored_pins, tables_by_owner
+from lowwater.lake.results.published import LOST, commit_digest, lost_text, table_state
+from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
 from lowwater.storage import paths
 from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence
@@ -149,7 +135,7 @@ def _tell_lost(path: PurePath, fence: Fence | None) -> None:
         if not any(start <= hour * HOUR and (hour + 1) * HOUR <= end for start, end in known)
     ]
     if told:
-        swap_files(path, [], lambda _: [], fence=fence, note=lambda _: {LOST: json.dumps(told)})
+        tables.swap_files(path, [], lambda _: [], fence=fence, note=lambda _: {LOST: json.dumps(told)})
 
 
 def store_clock(lake: Lake, dry_run: bool = False) -> int:
@@ -199,14 +185,14 @@ def _look(lake: Lake, path: PurePath, before: int) -> _Unused | None:
 
     The files are listed first: whoever commits one of them later is in the log that is read then.
     """
-    if open_table(path) is None:
+    if tables.open_table(path) is None:
         return None
-    with lake_errors(f"{path}: its files cannot be listed"):
+    with tables.lake_errors(f"{path}: its files cannot be listed"):
         stored = [each for each in paths.listed(path) if LOG not in each.path.relative_to(path).parts]
     recent = changes(path, before)
-    table = open_table(path)
+    table = tables.open_table(path)
     assert table is not None
-    named = {unquote(row["path"]) for row in live_files(table)}
+    named = {unquote(row["path"]) for row in tables.live_files(table)}
     for each in recent:
         named |= each.added.keys() | set(each.removed)
     files = [each for each in stored if each.at < before and each.path.relative_to(path).as_posix() not in named]
@@ -217,7 +203,7 @@ def _mend(lake: Lake, path: PurePath, found: Doubled, mend: bool) -> UpkeepStep:
     where, count = _relative(lake, path), len(found.void)
     if not mend:
         return UpkeepStep(DOUBLED, where, count, 0, found.words())
-    commits.mend(lake, path, found)
+    upkeep.mend(lake, path, found)
     return UpkeepStep("mended", where, count, 0, f"it {found.words('held')}")
 
 
@@ -263,30 +249,33 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
         failed = any(row.state == FAILED and row.finished_at == latest for row in rows.values())
         if not settled or failed or latest >= before:
             continue
-        folders = [*paths.folders(lake.root / "lfta" / safe_name(name)), *(lake.stream(row.query) for row in last)]
+        folders = [
+            *paths.folders(lake.root / "lfta" / tables.safe_name(name)),
+            *(lake.stream(row.query) for row in last),
+        ]
         try:
             with hold_range(lake, name, start, end) as fence:
                 held = replace(lake, fence=fence)
                 if not dry_run:
-                    fence_off(folders, fence)
+                    tables.fence_off(folders, fence)
                 for folder in folders:
-                    yield from _remove_interval(held, folder, interval_label(start, end), dry_run)
+                    yield from _remove_interval(held, folder, tables.interval_label(start, end), dry_run)
         except BusyError:
             continue
 
 
 def _remove_interval(lake: Lake, path: PurePath, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
-    table = open_table(path)
-    rows = [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+    table = tables.open_table(path)
+    rows = [] if table is None else [row for row in tables.live_files(table) if row["partition.interval"] == label]
     if not rows:
         return
     if not dry_run:
 
         def of_interval(table: DeltaTable) -> list[dict[str, Any]]:
-            return [row for row in live_files(table) if row["partition.interval"] == label]
+            return [row for row in tables.live_files(table) if row["partition.interval"] == label]
 
-        swap_files(path, [], of_interval, fence=lake.fence)
-        with lake_errors(f"{path}: rows of {label} cannot be removed"):
+        tables.swap_files(path, [], of_interval, fence=lake.fence)
+        with tables.lake_errors(f"{path}: rows of {label} cannot be removed"):
             for row in rows:
                 paths.remove(path / row["path"])
     size = sum(row["size_bytes"] for row in rows)
@@ -302,8 +291,8 @@ def _join_tables(
     newest = {(row.query_set, row.query, row.interval_start, row.interval_end): row for row in replays if row.query}
     for row in newest.values():
         if row.stage != PUBLISH or row.state in (FAILED, PROVISIONAL):
-            first, final = hours(row.interval_start, row.interval_end)
-            unsettled[safe_name(row.query)] |= set(range(first, final + 1))
+            first, final = tables.hours(row.interval_start, row.interval_end)
+            unsettled[tables.safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
         state = table_state(path) if path in sound else None
         if state is None:
@@ -339,8 +328,8 @@ def _remove_unused(
         return
     if not dry_run:
         if lake.fence is not None:
-            require_held(path, lake.fence)
-        with lake_errors(f"{path}: old files cannot be removed"):
+            tables.require_held(path, lake.fence)
+        with tables.lake_errors(f"{path}: old files cannot be removed"):
             paths.remove(*(each.path for each in files))
     why = f"no version of the last {format_duration(versions)} names them, and the store wrote them before that"
     yield UpkeepStep("removed files", _relative(lake, path), len(files), sum(each.size for each in files), why)
@@ -352,8 +341,8 @@ def _named_at(path: PurePath, versions: Mapping[int, str]) -> set[str]:
     for version, digest in versions.items():
         found = commit_digest(path, version)
         if found and digest in ("", found):
-            with lake_errors(f"{path}: version {version}, which readers have, cannot be read"):
-                named |= {unquote(row["path"]) for row in live_files(at_version(path, version))}
+            with tables.lake_errors(f"{path}: version {version}, which readers have, cannot be read"):
+                named |= {unquote(row["path"]) for row in tables.live_files(at_version(path, version))}
     return named
 
 

@@ -1,31 +1,693 @@
-"""Open Delta tables of a thread: each commit is read once, however often somebody asks for a table."""
+"""Open Delta tables of a thread: each commit is read once, however often somebody asks for a table.
+
+The log of a table is looked at before Delta's library reads it: how large it is. Where the lake is in a store, the
+library reads a mirror of the log on the disk of this machine.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import threading
+import time
+from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import PurePath
+from itertools import count
+from math import inf
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
+from lowwater import limits
+from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.lake import table_logs
-from lowwater.lake.table_logs import Mirror, mirror_of, require_modest_commits, require_modest_log, require_plain_table
 from lowwater.limits import OPEN_TABLES
-from lowwater.storage import paths
+from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.untrusted import require_plain_folder
+from lowwater.storage.objects import LOOK, FileCache, file_cache, is_recent
+from lowwater.storage.untrusted import require_modest, require_names, require_plain_folder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
+
+# Looks at the log of a Delta table before Delta's library reads it, which takes memory and stack for whatever it is.
+# Below `opened`. What is read at once is bounded by sizes of files, by headers of pages and by brackets; what a table
+# may be is looked at once it is open. The bounds are far above those of a lake of years: `packets/` of 30 links and
+# 8,760 hours has a checkpoint of 74 MB.
+
+NEWEST = 1 << 53
+"""Versions are below this."""
+DEEPEST = 1000
+"""Brackets of an action that cannot be nested too deeply: Delta's library crashes at 30,000 levels."""
+SMALL = 1 << 13
+"""Bytes of a commit, or of statistics, that cannot be nested deeply enough to be looked into."""
+DEEPEST_TYPE = 16
+
+HINT = "another program wrote this log, and nothing of it was read; restore the table, or do not use the lake"
+FEATURES = {"timestampNtz"}
+"""Features of readers under which files still are what they say."""
+TYPES = {"boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary"}
+TYPES |= {"timestamp", "timestamp_ntz"}
+"""Types of columns of a lake, and of the values of its lists."""
+
+_NAME = re.compile(r"(\d{20})\.(?:(json|crc)|(\d{20})\.compacted\.json|(checkpoint\..*))")
+_PARTS = re.compile(r"checkpoint\.(?:(\d{10})\.(\d{10})\.)?parquet")
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"')
+_Entry = tuple[str, int]
+"""Name and bytes of a file."""
+
+
+def require_modest_log(path: PurePath, version: int | None = None) -> None:
+    """Checks what Delta reads to open a table at a version, or the newest one.
+
+    Raises:
+        LakeError: it is too much, or what no writer of a lake makes.
+    """
+    log = path / "_delta_log"
+    hint = _hint(log)
+    entries = sorted(_entries(log, hint))
+    begin = _checkpoint(log, entries, NEWEST if version is None else version)
+    _require_commits(log, [entry for entry in entries if begin < int(entry[0][:20])])
+
+
+def require_modest_commits(path: PurePath, after: int) -> None:
+    """Checks the commits behind a version, which Delta reads to follow a log."""
+    log = path / "_delta_log"
+    if isinstance(log, Path):
+        _require_commits(log, _following(log, after + 1))
+    else:
+        _require_commits(log, sorted(_entries(log, after)))
+
+
+def _hint(log: PurePath) -> int:
+    """Returns the version of the checkpoint that the log itself names; -1 without one."""
+    place = log / "_last_checkpoint"
+    try:
+        text = paths.read(place, limits.CHECKPOINT_HINT_BYTES + 1)
+        if len(text) > limits.CHECKPOINT_HINT_BYTES:
+            raise LakeError(f"{place}: is too long, at most {limits.CHECKPOINT_HINT_BYTES:,} bytes are read", HINT)
+        value = json_value(text)
+    except FileNotFoundError:
+        return -1
+    except ValueError as error:
+        raise LakeError(f"{place}: {error}", HINT) from None
+    version = value.get("version") if isinstance(value, dict) else None
+    if type(version) is not int or not 0 <= version < NEWEST:
+        raise LakeError(f"{place}: names no version of a table", HINT)
+    return version
+
+
+def _entries(log: PurePath, since: int) -> Iterator[_Entry]:
+    """Yields the files of a log that Delta may read; in a store only those of versions behind `since`, or of it."""
+    for number, (name, size) in enumerate(paths.sizes(log, f"{since:020d}" if since >= 0 else ""), 1):
+        if number > limits.LOG_FILES:
+            raise LakeError(f"{log}: has more than {limits.LOG_FILES:,} files", HINT)
+        if _NAME.fullmatch(name):
+            if int(name[:20]) >= NEWEST:
+                raise LakeError(f"{log / name}: no table has so many versions", HINT)
+            yield name, size
+
+
+def _following(log: Path, version: int) -> Iterator[_Entry]:
+    while True:
+        name = f"{version:020d}.json"
+        try:
+            yield name, paths.size(log / name)
+        except FileNotFoundError:
+            return
+        version += 1
+
+
+def _checkpoint(log: PurePath, entries: Iterable[_Entry], newest: int) -> int:
+    """Checks the checkpoint from which Delta reads; returns its version, -1 without one."""
+    found: dict[int, dict[tuple[int, int], str]] = {}
+    for name, _ in entries:
+        version, rest = int(name[:20]), name[21:]
+        if not rest.startswith("checkpoint.") or version > newest:
+            continue
+        form = _PARTS.fullmatch(rest)
+        if form is None:
+            raise LakeError(f"{log / name}: is a checkpoint of a form that Lowwater does not read", HINT)
+        part, parts = (int(form[1]), int(form[2])) if form[1] else (1, 1)
+        found.setdefault(version, {})[parts, part] = name
+    for version in sorted(found, reverse=True):
+        for parts in {parts for parts, _ in found[version]}:
+            names = [found[version].get((parts, number)) for number in range(1, parts + 1)] if parts <= 1000 else [None]
+            if None not in names:
+                for name_of_part in names:
+                    _require_checkpoint(log / str(name_of_part), limits.CHECKPOINT_BYTES // parts)
+                return version
+    return -1
+
+
+def _require_checkpoint(place: PurePath, most: int) -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    local = paths.local(place)
+    require_modest(place, local, most)
+    for name in ("add.stats", "metaData.schemaString"):
+        with pq.ParquetFile(local) as file:
+            leaves = [file.schema.column(at).path for at in range(len(file.schema))]
+            if name not in leaves:
+                continue
+            try:
+                column = pc.struct_field(file.read([name], use_threads=False).column(0), [name.partition(".")[2]])
+            except pa.ArrowException as error:
+                raise LakeError(f"{place}: {str(error).splitlines()[0][:200]}", HINT) from None
+        _require_texts(place, name, column)
+
+
+def _require_texts(place: PurePath, name: str, texts: pa.ChunkedArray) -> None:
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(texts)
+    longest = pc.max(lengths).as_py() or 0
+    if longest > limits.LOG_LINE_BYTES:
+        raise LakeError(f"{place}: {name} has {longest:,} bytes, at most {limits.LOG_LINE_BYTES:,} are read", HINT)
+    texts = texts.filter(pc.greater(lengths, SMALL))
+    brackets = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
+    for text in texts.filter(pc.greater(brackets, DEEPEST)).to_pylist():
+        _require_flat(place, name, text.encode())
+
+
+def _require_commits(log: PurePath, entries: Iterable[_Entry]) -> None:
+    total = 0
+    for number, (name, size) in enumerate(entries, 1):
+        if ".checkpoint." in name:
+            continue
+        total += size
+        if number > limits.LOG_COMMITS:
+            raise LakeError(f"{log}: has more than {limits.LOG_COMMITS:,} commits behind its last checkpoint", HINT)
+        if total > limits.LOG_COMMIT_BYTES:
+            raise LakeError(
+                f"{log / name}: makes what is read of the log {total:,} bytes, "
+                f"at most {limits.LOG_COMMIT_BYTES:,} are read",
+                HINT,
+            )
+        if size > SMALL:
+            _require_lines(log / name)
+
+
+def _require_lines(place: PurePath) -> None:
+    for number, line in enumerate(paths.read(place, limits.LOG_COMMIT_BYTES).split(b"\n"), 1):
+        where = f"line {number}"
+        if len(line) > limits.LOG_LINE_BYTES:
+            raise LakeError(
+                f"{place}: {where} has {len(line):,} bytes, at most {limits.LOG_LINE_BYTES:,} are read", HINT
+            )
+        if line.count(b"{") + line.count(b"[") > DEEPEST:
+            _require_flat(place, where, line)
+            try:
+                action = json.loads(line)
+            except ValueError:
+                continue  # Delta says where it is no JSON
+            added = action.get("add") if isinstance(action, dict) else None
+            if isinstance(added, dict) and isinstance(added.get("stats"), str):
+                _require_flat(place, where, added["stats"].encode())
+
+
+def _require_flat(place: PurePath, where: str, text: bytes) -> None:
+    """Checks how deep brackets are nested; those in texts do not count."""
+    depth = 0
+    for bracket in re.findall(rb"[\[{\]}]", _TEXT.sub(b"", text)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > 64:
+            raise LakeError(f"{place}: {where} is nested too deeply", HINT)
+
+
+def require_plain_table(path: PurePath, table: DeltaTable) -> None:
+    """Checks that the files of a table are what they say: its log hides no row, and names columns as the files do.
+
+    Raises:
+        LakeError: Lowwater would read other rows, or a schema that is too large.
+    """
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ()) - FEATURES
+    if protocol.min_reader_version not in (1, 3) or features:
+        said = ", ".join(sorted(features)) or f"version {protocol.min_reader_version} of the protocol"
+        raise LakeError(f"{path}: the table asks its readers for {said[:200]}, which Lowwater does not have", HINT)
+    columns = table.schema().fields
+    if len(columns) > limits.TABLE_COLUMNS:
+        raise LakeError(
+            f"{path}: the table has {len(columns):,} columns, at most {limits.TABLE_COLUMNS:,} are read", HINT
+        )
+    if any(_deeper(column.type, DEEPEST_TYPE) for column in columns):
+        raise LakeError(f"{path}: a type in the table is nested too deeply", HINT)
+    for column in columns:
+        if (kind := _innermost(column.type)) not in TYPES:
+            said = f"column {column.name[:200]!a} is of type {kind}, which no table of a lake has"
+            raise LakeError(f"{path}: {said}", HINT)
+
+
+def _innermost(kind: Any) -> str:
+    """Returns the type of the values of a list, or of a list of lists; of others the type itself."""
+    while hasattr(kind, "element_type"):
+        kind = kind.element_type
+    return str(kind.type)
+
+
+def _deeper(kind: Any, most: int) -> bool:
+    inner = [field.type for field in getattr(kind, "fields", ())]
+    inner += [getattr(kind, name) for name in ("element_type", "value_type", "key_type") if hasattr(kind, name)]
+    return bool(inner) and (most == 0 or any(_deeper(each, most - 1) for each in inner))
+
+
+# Logs of tables in an object store on the disk of this machine: Delta opens and writes these, and asks no store.
+# Below `opened`. A commit and a checkpoint never change under their names, so what was brought once stays. A log is
+# followed by the names of its commits, and no prefix is listed. What Delta writes here becomes a commit by one write
+# of the next name, which succeeds only where there is none (docs/adr/0155): it is for exactly the version that it was
+# computed from, and every request goes through the one client and its tries.
+
+CHECKPOINTS = 12
+"""Commits after which a log gets a checkpoint, at the end of a command; twice as many are never without one. Whoever
+opens a table reads the last one and the commits after it."""
+
+IN_TURN = 10
+"""Logs of a lake for which one checkpoint more is made at an end, those first that need it most: all of them grow at
+the same time, and no run has to do it for all."""
+
+CLEANINGS = 100
+"""Commits between two clean-ups of a log; each lists it."""
+
+
+KEPT = 30 * 86400.0
+"""Seconds for which entries of a log stay that no later checkpoint needs, by the clock of the store."""
+
+_LIVES = count()
+_HINT = "_last_checkpoint"
+_UNSEEN = b'{"commitInfo":{}}'
+"""What stands for a commit of which only the checkpoint was read."""
+_ENTRY = re.compile(r"(\d{20})\.(?:json|checkpoint(?:\.\d{10}\.\d{10})?\.parquet)")
+_PARQUET = re.compile(r"[^\s/]+\.parquet")
+
+
+class Mirror:
+    """The log of one table. Threads share it; `lock` is held while it changes.
+
+    Attributes:
+        lock: who holds it is alone with the log.
+        folder: the table on this machine; data files are in it as far as they were read or written.
+        version: the newest known version; -1 without a table.
+        life: differs once another table has replaced this one.
+    """
+
+    def __init__(self, path: ObjectPath, cache: FileCache) -> None:
+        self.lock = threading.RLock()
+        self.folder = cache.file_of(path)
+        self.version, self.life = -1, next(_LIVES)
+        self._path, self._cache = path, cache
+        self._looked_at: float | None = None
+        self._base = 0  # version of the checkpoint from which on the log is here; 0 if all of it is
+        self._checked = 0  # version of the newest checkpoint
+        self._tag = ""  # entity tag of the newest commit
+        self._whole: set[int] = set()  # older versions that can be opened
+
+    def look(self, again: bool = False) -> bool:
+        """Brings what is new of the log; returns whether there is a table.
+
+        Raises:
+            OSError: if the store fails.
+        """
+        with self.lock:
+            now, looked = time.monotonic(), self._looked_at
+            if looked is not None and not again and is_recent(looked, self._path):
+                return self.version >= 0
+            if self.version >= 0 and looked is not None and now - looked >= LOOK and not self._is_same():
+                self._forget()
+            if self.version < 0:
+                self._begin()
+            if self.version >= 0:
+                while self._bring(self.version + 1):
+                    self.version += 1
+            self._looked_at = now
+            return self.version >= 0
+
+    def _is_same(self) -> bool:
+        found = objects.head(self._entry(self.version))
+        return found is not None and (not self._tag or found["e_tag"] == self._tag)
+
+    def _forget(self) -> None:
+        """Forgets a table that was removed, or replaced by another one."""
+        self.life = next(_LIVES)
+        self.version, self._base, self._checked, self._tag, self._whole = -1, 0, 0, "", set()
+        for file in self._log.glob("*"):
+            file.unlink(missing_ok=True)
+
+    def _begin(self) -> None:
+        """Brings the newest checkpoint, or the first commit."""
+        if self._unpack():
+            return
+        if (hint := self._read(_HINT)) is not None:
+            try:
+                version, parts = int(json_value(hint)["version"]), int(json_value(hint).get("parts") or 0)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                version, parts = -1, 0  # it is only a hint
+            if version >= 0 and self._bring_checkpoint(version, parts):
+                self._begun(version)
+                return
+        if self._bring(0):
+            self.version = 0
+            return
+        found = self._entries("")  # the log was cut, and the hint is gone: seldom, so a list is cheap enough
+        for version in sorted({at for at, name in found if "checkpoint" in name}, reverse=True):
+            names = [name for at, name in found if at == version and "checkpoint" in name]
+            if all(map(self._fetch, names)):
+                self._begun(version)
+                return
+
+    def _begun(self, version: int) -> None:
+        self._base = self._checked = self.version = version
+        (self._log / _HINT).write_text(json.dumps({"version": version, "size": 1, **self._parts_of(version)}))
+
+    def _unpack(self) -> bool:
+        """Takes the log from the pack of its lake, where its newest commit is still the one that was packed."""
+        entry = _packed(self._path)
+        if entry is None:
+            return False
+        found = objects.head(self._entry(entry["version"]))
+        if found is None or found["e_tag"] != entry["tag"]:
+            return False
+        for name, data in entry["files"].items():
+            if _ENTRY.fullmatch(name):
+                self._write(name, b64decode(data))
+        if entry["base"]:
+            if not self._bring_checkpoint(entry["base"]):
+                return False
+            self._begun(entry["base"])
+        self.version, self._tag = entry["version"], entry["tag"]
+        return True
+
+    def pack(self) -> dict[str, Any] | None:
+        """Returns what `_unpack` takes; None as long as that would be no help."""
+        with self.lock:
+            base = self._checked
+            names = [f"{at:020d}.json" for at in range(base + 1 if base else 0, self.version + 1)]
+            if self.version < 0 or not self._tag or len(names) > 2 * CHECKPOINTS:
+                return None
+            files = {name: (self._log / name).read_bytes() for name in names}
+            checkpoint = self._log / f"{base:020d}.checkpoint.parquet"
+            if base and checkpoint.exists() and checkpoint.stat().st_size <= limits.PACKED_CHECKPOINT_BYTES:
+                files[checkpoint.name] = checkpoint.read_bytes()
+            texts = {name: b64encode(data).decode() for name, data in files.items()}
+            return {"version": self.version, "tag": self._tag, "base": base, "files": texts}
+
+    def _parts_of(self, version: int) -> dict[str, int]:
+        parts = len([*self._log.glob(f"{version:020d}.checkpoint.*.*.parquet")])
+        return {"parts": parts} if parts else {}
+
+    def _bring_checkpoint(self, version: int, parts: int = 0) -> bool:
+        names = [f"{version:020d}.checkpoint.parquet"]
+        if parts:
+            names = [f"{version:020d}.checkpoint.{at:010d}.{parts:010d}.parquet" for at in range(1, parts + 1)]
+        return all(map(self._fetch, names))
+
+    def _bring(self, version: int) -> bool:
+        """Brings a commit; whether it exists."""
+        try:
+            data, tag = objects.read(self._entry(version), limits.LOG_COMMIT_BYTES + 1)
+        except FileNotFoundError:
+            return False
+        self._write(f"{version:020d}.json", data)
+        if version >= self.version:
+            self._tag = tag
+        return True
+
+    def _fetch(self, name: str) -> bool:
+        target = self._log / name
+        if not target.exists():
+            part = target.with_name(f"{name}.part")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                objects.download(self._path / "_delta_log" / name, part)
+                os.replace(part, target)
+            except FileNotFoundError:
+                return False
+            finally:
+                part.unlink(missing_ok=True)
+        return True
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return objects.read(self._path / "_delta_log" / name, limits.CHECKPOINT_HINT_BYTES + 1)[0]
+        except FileNotFoundError:
+            return None
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._log.mkdir(parents=True, exist_ok=True)
+        part = self._log / f"{name}.part"
+        part.write_bytes(data)
+        os.replace(part, self._log / name)
+
+    def _entries(self, behind: str) -> list[tuple[int, str]]:
+        """Lists version and name of entries of the log whose names come behind one."""
+        folder = self._path / "_delta_log"
+        names = (path.name for path, _ in objects.entries(folder, behind))
+        return [(int(found[1]), name) for name in names if (found := _ENTRY.fullmatch(name))]
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "_delta_log"
+
+    def _entry(self, version: int) -> ObjectPath:
+        return self._path / "_delta_log" / f"{version:020d}.json"
+
+    def entry(self, version: int) -> bytes:
+        """Returns the content of a commit.
+
+        Raises:
+            OSError: if there is none, or the store fails.
+        """
+        with suppress(FileNotFoundError):
+            if version <= self.version and (data := (self._log / f"{version:020d}.json").read_bytes()) != _UNSEEN:
+                return data
+        data, _ = objects.read(self._entry(version))
+        if self._base <= version <= self.version:
+            self._write(f"{version:020d}.json", data)
+        return data
+
+    def reach(self, version: int) -> None:
+        """Brings what is needed to open an older version, if it is there."""
+        with self.lock:
+            if not self.look(again=version > self.version) or version >= self._base or version in self._whole:
+                return
+            found = self._entries(f"{max(0, version - 2 * CHECKPOINTS):020d}")
+            before = [at for at, name in found if "checkpoint" in name and at <= version]
+            if not before and version > 2 * CHECKPOINTS:
+                found = self._entries("")
+                before = [at for at, name in found if "checkpoint" in name and at <= version]
+            first = max(before, default=0)
+            for at, name in found:
+                if first <= at <= version and ("checkpoint" in name) == (at == first and bool(before)):
+                    self._fetch(name)
+            self._whole.add(version)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Holds the log while Delta changes it here; what was not put into the store is taken back at the end."""
+        with self.lock:
+            if self.version >= 0 and not self.holds(self.version):
+                # Delta writes only after a commit that it can see; what it did is in the checkpoint.
+                self._write(f"{self.version:020d}.json", _UNSEEN)
+            try:
+                yield
+            finally:
+                for file in self._log.glob("*.json"):
+                    if file.stem.isdigit() and int(file.stem) > self.version:
+                        file.unlink()
+
+    def change(self, work: Callable[[], object]) -> None:
+        """Lets Delta do something here; a data file that it reads and that is not here is brought, and it begins again.
+
+        Raises:
+            Exception: what Delta raises.
+        """
+        brought: set[str] = set()
+        while True:
+            try:
+                work()
+                return
+            except Exception as error:
+                names = {name for name in _PARQUET.findall(str(error)) if "not found" in str(error)} - brought
+                if not names or not self._bring_named(names):
+                    raise
+                brought |= names
+
+    def _bring_named(self, names: set[str]) -> bool:
+        from deltalake import DeltaTable
+
+        live = DeltaTable(str(self.folder), version=self.version).get_add_actions().column("path").to_pylist()
+        found = [unquote(path) for path in live if unquote(path).rpartition("/")[2] in names]
+        for name in found:
+            self._cache.fetch(self._path.joinpath(*name.split("/")))
+        return bool(found)
+
+    def holds(self, version: int) -> bool:
+        """Whether a commit is here."""
+        return (self._log / f"{version:020d}.json").exists()
+
+    def put(self, version: int) -> bool:
+        """Puts a commit that Delta has written here into the store; False if another commit has its number.
+
+        Raises:
+            LakeError: it names a file outside of the table.
+            OSError: if the store fails; then it is unknown whether the commit is there.
+        """
+        file = self._log / f"{version:020d}.json"
+        data = file.read_bytes()
+        actions = [json.loads(line) for line in data.splitlines() if line.strip()]
+        names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
+        require_names(self._path, names)
+        for name in names:
+            target = self._path.joinpath(*name.split("/"))
+            copy = self._cache.file_of(target)
+            if copy.exists() and not self._cache.has(target):  # else it is in the store already
+                objects.upload(target, copy)
+                self._cache.keep(target, copy)
+        self._looked_at = None  # until it is known what became of it
+        try:
+            self._tag = objects.make(self._entry(version), data)
+        except objects.ChangedError:
+            file.unlink()
+            self.look(again=True)
+            return False
+        self.version, self._looked_at = version, time.monotonic()
+        return True
+
+    @property
+    def behind(self) -> int:
+        """Commits after the newest checkpoint."""
+        return self.version - self._checked
+
+    def keep_up(self, most: int = 2 * CHECKPOINTS) -> None:
+        """Makes a checkpoint once so many commits are without one, and cleans the log. A store that fails is left
+        alone: the commits are there, and the next checkpoint does the same."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        with self.lock, suppress(OSError, DeltaError):
+            if self.behind < most:
+                return
+            DeltaTable(str(self.folder), version=self.version).create_checkpoint()
+            name = f"{self.version:020d}.checkpoint.parquet"
+            objects.upload(self._path / "_delta_log" / name, self._log / name)
+            objects.write(self._path / "_delta_log" / _HINT, (self._log / _HINT).read_bytes())
+            before, self._checked = self._checked, self.version
+            if before // CLEANINGS < self.version // CLEANINGS:
+                self._clean()
+
+    def _clean(self) -> None:
+        """Removes old entries that no version of the last KEPT seconds needs."""
+        folder, written = self._path / "_delta_log", {}
+        for path, entry in objects.entries(folder):
+            if found := _ENTRY.fullmatch(path.name):
+                written[path] = int(found[1]), entry["last_modified"].timestamp()
+        limit = max((at for _, at in written.values()), default=0.0) - KEPT
+        whole = [version for path, (version, at) in written.items() if "checkpoint" in path.name and at <= limit]
+        objects.delete([path for path, (version, _) in written.items() if version < max(whole, default=0)])
+
+
+_LAKES: set[ObjectPath] = set()
+_PACK = "_logs"
+"""Object of a lake with the newest checkpoints and commits of its tables: who opens ten of them asks for it once. It
+tells nothing that the logs do not: its commits never change, and a table of which the newest one is another is opened
+without it."""
+
+
+def know(lake: PurePath) -> None:
+    """Notes that a prefix of a store is a lake, whose tables have one pack of logs."""
+    if isinstance(lake, ObjectPath):
+        _LAKES.add(lake)
+
+
+_PACKS: dict[PurePath, tuple[float, dict[str, Any]]] = {}
+"""Lake -> when its pack was read, s of the monotonic clock, and what it has."""
+
+
+def _packed(path: ObjectPath) -> dict[str, Any] | None:
+    lake = next((place for place in path.parents if place in _LAKES), None)
+    return None if lake is None else _read_pack(lake).get(path.relative_to(lake).as_posix())
+
+
+def _read_pack(lake: ObjectPath, most: float = LOOK) -> dict[str, Any]:
+    """Returns a pack as it was at most so many seconds ago: an older one than the logs costs requests only."""
+    at, logs = _PACKS.get(lake, (-inf, {}))
+    now = time.monotonic()
+    if now - at >= most:
+        try:
+            found = json_value(objects.read(lake / _PACK)[0])["logs"]
+            logs = {str(name): _entry_of(entry) for name, entry in found.items()}
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            logs = {}
+        _PACKS[lake] = now, logs
+    return logs
+
+
+def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    files = {str(name): str(data) for name, data in values["files"].items()}
+    return {"version": int(values["version"]), "tag": str(values["tag"]), "base": int(values["base"]), "files": files}
+
+
+def pack_logs(lake: PurePath) -> None:
+    """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them; those that
+    need it most get checkpoints before.
+
+    A store that fails is left alone: the pack saves requests only.
+    """
+    if not isinstance(lake, ObjectPath):
+        return
+    logs_here = sorted((mirror for _, mirror in _known(lake)), key=lambda mirror: -mirror.behind)
+    for mirror in logs_here[: 1 + len(logs_here) // IN_TURN]:
+        mirror.keep_up(CHECKPOINTS)
+    own = {path.relative_to(lake).as_posix(): mirror.pack() for path, mirror in _known(lake)}
+    with suppress(OSError):
+        logs = {**_read_pack(lake, inf), **{name: entry for name, entry in own.items() if entry is not None}}
+        objects.write(lake / _PACK, json.dumps({"logs": logs}).encode())
+        _PACKS[lake] = time.monotonic(), logs
+
+
+def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:
+    mine = os.getpid()
+    return [(path, mirror) for (path, process), mirror in _MIRRORS.items() if process == mine and lake in path.parents]
+
+
+def is_mirrored(path: ObjectPath) -> bool:
+    """Whether this process has looked at the log of a table."""
+    return (path, os.getpid()) in _MIRRORS
+
+
+def mirror_of(path: ObjectPath) -> Mirror:
+    """The log of a table on this machine, for this process."""
+    key = path, os.getpid()  # a process that forked has a disk of its own
+    with _MAKING:
+        if key not in _MIRRORS:
+            _MIRRORS[key] = mirror = Mirror(path, file_cache())
+            _ADDRESSES[str(mirror.folder)] = str(path)
+        return _MIRRORS[key]
+
+
+_MAKING = threading.Lock()
+_MIRRORS: dict[tuple[ObjectPath, int], Mirror] = {}
+_ADDRESSES: dict[str, str] = {}
+
+
+def address(folder: str) -> str:
+    """Returns the address of the table whose log is in a folder of this machine; the folder of another table."""
+    return _ADDRESSES.get(folder, folder)
 
 
 # Cache of open Delta tables: a thread reads each commit once, however often it asks for a table. Below `tables`. A
 # run asks a hundred times for one of fifteen tables, and reading a whole log takes up to 20 ms. A table object
 # changes when it follows the log, so every thread has its own.
 
+
+# Tables that stay open.
 
 T = TypeVar("T")
 
@@ -159,7 +821,7 @@ def has_table(path: PurePath) -> bool:
 
 def was_opened(path: PurePath) -> bool:
     """Whether this process has looked at a table of a store; one on a disk can always be looked at."""
-    return not isinstance(path, ObjectPath) or table_logs.is_mirrored(path)
+    return not isinstance(path, ObjectPath) or is_mirrored(path)
 
 
 def existing(path: PurePath) -> DeltaTable:
@@ -254,7 +916,7 @@ def entry(path: PurePath, version: int) -> bytes:
 
 def table_address(table: DeltaTable) -> str:
     """Returns the folder or the address of a table, as messages name it."""
-    return table_logs.address(table.table_uri.removeprefix("file://").rstrip("/"))
+    return address(table.table_uri.removeprefix("file://").rstrip("/"))
 
 
 def log_folder(path: PurePath) -> PurePath:

@@ -8,15 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from lowwater.capture.content.retention import (
-    WITH_RESOLUTION,
-    ContentOptions,
-    contents_of,
-    has_times_of_file,
-    hash_of,
-    kept_for_rows,
-    resolution_of,
-)
+from lowwater.capture.content import retention
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
 from lowwater.config import Link
 from lowwater.instants import format_duration, format_instant
@@ -67,7 +59,7 @@ def link_inputs(
             "records": [capture.first, capture.last, capture.smallest, capture.largest, capture.packets],
             "flagged": [capture.largest_ahead, capture.smallest_jump],
             "clock": max(ordered.clocks[index], capture.first or 0),
-            "kept": kept_for_rows(capture.kept),
+            "kept": retention.kept_for_rows(capture.kept),
             "key": capture.key or "",
         }
         for index in ordered.meeting(*reads)
@@ -161,7 +153,7 @@ def outdated(
         content: what queries read of packets beside the headers, as the ledger names it.
     """
     lines = []
-    options = ContentOptions.of(settings)
+    options = retention.ContentOptions.of(settings)
     key = options.key_digest
     ordered = Captures.of(captures)
     for capture in (ordered[index] for index in ordered.meeting(read_from - _reach(settings), end)):
@@ -176,13 +168,15 @@ def outdated(
             lines.append(f"{capture.path} was read by another kind, protocol or form of text: ingest it again")
         elif not capture.admits(settings):
             lines.append(f"{capture.path} was judged by another max_jump: ingest it again")
-        elif capture.format == "pcapng" and has_times_of_file(capture.kept) != (options.untimed is not None):
+        elif capture.format == "pcapng" and retention.has_times_of_file(capture.kept) != (options.untimed is not None):
             lines.append(f"{capture.path} was read by another setting untimed of its link: ingest it again")
-        elif capture.format in WITH_RESOLUTION and resolution_of(capture.kept) != options.resolution:
+        elif (
+            capture.format in retention.WITH_RESOLUTION and retention.resolution_of(capture.kept) != options.resolution
+        ):
             lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
-        elif options.compared and hash_of(capture.kept) != options.compared:
+        elif options.compared and retention.hash_of(capture.kept) != options.compared:
             lines.append(f"{capture.path} has no hashes by which copies are found: ingest it again")
-        elif lacking := [name for name in content if name not in contents_of(capture.kept)]:
+        elif lacking := [name for name in content if name not in retention.contents_of(capture.kept)]:
             lines.append(f"{capture.path} was read without {', '.join(lacking)}, which a query reads: ingest it again")
         elif (capture.key or "") != key:
             cause = f"by {'another' if key else 'a'} key" if capture.key else "under no key"

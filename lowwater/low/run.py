@@ -1,54 +1,131 @@
-"""Runs all LFTAs of a link in one pass over its packets, and counts every record by its outcome (SEMANTICS A1)."""
+"""Runs all LFTAs of a link in one pass over its packets, and counts every record by its outcome (SEMANTICS A1).
+
+Before the kernels it samples packets and sheds load (SEMANTICS O5). A decision depends on the packet, on the seed and
+rate of the query, and on the number of packets of the protocol in its second. It does not depend on chunks, tables or
+runs.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, stored
 from lowwater.catalog.time import Skews
 from lowwater.errors import LawError
+from lowwater.low.code import kernel
 from lowwater.low.code.compiler import compiled_before, load, uses_numba, worth_compiling
 from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, node_name
-from lowwater.low.code.kernel import (
-    ACCEPTED,
-    BASE,
-    BLOCK,
-    CLOCK,
-    DUE,
-    FAILED,
-    FILTERED,
-    LATE,
-    LOWEST,
-    MINUTE,
-    MINUTE_ENDS,
-    NOT_OF_PROTOCOL,
-    OUTCOMES,
-    PERIOD,
-    PLACES,
-    PROMISE,
-    REASON,
-    SAMPLED_OUT,
-    SEEN,
-    SHED,
-    SKEW,
-    START,
-    STOP,
-    UNORDERED,
-    Program,
-    generate,
-)
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.evaluate import ChunkColumns, arguments, numbers
 from lowwater.low.runtime.node import LftaNode, Meter, Write
-from lowwater.low.runtime.packet_sampling import PacketSampling
 from lowwater.low.settings import MINUTES, VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings
-from lowwater.plan.operators import Lfta
+from lowwater.plan.operators import Lfta, Sample
+
+SECOND = 1_000_000_000
+
+Rates = npt.NDArray[np.float64]
+
+
+def chances(key: int, *words: npt.NDArray[np.integer]) -> Rates:
+    """Returns a number in [0, 1) for every packet, by mixing its words with SplitMix64.
+
+    A packet is kept if this number is below the sampling rate.
+
+    Args:
+        words: timestamps (ns), lengths on the wire, digests of the beginnings of frames; shape (n) each.
+    """
+    mixed = np.full(len(words[0]), key, np.uint64)
+    for word in words:
+        mixed ^= word.astype(np.int64).view(np.uint64)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    fractions: Rates = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return fractions
+
+
+@dataclass(frozen=True)
+class PacketSampling:
+    """The sampling and load shedding of one LFTA on one link; picklable.
+
+    Attributes:
+        key: the first word of the hash.
+        rate: the sampling rate; 1 without sampling.
+        seconds: the seconds in which load is shed, ascending.
+        shares: the share of the sampled packets that is kept, for each of these seconds.
+    """
+
+    key: int
+    rate: float = 1.0
+    seconds: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+
+    @staticmethod
+    def of(sample: Sample | None, link: str) -> PacketSampling:
+        """Returns sampling without load shedding."""
+        seed, rate = (sample.seed, sample.rate) if sample else (0, 1.0)
+        digest = hashlib.blake2b(f"{seed}\0{link}".encode(), digest_size=8).digest()
+        return PacketSampling(int.from_bytes(digest, "big"), rate)
+
+    def take(self, stamps: Int64Array, lengths: npt.NDArray[np.integer], heads: Int64Array) -> tuple[Rates, Rates]:
+        """Returns the number of every packet (`chances`), and the rate with which it is kept.
+
+        A packet is kept if its number is below the rate. Otherwise it was shed if the number is below the sampling
+        rate, else sampled out.
+
+        Args:
+            stamps: timestamps, ns; shape (n).
+            lengths: lengths on the wire, bytes; shape (n).
+            heads: digests of the beginnings of frames; shape (n).
+        """
+        rates = np.full(len(stamps), self.rate)
+        if self.seconds:
+            seconds, shares = np.array(self.seconds), np.array(self.shares)
+            second = stamps // SECOND
+            at = np.minimum(np.searchsorted(seconds, second), len(seconds) - 1)
+            rates *= np.where(seconds[at] == second, shares[at], 1.0)
+        return chances(self.key, stamps, lengths, heads), rates
+
+
+class LoadCounter:
+    """Counts the sampled packets of each second, for the shares of load shedding.
+
+    Args:
+        budget: the most packets of a second.
+    """
+
+    def __init__(self, thinning: PacketSampling, budget: int) -> None:
+        self._thinning = thinning
+        self._budget = budget
+        self._counts: Counter[int] = Counter()
+
+    def add(self, stamps: Int64Array, lengths: npt.NDArray[np.integer], heads: Int64Array) -> None:
+        """Adds admitted packets of the protocol; arguments as of `PacketSampling.take`."""
+        sampled = chances(self._thinning.key, stamps, lengths, heads) < self._thinning.rate
+        seconds, counts = np.unique(stamps[sampled] // SECOND, return_counts=True)
+        self._counts.update(dict(zip(seconds.tolist(), counts.tolist(), strict=True)))
+
+    def also(self, other: LoadCounter) -> LoadCounter:
+        """Returns the sum of two counts with the same sampling and budget."""
+        total = LoadCounter(self._thinning, self._budget)
+        total._counts = self._counts + other._counts
+        return total
+
+    def thinning(self) -> PacketSampling:
+        """Returns the sampling with the shares of all seconds that are over the budget."""
+        over = sorted((second, count) for second, count in self._counts.items() if count > self._budget)
+        shares = tuple(self._budget / count for _, count in over)
+        return PacketSampling(self._thinning.key, self._thinning.rate, tuple(second for second, _ in over), shares)
+
 
 # Accounts of a link: every record counted by outcome (SEMANTICS A1). Beside the operators of `low.run`. The kernel
 # counts into a window of minutes; the counts go to the ledgers.
@@ -66,14 +143,14 @@ class Counters:
     """
 
     def __init__(self, nodes: int) -> None:
-        self.window: Int64Array = np.zeros((_WINDOW_MINUTES + 1, OUTCOMES * nodes + 1), np.int64)
+        self.window: Int64Array = np.zeros((_WINDOW_MINUTES + 1, kernel.OUTCOMES * nodes + 1), np.int64)
         self.base = 0
         self._counts: dict[int, Int64Array] = {}
 
     def move(self, stamp: int) -> None:
         """Moves the window so that its middle is the minute of a timestamp (ns)."""
         self._drain()
-        self.base = stamp // MINUTE - _WINDOW_MINUTES // 2
+        self.base = stamp // kernel.MINUTE - _WINDOW_MINUTES // 2
 
     def _drain(self) -> None:
         for row in np.flatnonzero(self.window[1:, -1]).tolist():
@@ -101,8 +178,20 @@ class Counters:
         )
         tables = [MINUTES.empty_table()]
         for node, name in enumerate(names):
-            counts = totals[:, OUTCOMES * node : OUTCOMES * (node + 1)].reshape(len(order), OUTCOMES)
-            outcomes = [counts[:, at] for at in (NOT_OF_PROTOCOL, FILTERED, FAILED, SAMPLED_OUT, SHED, ACCEPTED)]
+            counts = totals[:, kernel.OUTCOMES * node : kernel.OUTCOMES * (node + 1)].reshape(
+                len(order), kernel.OUTCOMES
+            )
+            outcomes = [
+                counts[:, at]
+                for at in (
+                    kernel.NOT_OF_PROTOCOL,
+                    kernel.FILTERED,
+                    kernel.FAILED,
+                    kernel.SAMPLED_OUT,
+                    kernel.SHED,
+                    kernel.ACCEPTED,
+                )
+            ]
             columns = [[name] * len(order), order, counts.sum(axis=1), *outcomes]
             arrays = [pa.array(column, f.type) for column, f in zip(columns, MINUTES, strict=True)]
             tables.append(pa.table(arrays, schema=MINUTES))
@@ -151,7 +240,7 @@ class Violations:
 # process; `write` receives the stream of each LFTA in order of emission. The chunk and the group tables bound the
 # memory, besides minutes and late records of the result.
 
-_BLOCK = np.uint64(BLOCK)
+_BLOCK = np.uint64(kernel.BLOCK)
 
 IDENTITY = ("capture", "position", "timestamp", "arrival")
 
@@ -214,12 +303,12 @@ def compiles(lftas: Sequence[Lfta], link: str, settings: LowSettings, records: i
     Raises:
         UnsupportedError: an expression cannot run at the low level.
     """
-    functions = generate(lftas, link, settings).functions
+    functions = kernel.generate(lftas, link, settings).functions
     uncached = uses_numba(settings.compiled) and not compiled_before(functions)
     return uncached and worth_compiling(functions, records, settings.few, ask=True)
 
 
-def _adapted(program: Program, settings: LowSettings, records: int) -> LowSettings:
+def _adapted(program: kernel.Program, settings: LowSettings, records: int) -> LowSettings:
     """Adapts settings to the number of records: a small pass is not compiled, and gets small buffers."""
     compiled = settings.compiled and worth_compiling(program.functions, records, settings.few)
     return replace(settings, compiled=compiled, chunk_rows=min(settings.chunk_rows, max(1, records)))
@@ -240,7 +329,7 @@ class _LinkPass:
     ) -> None:
         self._link = link
         self._thinnings = [thinnings.get(lfta.name) for lfta in lftas]
-        program = generate(lftas, link, settings)
+        program = kernel.generate(lftas, link, settings)
         if records is not None:
             settings = _adapted(program, settings, records)
         self._settings = settings
@@ -259,11 +348,17 @@ class _LinkPass:
         self._violations = Violations(bounds.start, bounds.end)
         self._read = bounds.before
         self._late = np.zeros(settings.chunk_rows, np.int64)
-        self._state = np.zeros(PLACES, np.int64)
+        self._state = np.zeros(kernel.PLACES, np.int64)
         lowest = min((node.lowest for node in self._nodes), default=bounds.start)
-        fixed = {SKEW: settings.skew, LOWEST: lowest, STOP: bounds.end, START: bounds.start, PERIOD: settings.period}
+        fixed = {
+            kernel.SKEW: settings.skew,
+            kernel.LOWEST: lowest,
+            kernel.STOP: bounds.end,
+            kernel.START: bounds.start,
+            kernel.PERIOD: settings.period,
+        }
         # If the clock before the chunk is within the read range, an earlier record was processed.
-        clock = {CLOCK: max(bounds.entered, 0), SEEN: bounds.entered if bounds.entered >= lowest else -1}
+        clock = {kernel.CLOCK: max(bounds.entered, 0), kernel.SEEN: bounds.entered if bounds.entered >= lowest else -1}
         for place, value in {**fixed, **clock}.items():
             self._state[place] = value
 
@@ -272,7 +367,7 @@ class _LinkPass:
         for batch in batches:
             for begin in range(0, len(batch), self._settings.chunk_rows):
                 self._chunk(batch.slice(begin, self._settings.chunk_rows))
-        seen = int(self._state[SEEN])
+        seen = int(self._state[kernel.SEEN])
         self._meter.pause()
         statistics = tuple(self._close(number, node, seen) for number, node in enumerate(self._nodes))
         self._meter.settle(seen)
@@ -296,7 +391,7 @@ class _LinkPass:
             columns.give(RECORD_NUMBER, np.arange(self._read, self._read + len(batch)))
         self._read += len(batch)
         column_arguments = [part for name in self._columns for part in columns.pair(name)]
-        seen = int(self._state[SEEN])
+        seen = int(self._state[kernel.SEEN])
         for number, node in enumerate(self._nodes):
             node.begin(columns, stamps, arrivals, seen)
             self._meter.lap(number)
@@ -315,7 +410,7 @@ class _LinkPass:
             if thinning is not None:
                 lengths, heads = (columns.pair(name)[0].astype(np.int64) for name in THINNED_BY)
                 chances, rates = thinning.take(stamps, lengths, heads)
-                rejection = np.where(chances < thinning.rate, SHED, SAMPLED_OUT)
+                rejection = np.where(chances < thinning.rate, kernel.SHED, kernel.SAMPLED_OUT)
                 columns.give(outcome, np.where(chances < rates, 0, rejection).astype(np.uint8))
                 columns.give(rate, rates)
             elif rate in self._columns:
@@ -336,8 +431,8 @@ class _LinkPass:
             The index of the first record that is not processed yet.
         """
         state = self._state
-        state[DUE] = min((self._meter.turn, *(node.beats.due for node in self._nodes)))
-        state[BASE] = self._counters.base
+        state[kernel.DUE] = min((self._meter.turn, *(node.beats.due for node in self._nodes)))
+        state[kernel.BASE] = self._counters.base
         node_arguments = [part for node in self._nodes for part in node.arguments]
         # Unsigned bounds: numba would otherwise test every index for negative values.
         done = self._kernel(
@@ -356,16 +451,16 @@ class _LinkPass:
         )
         self._meter.lap()
         self._meter.read(int(done) - begin)
-        if state[LATE]:
-            self._violations.add(batch, self._late[: state[LATE]])
-        if state[REASON] == UNORDERED:
+        if state[kernel.LATE]:
+            self._violations.add(batch, self._late[: state[kernel.LATE]])
+        if state[kernel.REASON] == kernel.UNORDERED:
             raise LawError(
                 f"records of link '{self._link}' are not in order of arrival", "sort its captures as T1 says"
             )
-        if state[REASON] == MINUTE_ENDS:
+        if state[kernel.REASON] == kernel.MINUTE_ENDS:
             self._counters.move(int(stamps[done]))
-        elif state[REASON] == PROMISE:
-            clock, seen = int(arrivals[done]), int(state[SEEN])
+        elif state[kernel.REASON] == kernel.PROMISE:
+            clock, seen = int(arrivals[done]), int(state[kernel.SEEN])
             if self._meter.turn <= clock:
                 self._meter.settle(clock)
             for number, node in enumerate(self._nodes):

@@ -22,10 +22,9 @@ from lowwater.limits import PLAN_OPERATORS
 from lowwater.link_names import family_of
 from lowwater.plan.bind.queries import Bound, Statements, bind_texts, is_hidden, read_texts
 from lowwater.plan.context import Context, Links
-from lowwater.plan.levels import Setting
 from lowwater.plan.operators import Key, Lfta, Node, Source, lftas_of, walk
 from lowwater.plan.properties import Prefilter, by_arrival, choose_prefilters, lftas_as_read, unique_key
-from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, with_numbers
+from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, Setting, with_numbers
 from lowwater.plan.text import Note, nearest, place_of
 
 

@@ -1,27 +1,615 @@
 """The rules of the planner in their order: conditions go down, columns nobody reads go, and the plan is cut into LFTAs
 and the high plan.
+
+The second list says what runs at the low level, and splits an operator directly above the packets into two levels.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
+from lowwater.catalog import expr as ex
+from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.expr import Column, Expr, Type, columns_of, conjunction, conjuncts, rewrite
+from lowwater.catalog.functions import AggregateFunction, Catalog, Cost, Native
+from lowwater.catalog.native import NATIVE, type_of
+from lowwater.catalog.protocols import ALIASES
+from lowwater.catalog.records import field_name
 from lowwater.catalog.schemas import RECORD_NUMBER
 from lowwater.errors import LawError
+from lowwater.limits import GROUP_TABLE_SLOTS
 from lowwater.plan import operators as ops
-from lowwater.plan.levels import (
-    Rule,
-    Setting,
-    split_bucket,
-    split_group,
-    split_grouping_sets,
-    split_row_by_row,
-    split_selection,
-    split_sliding_window,
-)
+from lowwater.plan.operators import MOST_COLUMNS
+from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
+
+# What may run at the low level, and the setting of the planner.
+
+# Facts of a query set that the rules read besides its plans.
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Facts of a query set.
+
+    Attributes:
+        slots: query -> size of its group tables, a power of two, for queries without the default.
+        thresholds: query -> least cost at which a function is not LFTA-safe, for queries without the default.
+        selections: queries that ask for a selection LFTA (`select_lfta`).
+        private: unpublished queries with one reader; the rules may rewrite them together with their reader.
+        several: queries with more than one packet source; the names of their LFTAs contain the range variable.
+        catalog: the catalog with the sub- and superaggregates.
+        ordered: queries whose rows depend on the order of their input.
+        arrival: whether the planned query is evaluated by arrival, so that its LFTAs read by arrival.
+        arriving: queries that make progress with records only, and so are always evaluated by arrival. In another
+            query, an LFTA by arrival has a suffix in its name.
+    """
+
+    slots: Mapping[str, int] = field(default_factory=dict)
+    thresholds: Mapping[str, int] = field(default_factory=dict)
+    selections: frozenset[str] = frozenset()
+    private: frozenset[str] = frozenset()
+    several: frozenset[str] = frozenset()
+    catalog: Catalog = CATALOG
+    ordered: frozenset[str] = frozenset()
+    arrival: bool = False
+    arriving: frozenset[str] = frozenset()
+
+    def threshold(self, query: str) -> int:
+        """Returns the least cost at which a function is not LFTA-safe."""
+        return self.thresholds.get(query, Cost.HIGH)
+
+    def size(self, query: str) -> int:
+        """Returns the slots of a query's group tables."""
+        return self.slots.get(query, GROUP_TABLE_SLOTS)
+
+    def one(self, above: ops.Node, below: ops.Node) -> bool:
+        """Returns whether rules may rewrite two operators together: of one query, or the lower one of a private query.
+
+        The canonical order of a query's rows is by all of its columns (O1). An order-dependent reader keeps its input.
+        """
+        if above.query == below.query:
+            return True
+        return below.query in self.private and above.query not in self.ordered
+
+
+Rule = Callable[[ops.Node, Setting], ops.Node | None]
+
+
+# Makes the low level of a query: LFTAs, and the expressions that read their columns. The splitting rules call this
+# module. A selection LFTA applies the LFTA-safe conjuncts. It stores the largest LFTA-safe parts of every other
+# expression as columns (004, Splitting Selection and Aggregation Queries).
+
+ONE = ops.Item("_value", ex.Const(ex.Type.INT, 1))
+BY_ARRIVAL = "_by_arrival"
+"""Suffix of an LFTA by arrival, for a query that also has an LFTA by timestamp."""
+
+
+@dataclass
+class Selection:
+    """Builder of a selection LFTA.
+
+    Attributes:
+        source: the packets that the LFTA reads.
+        threshold: the least cost at which a function is not LFTA-safe.
+        arrival: whether the LFTA reads by arrival.
+        items: the columns so far.
+    """
+
+    source: ops.Source
+    threshold: int
+    arrival: bool = False
+    items: list[ops.Item] = field(default_factory=list)
+    _columns: dict[ex.Expr, str] = field(default_factory=dict)
+    _names: ops.UniqueNames = field(default_factory=ops.UniqueNames)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the LFTA passes every record on: by arrival, with an attribute that is no function of the clock."""
+        return self.arrival and bool(self._own_progress)
+
+    @property
+    def _own_progress(self) -> list[ops.Field]:
+        """The columns of the source that make progress by themselves."""
+        return [f for f in self.source.fields if f.temporal and f.temporal.origin not in ("", ops.ROWS)]
+
+    @staticmethod
+    def of(source: ops.Source, query: str, setting: Setting) -> Selection:
+        """Returns a builder without columns."""
+        return Selection(source, setting.threshold(query), setting.arrival)
+
+    def column(self, expr: ex.Expr, name: str) -> ex.Column:
+        """Returns the LFTA's column of a safe expression; adds the column if the LFTA has none.
+
+        Args:
+            name: name of a new column; empty for the name of the expression.
+        """
+        if expr not in self._columns:
+            name = name or (self._own_name(expr.name) if isinstance(expr, ex.Column) else "_value")
+            self._columns[expr] = self._names.unique(name)
+            self.items.append(ops.Item(self._columns[expr], expr))
+        return ex.Column(expr.type, self._columns[expr], ex.place_of(expr))
+
+    def _own_name(self, name: str) -> str:
+        # Queries name the payload by its protocol.
+        data = f"{self.source.protocol}_data"
+        return data if ALIASES.get(data) == name else field_name(name)
+
+    def over(self, expr: ex.Expr, name: str = "") -> ex.Expr:
+        """Returns the expression over the LFTA's columns; the LFTA computes the largest safe parts."""
+        if isinstance(expr, ex.Const | ex.Param):
+            return expr
+        if safe(expr, self.threshold):
+            return self.column(expr, name)
+        return ex.with_children(expr, [self.over(child) for child in expr.children()])
+
+    def predicate(self, predicate: ex.Expr | None) -> tuple[ex.Expr | None, ex.Expr | None]:
+        """Returns the conjuncts of the low level, and the other conjuncts over the LFTA's columns."""
+        parts = ex.conjuncts(predicate)
+        if self.whole:
+            return None, ex.conjunction([self.over(part) for part in parts])
+        low = ex.conjunction([part for part in parts if safe(part, self.threshold)])
+        high = ex.conjunction([self.over(part) for part in parts if not safe(part, self.threshold)])
+        return low, high
+
+    def leaf(self, query: str, name: str, low: ex.Expr | None, numbered: bool = False) -> ops.LftaInput:
+        """Returns the finished LFTA as a leaf of the high level.
+
+        Args:
+            low: predicate over packets; None for all packets.
+            numbered: whether the query counts every record, so that every record becomes a row.
+        """
+        if self.arrival:
+            return self._by_arrival(query, name, low, numbered)
+        if not self.items:
+            # A stream needs at least one column: the clock if the source has a clock, else a constant.
+            clock = next((f for f in self.source.fields if f.temporal), None)
+            self.items.append(ops.Item(clock.name, ex.Column(clock.type, clock.name)) if clock else ONE)
+        fields = ops.make_fields(self.items, ops.temporals(self.source.fields))
+        lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, fields)
+        return ops.LftaInput(query, fields, lfta)
+
+    def _by_arrival(self, query: str, name: str, low: ex.Expr | None, numbered: bool) -> ops.LftaInput:
+        """Returns an LFTA by arrival: its columns make no progress, but its timestamps tell the order of rows."""
+        for attribute in self._own_progress:
+            self.column(ex.Column(attribute.type, attribute.name), "")
+        self.items.append(ops.Item(TIMESTAMP, ex.Column(ex.Type.INT, "timestamp")))
+        fields = ops.make_fields(self.items, ops.temporals(self.source.fields))
+        plain = tuple(replace(field, temporal=None) for field in fields)
+        lfta = make_lfta(self.source, name, low, tuple(self.items), (), 1, plain)
+        counted = tuple(field for field in self.source.fields if field.name == ROW)
+        return ops.LftaInput(query, fields + counted, replace(lfta, arrival=True, numbered=numbered, whole=self.whole))
+
+
+def make_lfta(
+    source: ops.Source,
+    name: str,
+    predicate: ex.Expr | None,
+    keys: tuple[ops.Item, ...],
+    partials: tuple[ops.Partial, ...],
+    slots: int,
+    fields: tuple[ops.Field, ...],
+    aggregates: bool = False,
+) -> ops.Lfta:
+    """Returns an LFTA over the packets of a source.
+
+    Args:
+        source: the packets; the LFTA takes its links, protocol and sampling.
+        predicate: condition over packet columns; None for all packets.
+        partials: partial aggregates; empty for a selection.
+        fields: output columns: the keys, then the partial aggregates.
+    """
+    return ops.Lfta(
+        name=name,
+        links=source.links,
+        protocol=source.protocol,
+        member=source.member,
+        predicate=predicate,
+        keys=keys,
+        partials=partials,
+        aggregates=aggregates,
+        slots=slots,
+        fields=fields,
+        kind=source.kind,
+        group=source.group,
+        sample=source.sample,
+        layout=source.layout,
+        place=source.place,
+    )
+
+
+def lfta_name(query: str, source: ops.Source, setting: Setting) -> str:
+    """Returns the name of an LFTA: its query, then the source if the query has several sources."""
+    base = f"{query}.{BY_ARRIVAL}" if setting.arrival and query not in setting.arriving else query
+    if query not in setting.several:
+        return base
+    return f"{base}.{source.alias}" if source.query == query else f"{base}.{source.query}.{source.alias}"
+
+
+# Rules that split operators directly above the packets into two levels.
+
+# Splits an aggregation of packets into partial aggregates below and superaggregates above. A split needs group-by
+# variables, arguments and conjuncts that are LFTA-safe. Every aggregate must merge exactly for any partition of its
+# input (SEMANTICS O2). Otherwise only a selection LFTA runs at the low level (004; 000, section 3.1).
+
+A = TypeVar("A", bound=ops.Aggregation)
+
+
+def split_group(node: ops.Node, setting: Setting) -> ops.Node | None:
+    """Returns both levels of a Group over packets; None for other plans."""
+    if not isinstance(node, ops.Group) or not isinstance(node.input, ops.Source):
+        return None
+    source = node.input
+    if not whole_reason(node, node.keys, setting):
+        return aggregated(node, source, node.keys, node.key_fields, setting)
+    return selected(node, source, setting)
+
+
+def whole_reason(node: ops.Aggregation, keys: Sequence[ops.Item], setting: Setting) -> str:
+    """Returns why the high level computes a whole aggregation; empty if the rules can split the aggregation."""
+    threshold = setting.threshold(node.query)
+    if setting.arrival:
+        return "the query is evaluated by arrival, record by record"
+    if node.query in setting.selections:
+        return "DEFINE asks for select_lfta"
+    for part in ex.conjuncts(node.predicate):
+        if reason := unsafe(part, threshold):
+            return reason
+    for key in keys:
+        if reason := unsafe(key.expr, threshold):
+            return f"group-by variable {key.name}: {reason}"
+    for aggregate in node.aggregates:
+        if reason := _aggregate_reason(aggregate, setting, threshold):
+            return f"{aggregate.function}: {reason}"
+    if max(len(keys), len(Merging.of(node.aggregates, setting).partials)) > MOST_COLUMNS:
+        return f"a group table has at most {MOST_COLUMNS} group-by variables and {MOST_COLUMNS} aggregates"
+    return ""
+
+
+def _aggregate_reason(aggregate: ops.Aggregate, setting: Setting, threshold: int) -> str:
+    if aggregate.udaf is not None and (reason := _udaf_reason(aggregate.udaf, setting, threshold)):
+        return reason
+    native = aggregate.native
+    picked = aggregate.argument if native is not None and native.picks else None
+    order = unkeepable(picked) if picked is not None else ""
+    reasons = [unsafe(e, threshold) for e in (aggregate.argument, *aggregate.more) if e is not None]
+    return next((reason for reason in reasons if reason), order)
+
+
+def _udaf_reason(udaf: AggregateFunction, setting: Setting, threshold: int) -> str:
+    if not (udaf.sub and udaf.sup):
+        return "it has no sub-aggregate: its value needs all rows of a group in one place"
+    sub, sup = _halves(udaf, setting)
+    if sub is None or sup is None or not sub.lfta or sub.cost >= threshold:
+        return "its sub-aggregate is not LFTA-safe"
+    if sub.returns is ex.Type.STRING and sub.make is None:
+        return "its sub-aggregate is a string, and the group table stores only numbers"
+    return "" if udaf.taken <= 1 else "a sub-aggregate takes one argument"
+
+
+def _halves(udaf: AggregateFunction, setting: Setting) -> tuple[AggregateFunction | None, AggregateFunction | None]:
+    """Returns the sub-aggregate with the aggregate's arguments, and the superaggregate over its result."""
+    sub = _named(udaf.sub, udaf.parameters[: udaf.taken], setting)
+    return sub, _named(udaf.sup, (sub.returns, *udaf.parameters[udaf.taken :]), setting) if sub else None
+
+
+def _named(name: str, parameters: tuple[ex.Type, ...], setting: Setting) -> AggregateFunction | None:
+    overloads = setting.catalog.aggregates_named(name)
+    return next((overload for overload in overloads if overload.parameters == parameters), None)
+
+
+@dataclass
+class Merging:
+    """Both halves of some aggregates.
+
+    Attributes:
+        partials: partial aggregates, columns of the LFTA.
+        merged: superaggregates over the partial aggregates.
+        finish: name of an aggregate -> its value as an expression over the superaggregates.
+    """
+
+    partials: list[ops.Partial] = field(default_factory=list)
+    merged: list[ops.Aggregate] = field(default_factory=list)
+    finish: dict[str, ex.Expr] = field(default_factory=dict)
+
+    @staticmethod
+    def of(aggregates: Sequence[ops.Aggregate], setting: Setting) -> Merging:
+        """Returns both halves of some aggregates."""
+        merging = Merging()
+        for aggregate in aggregates:
+            merging.add(aggregate, setting)
+        return merging
+
+    def add(self, aggregate: ops.Aggregate, setting: Setting) -> None:
+        """Splits one aggregate; an aggregate such as avg becomes an expression over two superaggregates."""
+        if aggregate.udaf is not None:
+            self._declared(aggregate, aggregate.udaf, setting)
+            return
+        native, argument = aggregate.native, aggregate.argument
+        assert native is not None, aggregate.function
+        if native.parts is None:
+            self._merge(aggregate, native, aggregate.name, aggregate.type)
+            return
+        assert argument is not None, aggregate.function
+        left, right = native.parts.left, native.parts.right
+        types = type_of(left, argument.type), type_of(right, argument.type)
+        # A sum leaves 64 bits in the merge only: the group table lets a group go before that.
+        total = self._merge(aggregate, NATIVE[left], f"{aggregate.name}_{left}", types[0], aggregate.type)
+        number = self._merge(aggregate, NATIVE[right], f"{aggregate.name}_{right}", types[1])
+        self.finish[aggregate.name] = ex.Binary(aggregate.type, native.parts.operator, total, number)
+
+    def _merge(
+        self, aggregate: ops.Aggregate, native: Native, name: str, part: ex.Type, whole: ex.Type | None = None
+    ) -> ex.Column:
+        """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
+
+        Args:
+            whole: the type of the superaggregate; None for that of the partial aggregate.
+        """
+        self.partials.append(ops.Partial(name, native.name, aggregate.argument, part))
+        value = ex.Column(whole or part, name)
+        merged = ops.Aggregate(name, native.superaggregate, ex.Column(part, name), value.type, place=aggregate.place)
+        self.merged.append(merged)
+        return value
+
+    def _declared(self, aggregate: ops.Aggregate, udaf: AggregateFunction, setting: Setting) -> None:
+        sub, sup = _halves(udaf, setting)
+        assert sub is not None and sup is not None
+        below = sub if sub.make is not None else None
+        part = ops.Partial(aggregate.name, sub.name, aggregate.argument, sub.returns, below, aggregate.place)
+        self.partials.append(part)
+        column = ex.Column(sub.returns, aggregate.name)
+        # The constants after the arguments of ITERATE belong to OUTPUT, and the superaggregate runs OUTPUT.
+        extra = aggregate.more[max(udaf.taken, 1) - 1 :]
+        above = sup if sup.native is None else None
+        merged = replace(aggregate, function=sup.name, argument=column, type=sup.returns, more=extra, udaf=above)
+        self.merged.append(merged)
+
+    def over(self, expr: ex.Expr) -> ex.Expr:
+        """Returns an expression over aggregates as an expression over the superaggregates."""
+        return ex.rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, ex.Column) else e)
+
+
+def partial_leaf(
+    node: ops.Aggregation,
+    source: ops.Source,
+    keys: tuple[ops.Item, ...],
+    key_fields: tuple[ops.Field, ...],
+    merging: Merging,
+    setting: Setting,
+) -> ops.LftaInput:
+    """Returns the aggregation LFTA of a query as a leaf of the high level.
+
+    Args:
+        node: the aggregation; the LFTA applies its predicate.
+        key_fields: output columns of the keys.
+    """
+    fields = key_fields + tuple(ops.Field(p.name, p.type) for p in merging.partials)
+    name, slots = lfta_name(node.query, source, setting), setting.size(node.query)
+    lfta = make_lfta(source, name, node.predicate, keys, tuple(merging.partials), slots, fields, aggregates=True)
+    return ops.LftaInput(node.query, fields, lfta)
+
+
+def aggregated(
+    node: ops.Group, source: ops.Source, keys: tuple[ops.Item, ...], key_fields: tuple[ops.Field, ...], setting: Setting
+) -> ops.Group:
+    """Returns an aggregation of superaggregates over a partial aggregation in an LFTA.
+
+    Args:
+        key_fields: output columns of the keys.
+    """
+    merging = Merging.of(node.aggregates, setting)
+    return replace(
+        node,
+        input=partial_leaf(node, source, keys, key_fields, merging, setting),
+        predicate=None,
+        keys=tuple(ops.Item(f.name, ex.Column(f.type, f.name)) for f in key_fields),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def selected(node: A, source: ops.Source, setting: Setting) -> A:
+    """Returns the whole aggregation at the high level, over a selection LFTA."""
+    selection = Selection.of(source, node.query, setting)
+    keys = tuple(ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    low, high = selection.predicate(node.predicate)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    return replace(node, input=leaf, predicate=high, keys=keys, aggregates=aggregates)
+
+
+def over_selection(aggregate: ops.Aggregate, selection: Selection) -> ops.Aggregate:
+    """Returns an aggregate with its arguments over the columns of a selection LFTA."""
+    return aggregate.over(selection.over)
+
+
+# Splits an aggregation over sliding windows: panes below, windows of panes above. The length of a pane is the
+# greatest common divisor of RANGE and SLIDE, so every window consists of whole panes. The low level holds one group
+# per pane instead of one per window (paned windows; 002, section 4.1).
+
+PANE = "_pane"
+"""Column with the number of a pane."""
+
+
+def split_sliding_window(node: ops.Node, setting: Setting) -> ops.Node | None:
+    """Returns both levels of a Group over a Bucket over packets; None for other plans."""
+    if not isinstance(node, ops.Group) or not isinstance(node.input, ops.Bucket):
+        return None
+    bucket = node.input
+    source = bucket.input
+    if not isinstance(source, ops.Source):
+        return None
+    keys = tuple(key for key in node.keys if key.expr != ex.Column(ex.Type.INT, bucket.name))
+    if bucket.rows or whole_reason(node, [*keys, ops.Item(PANE, bucket.attribute)], setting):
+        return tagged(node, bucket, source, setting)
+    length = bucket.pane
+    panes = ops.Item(PANE, ex.Binary(ex.Type.INT, "/", bucket.attribute, ex.Const(ex.Type.INT, length)))
+    low = (*keys, panes)
+    fields = ops.make_fields(low, ops.temporals(source.fields))
+    merging = Merging.of(node.aggregates, setting)
+    leaf = partial_leaf(node, source, low, fields, merging, setting)
+    start = ex.Binary(ex.Type.INT, "*", ex.Column(ex.Type.INT, PANE), ex.Const(ex.Type.INT, length))
+    number = next(field for field in bucket.fields if field.name == bucket.name)
+    panes_tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=start)
+    return replace(
+        node,
+        input=panes_tagged,
+        predicate=None,
+        keys=tuple(ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in node.keys),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def split_bucket(node: ops.Node, setting: Setting) -> ops.Node | None:
+    """Returns a Bucket over a selection LFTA, if no other rule splits the Bucket with its reader."""
+    if not isinstance(node, ops.Bucket) or not isinstance(node.input, ops.Source):
+        return None
+    source = node.input
+    selection = Selection.of(source, node.query, setting)
+    stored = [field for field in source.fields if field.name != ROW]
+    items = {field.name: selection.column(ex.Column(field.type, field.name), field.name) for field in stored}
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), None, node.every_record)
+    if node.rows:
+        # The projection drops the additional columns of the LFTA.
+        same = tuple(ops.Item(f.name, items.get(f.name, ex.Column(f.type, f.name))) for f in source.fields)
+        return replace(node, input=ops.Map(node.query, source.fields, leaf, None, same))
+    number = next(field for field in node.fields if field.name == node.name)
+    return replace(node, input=leaf, fields=(*leaf.fields, number))
+
+
+def tagged(node: A, bucket: ops.Bucket, source: ops.Source, setting: Setting) -> A:
+    """Returns an aggregation over windows, with a selection LFTA below: the high level assigns the windows."""
+    selection = Selection.of(source, node.query, setting)
+    # The high level numbers rows, because only there the rows of all links meet.
+    attribute = bucket.attribute if bucket.rows else selection.over(bucket.attribute, "_attribute")
+    partition = tuple(ops.Item(item.name, selection.over(item.expr, item.name)) for item in bucket.partition)
+    wid = ex.Column(ex.Type.INT, bucket.name)
+    keys = tuple(
+        key if key.expr == wid else ops.Item(key.name, selection.over(key.expr, key.name)) for key in node.keys
+    )
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    counted = bucket.counted
+    if bucket.rows and not bucket.every_record:
+        # Rows are counted before WHERE, so the high level needs all of those that are counted.
+        high = selection.over(node.predicate) if node.predicate else None
+        low, rest = selection.predicate(counted)
+        counted = (rest or ex.Const(ex.Type.BOOL, True)) if counted is not None else None
+    else:
+        low, high = selection.predicate(node.predicate)
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low, bucket.every_record)
+    number = ops.Field(bucket.name, ex.Type.INT, next(f.temporal for f in bucket.fields if f.name == bucket.name))
+    fields = (*leaf.fields, number)
+    tagged = replace(bucket, fields=fields, input=leaf, attribute=attribute, partition=partition, counted=counted)
+    return replace(node, input=tagged, predicate=high, keys=keys, aggregates=aggregates)
+
+
+# Splits CUBE, ROLLUP and GROUPING_SETS: one partial aggregation by all variables below, the grouping sets above. The
+# high level expands partial groups instead of packets into the grouping sets. The sub- and superaggregates of a data
+# cube make this possible (004).
+
+
+def split_grouping_sets(node: ops.Node, setting: Setting) -> ops.Node | None:
+    """Returns both levels of a Group over an Expand over a projection of packets; None for other plans."""
+    if not isinstance(node, ops.Group) or not isinstance(node.input, ops.Expand):
+        return None
+    expand = node.input
+    below = expand.input
+    if not isinstance(below, ops.Map) or not isinstance(below.input, ops.Source):
+        return None
+    source = below.input
+    arguments = {item.name: item.expr for item in below.items}
+    names = [key.name for key in node.keys if key.name != expand.name]
+    keys = tuple(item for item in below.items if item.name in names)
+    aggregates = [
+        aggregate.over(lambda expr: arguments[expr.name] if isinstance(expr, ex.Column) else expr)
+        for aggregate in node.aggregates
+    ]
+    whole = replace(node, input=source, predicate=below.predicate, aggregates=tuple(aggregates))
+    if whole_reason(whole, keys, setting):
+        return None
+    merging = Merging.of(aggregates, setting)
+    key_fields = tuple(field for field in below.fields if field.name in names)
+    leaf = partial_leaf(whole, source, keys, key_fields, merging, setting)
+    return replace(
+        node,
+        input=_expanded(expand, leaf),
+        aggregates=tuple(merging.merged),
+        having=merging.over(node.having) if node.having else None,
+        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
+    )
+
+
+def _expanded(expand: ops.Expand, leaf: ops.LftaInput) -> ops.Expand:
+    fields = tuple(replace(f, temporal=None) if f.name in expand.keys else f for f in leaf.fields)
+    number = next(field for field in expand.fields if field.name == expand.name)
+    return replace(expand, input=leaf, fields=(*fields, number))
+
+
+# Gives a selection LFTA to aggregations that need rows one by one: CLOSING_WHEN and the sampling operator. Both
+# operators process rows in canonical order (SEMANTICS O1, O4), with all rows of a group in one place. So a group
+# table with ejection cannot do a part of their work.
+
+
+def split_row_by_row(node: ops.Node, setting: Setting) -> ops.Node | None:
+    """Returns both levels of a Running or Sampling over packets; None for other plans."""
+    if isinstance(node, ops.Running) and isinstance(node.input, ops.Source):
+        return selected(node, node.input, setting)
+    if (
+        isinstance(node, ops.Running)
+        and isinstance(node.input, ops.Bucket)
+        and isinstance(node.input.input, ops.Source)
+    ):
+        return tagged(node, node.input, node.input.input, setting)
+    if isinstance(node, ops.Sampling) and isinstance(node.input, ops.Source):
+        return _sampled(node, node.input, setting)
+    return None
+
+
+def _sampled(node: ops.Sampling, source: ops.Source, setting: Setting) -> ops.Sampling:
+    """Returns the sampling operator over a selection LFTA.
+
+    Conjuncts after the first stateful one stay high: the state sees the rows that pass the conjuncts before it.
+    """
+    parts = ex.conjuncts(node.predicate)
+    threshold = setting.threshold(node.query)
+    first = next((at for at, part in enumerate(parts) if not safe(part, threshold)), len(parts))
+    above = parts[first:]
+    whole = replace(node, predicate=ex.conjunction(parts[:first]), keys=node.keys)
+    selection = Selection.of(source, node.query, setting)
+    supers = tuple(over_selection(aggregate, selection) for aggregate in node.supers)
+    keys = tuple(replace(key, expr=selection.over(key.expr, key.name)) for key in node.keys)
+    aggregates = tuple(over_selection(aggregate, selection) for aggregate in node.aggregates)
+    low, high = selection.predicate(whole.predicate)
+    late = ex.conjunction([*ex.conjuncts(high), *(selection.over(part) for part in above)])
+    leaf = selection.leaf(node.query, lfta_name(node.query, source, setting), low)
+    return replace(node, input=leaf, predicate=late, keys=keys, aggregates=aggregates, supers=supers)
+
+
+# Splits a selection of packets: LFTA-safe conjuncts and expressions below, the rest above. A selection that is LFTA-
+# safe as a whole becomes an LFTA, without an operator above it.
+
+
+def split_selection(node: ops.Node, setting: Setting) -> ops.Node | None:
+    """Returns the LFTA of a Map over packets, below the rest of the Map; None for other plans."""
+    if not isinstance(node, ops.Map) or not isinstance(node.input, ops.Source):
+        return None
+    source = node.input
+    name, threshold = lfta_name(node.query, source, setting), setting.threshold(node.query)
+    parts = [*ex.conjuncts(node.predicate), *(item.expr for item in node.items)]
+    if not setting.arrival and all(safe(part, threshold) for part in parts):
+        lfta = make_lfta(source, name, node.predicate, node.items, (), 1, node.fields)
+        return ops.LftaInput(node.query, node.fields, lfta)
+    selection = Selection.of(source, node.query, setting)
+    items = tuple(ops.Item(item.name, selection.over(item.expr, item.name)) for item in node.items)
+    low, high = selection.predicate(node.predicate)
+    return replace(node, input=selection.leaf(node.query, name, low), predicate=high, items=items)
+
 
 # Rules that rewrite the bound plan of a query: conditions go down, columns that nobody reads go.
 

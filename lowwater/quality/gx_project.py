@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from lowwater.lake.layout import MEASURES, Lake
 from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
-from lowwater.lake.results.table_state import table_state
+from lowwater.lake.results.published import table_state
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
 from lowwater.quality.measures import TABLES
 from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES

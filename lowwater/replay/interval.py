@@ -22,10 +22,8 @@ from lowwater.documents import stored_object
 from lowwater.errors import AuditError, AwayError, BusyError, LakeError, LowwaterError, OwnerError
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
-from lowwater.lake.compaction import tidy_ledgers
 from lowwater.lake.layout import result_schema, row_schema, stream_schema
-from lowwater.lake.ledgers import untold
-from lowwater.lake.ledgers.intervals import HELD
+from lowwater.lake.ledgers.intervals import HELD, WARNED, consented
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -36,15 +34,17 @@ from lowwater.lake.ledgers.runs import (
     PUBLISH,
     ROLLED_BACK,
     ReplayRow,
+    keep_untold,
     last_published,
     read_replays,
     record_heartbeats,
     record_replays,
     record_violations,
+    tell_untold,
 )
 from lowwater.lake.locks import folder_of_run, handed_over, run_attempt
-from lowwater.lake.results.pins import publishing
-from lowwater.lake.results.publish import check_unchanged, publish
+from lowwater.lake.results.publish import check_unchanged, publish, publishing
+from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import (
     fingerprint,
     keep_state,
@@ -55,8 +55,8 @@ from lowwater.lake.results.streams import (
     stream_parts,
     write_stream,
 )
-from lowwater.lake.results.table_state import damage_of
 from lowwater.lake.tables import check_owner, fence_off
+from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import QueryPlan
@@ -64,7 +64,6 @@ from lowwater.quality import suites as judging
 from lowwater.quality.streams import WrittenStream
 from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.accounts import Accounts, heartbeat_rows
-from lowwater.replay.consent import WARNED, consented
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans, audit
@@ -282,7 +281,7 @@ class _Journal:
     def keep(self, error: LowwaterError) -> None:
         """Keeps a failure that cannot be written."""
         self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
-        untold.keep(self.job.lake, self._failure(error))
+        keep_untold(self.job.lake, self._failure(error))
 
     def _failure(self, error: LowwaterError) -> ReplayRow:
         """The row of a failure: what it was tried on, and whether the same inputs would repeat it."""
@@ -366,7 +365,7 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
     job, journal = attempt.job, attempt.journal
     # A run whose lease was taken over, and is only slow and not dead, writes nothing more.
     fence_off(_written(job), job.lake.fence)
-    untold.tell(job.lake)
+    tell_untold(job.lake)
     for query in job.plan.queries:  # before any work: another set's table is no matter of inputs
         check_owner(job.lake.stream(query.name), job.query_set)
         check_owner(job.lake.table(query.name), job.query_set)

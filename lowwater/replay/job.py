@@ -20,7 +20,6 @@ from lowwater.config import FILE_NAME, LONGEST_SKEW, Config, Link, load_config, 
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.chained_sets import store_chained
 from lowwater.lake.ingestion.record_options import known_protocol, planned_options, planned_skews, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
@@ -36,7 +35,7 @@ from lowwater.lake.ledgers.runs import (
     last_published,
     published_until,
 )
-from lowwater.lake.looks import last_look
+from lowwater.lake.query_sets import last_look, store_chained
 from lowwater.lake.results.streams import FORM, state_folder
 from lowwater.lake.run_inputs import OLDER, InputSummary, inputs_digest, inputs_summary, link_inputs, outdated
 from lowwater.link_names import family_of

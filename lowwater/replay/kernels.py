@@ -14,14 +14,7 @@ from lowwater.caches import cache_folder, make_folder, remove_folder
 from lowwater.capture.content import applications
 from lowwater.capture.content.hello import hello_columns
 from lowwater.capture.digests import row_digests
-from lowwater.capture.formats.capture_file import (
-    ETHERNET,
-    WrittenInterface,
-    pcap_header,
-    pcap_record,
-    pcapng_header,
-    pcapng_record,
-)
+from lowwater.capture.formats import capture_file
 from lowwater.capture.headers.links import LAYERS
 from lowwater.capture.headers.packet import UNKNOWN_LINK
 from lowwater.capture.inspect import inspect
@@ -32,7 +25,7 @@ from lowwater.catalog.time import Skews
 from lowwater.config import Config, Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR
-from lowwater.lake.files.protocols import propose_protocol
+from lowwater.lake.files.sample import propose_protocol
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
@@ -81,7 +74,7 @@ def _read_captures(folder: Path, links: Sequence[int] | None) -> None:
             raise LowwaterError(f"{path} cannot be written: {error.strerror}", "make room on the disk") from None
         inspect(path, Link().jump, Link().skew)
         ingest(lake, name, [path], Config(), (0, HOUR))
-        if links is not None or name == f"link{ETHERNET}":
+        if links is not None or name == f"link{capture_file.ETHERNET}":
             ingest(lake, f"kept_{name}", [path], Config(links={f"kept_{name}": kept}), (0, HOUR))
     hello_columns(np.zeros(100, np.uint8), np.zeros(1, np.int64), np.full(1, 100), "t")
     if links is not None:
@@ -99,18 +92,18 @@ def _captures(links: Sequence[int] | None) -> Iterator[tuple[str, bytes]]:
     """A link and a capture of it: of some link types; else of all, of a pcapng, and of both formats with damage."""
     numbers = [next(iter(layer.link_types)) for layer in LAYERS]
     for number in links or (*numbers, UNKNOWN_LINK):
-        yield f"link{number}", pcap_header(number, True) + _records(0)
+        yield f"link{number}", capture_file.pcap_header(number, True) + _records(0)
     if links is not None:
         return
-    sections = pcapng_header([WrittenInterface("", number) for number in numbers])
-    packets = [pcapng_record(at, at, 64, ARP) for at in range(len(numbers))]
+    sections = capture_file.pcapng_header([capture_file.WrittenInterface("", number) for number in numbers])
+    packets = [capture_file.pcapng_record(at, at, 64, ARP) for at in range(len(numbers))]
     yield "ng", sections + b"".join(packets)
-    yield "damaged", pcap_header(ETHERNET, True) + _records(0) + DAMAGE + _records(1)
+    yield "damaged", capture_file.pcap_header(capture_file.ETHERNET, True) + _records(0) + DAMAGE + _records(1)
 
 
 def _records(second: int) -> bytes:
     stamps = (second * 1_000_000_000 + at for at in range(5))
-    return b"".join(pcap_record(stamp, 64, ARP, True) for stamp in stamps)
+    return b"".join(capture_file.pcap_record(stamp, 64, ARP, True) for stamp in stamps)
 
 
 def main() -> None:

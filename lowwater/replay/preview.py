@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.capture.addresses import published
+from lowwater.columns.files import published
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND

@@ -15,11 +15,10 @@ from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.results.pins import Pins, pinned
-from lowwater.lake.results.published_log import Range, commit_digest, joined
+from lowwater.lake.results.publish import Pins, pinned
+from lowwater.lake.results.published import Range, TableState, commit_digest, damages, joined, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.results.subscription import consumers_of
-from lowwater.lake.results.table_state import TableState, damages, table_state
 from lowwater.lake.tables import lake_errors, open_table, plain_type, safe_name
 from lowwater.plan.explain.describe import columns_info
 from lowwater.plan.operators import Field

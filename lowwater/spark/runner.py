@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.cluster import on_cluster
-from lowwater.columns.blocks import rows_within
+from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import closed_parts
 from lowwater.high.part import Part, PartOutcome, evaluate_part

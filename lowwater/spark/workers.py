@@ -9,9 +9,9 @@ from pyspark.daemon import manager
 
 NEEDED = (
     "lowwater.high.part",
-    "lowwater.replay.stages.low_tasks",
+    "lowwater.replay.stages.engines",
     "lowwater.replay.stages.audit",
-    "lowwater.lake.ingestion.packing",
+    "lowwater.lake.ingestion.tasks",
 )
 """Modules of the functions that tasks call, by name: this folder knows nothing of lakes."""
 

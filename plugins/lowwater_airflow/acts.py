@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.kinds import KINDS
 from lowwater.lake.layout import lake_to_read, open_lake
+from lowwater.lake.ledgers.intervals import approve, awaited
 from lowwater.lake.ledgers.runs import read_replays
-from lowwater.replay.consent import approve, awaited
+from lowwater.lake.query_sets import KINDS
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.schedule.skew_setting import write_skew
 from lowwater_airflow.database import paused

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_instant, parse_instant, spoken_duration
-from lowwater.lake.kinds import WAITING
+from lowwater.lake.query_sets import WAITING
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify

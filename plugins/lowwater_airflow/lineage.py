@@ -14,7 +14,7 @@ from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.paths import lake_path
 
 if TYPE_CHECKING:
-    from lowwater.lake.results.published_log import Publication
+    from lowwater.lake.results.published import Publication
 
 Names = tuple[list[str], list[str]]
 """Paths read, and paths written."""
@@ -43,7 +43,7 @@ def stream_facets(text: str) -> dict[str, Any]:
         text: path of a table; of other datasets nothing is told.
     """
     # A scheduler that reads DAG files needs no Arrow, so what reads tables is imported here.
-    from lowwater.lake.results.published_log import last_note
+    from lowwater.lake.results.published import last_note
     from lowwater.lake.tables import OWNER, open_table
 
     path = lake_path(text)

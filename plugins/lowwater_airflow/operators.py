@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowSkipExceptio
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LowwaterError
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake.kinds import SKIPPED, UNREPORTED, WAITING
+from lowwater.lake.query_sets import SKIPPED, UNREPORTED, WAITING
 from lowwater.storage.captures import capture_path
 from lowwater.storage.paths import lake_path, private
 from lowwater_airflow.alerts import warned

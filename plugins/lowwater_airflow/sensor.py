@@ -20,7 +20,7 @@ from asgiref.sync import sync_to_async
 
 from lowwater.errors import AwayError, GapError, LakeError
 from lowwater.instants import SECOND, format_instant, parse_duration
-from lowwater.lake.kinds import SKIPPED, UNREPORTED
+from lowwater.lake.query_sets import SKIPPED, UNREPORTED
 from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.operators import PublishInterval, interval_of, telling
@@ -237,7 +237,7 @@ class LinksTrigger(BaseTrigger):
             return {"status": "away" if isinstance(error, AwayError) else "error", "message": str(error)}
 
     def _look(self) -> dict[str, Any]:
-        from lowwater.lake.kinds import SKIPPED
+        from lowwater.lake.query_sets import SKIPPED
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.looks import left_alone, waits_for
 

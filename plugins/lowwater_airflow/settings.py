@@ -20,7 +20,7 @@ from lowwater.config import FILE_NAME, Config, load_config
 from lowwater.errors import ConfigError
 from lowwater.extras import checkout
 from lowwater.instants import HOUR, SECOND, format_duration
-from lowwater.lake.chained_sets import is_chained
+from lowwater.lake.query_sets import is_chained
 from lowwater.limits import SETTINGS_BYTES, STORE_PATIENCE
 from lowwater.storage import paths
 from lowwater.storage.failures import away

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from lowwater.errors import LakeError
 from lowwater.instants import format_duration, format_instant, parse_duration
-from lowwater.lake.kinds import KINDS
 from lowwater.lake.ledgers.intervals import HELD, RUNNING, STALE
+from lowwater.lake.query_sets import KINDS
 from lowwater.lake.results.exploring import instant_of
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.replay.job import Job

@@ -19,8 +19,16 @@ from lowwater.catalog.expr import show
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
-from lowwater.replay.packets.export import Predicate, select, write_selection
-from lowwater.replay.packets.row_packets import SHOWN, RowPackets, SourceCondition, find_packets, row_packets
+from lowwater.replay.packets import (
+    SHOWN,
+    Predicate,
+    RowPackets,
+    SourceCondition,
+    find_packets,
+    row_packets,
+    select,
+    write_selection,
+)
 
 from ..ledgers import Ledgers
 from ..pages import fill_template

@@ -12,7 +12,7 @@ import pytest
 
 from lowwater.errors import AwayError
 from lowwater.lake.layout import lake_to_read
-from lowwater.lake.ledgers import untold
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.interval import replay
 from lowwater.replay.progress import Progress
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on a disk of its own, of 16 MB."""
-    monkeypatch.setattr(untold, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(runs, "cache_folder", lambda: tmp_path)
     folder = tmp_path / "disk"
     folder.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "none", folder], check=False).returncode:

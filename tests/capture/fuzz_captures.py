@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.reader import CaptureReader, read
+from lowwater.capture.reader import CaptureReader, index, read, read_chunk
 from lowwater.errors import CaptureError
 from tests.capture import fuzz_inputs
 

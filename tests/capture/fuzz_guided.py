@@ -48,13 +48,11 @@ with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.w
     from lowwater.capture.formats import sources
     from lowwater.capture.formats.capture_file import RECORD_HEADER
     from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
-    from lowwater.capture.headers import batches
-    from lowwater.capture.headers import fields as columns
-    from lowwater.capture.headers import packet as decode
+    from lowwater.capture.headers import packet
     from lowwater.capture.reader import read
     from lowwater.capture.records import facts as decoding
     from lowwater.capture.tables import blocks
-    from lowwater.capture.tables import values as addresses
+    from lowwater.capture.tables import blocks as addresses
     from lowwater.capture.tables.delimited import TextOptions
     from lowwater.capture.tables.reader import RecordReader, TableOptions
     from lowwater.capture.tables.sniffing import sniff, sniff_log
@@ -87,7 +85,7 @@ PIECE = 100
 
 def decode_bytes(buffer: Any, *rest: Any) -> Any:
     """Decodes over Python's numbers: NumPy's bytes would wrap where compiled ones do not."""
-    return batches.decode_batch(bytes(buffer), *rest)  # type: ignore[arg-type]
+    return packet.decode_batch(bytes(buffer), *rest)  # type: ignore[arg-type]
 
 
 def one_file(data: bytes) -> None:
@@ -107,7 +105,7 @@ def one_frame(data: bytes) -> None:
     size = len(data) - 1
     # A mapping from (row, column) is as good as an array here, and plain Python is slow with arrays.
     records = {(OFFSET, 0): 0, (STAMP, 0): fuzz_inputs.START, (WIRE, 0): size, (CAPTURED, 0): size}
-    decode.decode(buffer, records, 1, [0], -1, LINKS[data[0] % len(LINKS)], columns.Columns({}, {}, columns.EVERY), [0])
+    packet.decode(buffer, records, 1, [0], -1, LINKS[data[0] % len(LINKS)], packet.Columns({}, {}, packet.EVERY), [0])
 
 
 def one_dns(data: bytes) -> None:

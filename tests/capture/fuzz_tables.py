@@ -30,7 +30,7 @@ from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.capture.tables.sniffing import sniff
 from lowwater.errors import CaptureError
-from lowwater.lake.files.protocols import propose_protocol
+from lowwater.lake.files.sample import propose_protocol
 from tests.capture.tablemaker import BY_NAME, BY_POSITION, as_csv, as_json, as_parquet, flows, layout
 from tests.memory import peak_memory
 

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from lowwater.capture.content.applications import NAMES
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
-from lowwater.capture.reader import read
+from lowwater.capture.reader import index, read, read_chunk
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.capture.tables.sniffing import sniff, sniff_log
 from lowwater.catalog.protocols import READY

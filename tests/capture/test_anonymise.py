@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.content.anonymise import Anonymiser, key_digest, read_key
+from lowwater.capture.content.retention import Anonymiser, key_digest, read_key
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.errors import ConfigError
 
@@ -128,7 +128,7 @@ def test_the_group_bit_of_ethernet_stays(addresses: list[int]) -> None:
 
 @pytest.mark.slow
 def test_keys_give_other_addresses_and_other_processes_the_same() -> None:
-    code = "import numpy, sys; from lowwater.capture.content.anonymise import Anonymiser, key_digest;"
+    code = "import numpy, sys; from lowwater.capture.content.retention import Anonymiser, key_digest;"
     code += "k = bytes.fromhex(sys.argv[1]);"
     code += "a = Anonymiser(k); numbers = numpy.array([1, 2]), numpy.array([3]);"
     code += "print(a.v4(numbers[0]).tolist(), a.mac(numbers[1]).tolist(), key_digest(k))"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.formats.division import index, read_chunk
 from lowwater.capture.inspect import inspect
-from lowwater.capture.records import malformed
-from lowwater.capture.records import malformed as gaps
+from lowwater.capture.reader import index, read_chunk
+from lowwater.capture.records import stream
+from lowwater.capture.records import stream as gaps
 from lowwater.errors import CaptureError
-from lowwater.lake.ingestion.survey import SurveyTask, survey
+from lowwater.lake.ingestion.tasks import SurveyTask, survey
 from tests import capturemaker as maker
 from tests.pcapngmaker import Section
 
@@ -112,7 +112,7 @@ def test_too_many_malformed_records_are_an_error_that_says_which(
     data = capture("pcapng", "g" * 16 + "n" * 900 + "r" * 200 + "g" * 20)
     path.write_bytes(data)
     everything = inspect(path, JUMP, SECOND)
-    monkeypatch.setattr(malformed, "MALFORMED_ROWS", 1000)
+    monkeypatch.setattr(stream, "MALFORMED_ROWS", 1000)
     monkeypatch.setattr(gaps, "PASSED_RECORDS", 64)
     with pytest.raises(CaptureError) as error:
         list(read(path, JUMP, 4096))

@@ -23,9 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import digest, read
-from lowwater.capture.formats.header import open_capture
 from lowwater.capture.formats.sources import DecompressedSource, Stream
-from lowwater.capture.reader import CaptureReader
+from lowwater.capture.reader import CaptureReader, open_capture
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import examples, some

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.formats.header import open_capture
+from lowwater.capture.reader import index, open_capture, read_chunk
 from tests import capturemaker as maker
 from tests.capture import fuzz_inputs
 from tests.capture.fuzz_captures import check_file

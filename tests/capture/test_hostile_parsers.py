@@ -13,8 +13,8 @@ import pytest
 
 from lowwater.capture.content import hello as fingerprints
 from lowwater.capture.content.applications import dns_fields
-from lowwater.capture.formats.division import index
 from lowwater.capture.formats.sources import Stream
+from lowwater.capture.reader import index
 from lowwater.capture.records import copies
 from lowwater.capture.tables import blocks, delimited
 from lowwater.catalog.builtin.strings import read_prefixes, read_strings

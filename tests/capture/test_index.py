@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture import read
-from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.reader import BATCH
+from lowwater.capture.reader import BATCH, index, read_chunk
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.breadth import examples

@@ -9,7 +9,7 @@ import pytest
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import ROWS
-from lowwater.capture.headers.batches import decode_batch
+from lowwater.capture.headers.packet import decode_batch
 from lowwater.capture.interpretation import Kernel
 from tests.breadth import some
 from tests.capture import fuzz_inputs

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.headers.batches import decode_batch
 from lowwater.capture.headers.links import NAMES, by_number
+from lowwater.capture.headers.packet import decode_batch
 from tests import capturemaker as maker
 from tests.breadth import some
 from tests.capture import linkframes

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.reader import CaptureReader
+from lowwater.capture.reader import CaptureReader, index, read_chunk
 from lowwater.capture.records.facts import Interface, Malformed
 from tests import capturemaker as maker
 from tests.breadth import examples

@@ -15,8 +15,7 @@ from numba import njit
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, OFFSET, ROWS, STAMP, WIRE
 from lowwater.capture.headers import packet as decode
-from lowwater.capture.headers.batches import decode_batch
-from lowwater.capture.headers.packet import plain
+from lowwater.capture.headers.packet import decode_batch, plain
 from tests import capturemaker as maker
 from tests.capture import fuzz_inputs
 

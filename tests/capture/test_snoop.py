@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.formats.header import open_capture
+from lowwater.capture.reader import open_capture
 from lowwater.errors import CaptureError
 from tests import capturemaker as maker
 from tests.capture.fuzz_captures import check_file

@@ -31,7 +31,7 @@ from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.lake.tables import replace_rows
 from lowwater.replay.job import Job
-from lowwater.replay.telemetry.metrics import serving
+from lowwater.replay.telemetry import serving
 from tests.cli.hostile import HOSTILE, clean
 from tests.lake.support import put_stream
 from tests.review.ledgers import LINKS, START, make

@@ -10,7 +10,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.functions import AggregateFunction, Cost, Function
 from lowwater.catalog.meanings import AGGREGATES, FUNCTIONS, STATES
 from lowwater.catalog.protocols import ALIASES, PROTOCOLS
-from lowwater.plan.bind.binder import NO_EFFECT
+from lowwater.plan.bind.queries import NO_EFFECT
 from lowwater.plan.bind.sources import source_fields
 from lowwater.plan.operators import temporals
 from lowwater.plan.temporal import infer

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lowwater.capture.formats.header import open_capture
 from lowwater.capture.inspect import inspect
-from lowwater.capture.records.malformed import REASONS
+from lowwater.capture.reader import open_capture
+from lowwater.capture.records.stream import REASONS
 from lowwater.cli.main import cli
 from lowwater.config import Config
 from lowwater.errors import CaptureError

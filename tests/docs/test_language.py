@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lowwater.gsql.words import KEYWORDS
-from lowwater.plan.bind.binder import NO_EFFECT, REFUSED, TEXT, WORKS
+from lowwater.plan.bind.queries import NO_EFFECT, REFUSED, TEXT, WORKS
 from tests.docs.book import PAGES, TABLE, Block, derived, every, of, plan, result
 from tests.docs.tables import TABLES
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from lowwater.replay.telemetry.metrics import METRICS
+from lowwater.replay.telemetry import METRICS
 from tests.replay.support import ROOT
 
 PAGE = ROOT / "docs" / "metrics.md"

@@ -21,7 +21,7 @@ from lowwater.catalog.native import NATIVE
 from lowwater.config import Config
 from lowwater.errors import QueryError, QueryErrors
 from lowwater.gsql.parser import parse
-from lowwater.plan.bind.binder import WORKS
+from lowwater.plan.bind.queries import WORKS
 from lowwater.plan.context import Context, Links
 from lowwater.plan.queryset import plan_texts
 from tests.breadth import examples

@@ -117,7 +117,7 @@ def ended(found: Sequence[tuple[Any, ...]]) -> Rows:
 @pytest.mark.parametrize("family", ["aggregations", "windows", "cubes", "runnings"])
 @pytest.mark.hypothesis
 def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lowwater.columns.blocks.ROWS_IN_MEMORY", most)
+    monkeypatch.setattr("lowwater.columns.values.ROWS_IN_MEMORY", most)
 
     @given(FAMILIES[family](), st.integers(0, 1 << 20))
     def check(question: Question, seed: int) -> None:

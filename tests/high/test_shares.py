@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Column, Type, show
 from lowwater.catalog.schemas import ROW
 from lowwater.columns import files as shares
-from lowwater.columns.blocks import Spill
 from lowwater.columns.files import DividedWriter, Index
-from lowwater.columns.values import Frame
+from lowwater.columns.values import Frame, Spill
 from lowwater.config import Replay
 from lowwater.errors import ValueOverflowError
 from lowwater.high.closing import stored_promises

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from lowwater.catalog.expr import Binary, Case, Column, Const, Expr, OneOf, Unary
 from lowwater.catalog.schemas import LAST
 from lowwater.catalog.values import Type
-from lowwater.columns import blocks
-from lowwater.columns.blocks import codes
-from lowwater.columns.values import Frame, evaluate, last, window_end
+from lowwater.columns import values
+from lowwater.columns.values import Frame, codes, evaluate, last, window_end
 from lowwater.high.evaluate import Counts, Evaluation, Leaves
 from lowwater.high.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.streams import StoredStream
@@ -202,8 +201,8 @@ def test_pairs_and_unmatched_rows_are_those_of_nested_loops(
         return bool(a["k"] == b["k"] and a["tb"] - below <= b["tb"] <= a["tb"] + above and fits)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "ROW_BLOCK_ROWS", block)
-        patch.setattr(blocks, "ROWS_IN_MEMORY", most)
+        patch.setattr(values, "ROW_BLOCK_ROWS", block)
+        patch.setattr(values, "ROWS_IN_MEMORY", most)
         found = evaluated(node, {"l": left, "r": right})
     assert found == sorted(joined(left, right, node, NAMES, meets), key=order)
 
@@ -260,15 +259,15 @@ def test_groups_are_those_of_plain_python(seed: int, block: int, most: int, bits
     node = group(leaf("s", FLOWS), KEYS, chosen)
     fed = [frames(FLOWS, rows[at : at + 9]) for at in range(0, len(rows), 9)]
     whole: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for values, _ in rows:
-        row = dict(zip(NAMES, values, strict=True))
+    for row_values, _ in rows:
+        row = dict(zip(NAMES, row_values, strict=True))
         whole.setdefault((row["tb"], row["k"]), []).append(row)
     wanted = [
         (*key, *(plainly(each, members) for each in chosen), epoch(10).last(key[0])) for key, members in whole.items()
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "ROW_BLOCK_ROWS", block)
-        patch.setattr(blocks, "ROWS_IN_MEMORY", most)
+        patch.setattr(values, "ROW_BLOCK_ROWS", block)
+        patch.setattr(values, "ROWS_IN_MEMORY", most)
         found = rows_of(node, {"s": lambda: (frame for make in fed for frame in make())})
     assert found == sorted(wanted, key=order)
 

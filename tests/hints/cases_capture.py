@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.content.anonymise import read_key
-from lowwater.capture.content.retention import NOTHING
-from lowwater.capture.formats.division import index, read_chunk
-from lowwater.capture.records import malformed
+from lowwater.capture.content.retention import NOTHING, read_key
+from lowwater.capture.reader import index, read_chunk
+from lowwater.capture.records import stream
 from lowwater.instants import SECOND
 from tests.capturemaker import pcap_bytes, udp
 from tests.hints.desk import Case, Desk
@@ -111,7 +110,7 @@ def _jumping(desk: Desk) -> Said:
         some = [(stamp + 200 * SECOND * (number % 3 == 1), frame) for number, (stamp, frame) in enumerate(first)]
         path.write_bytes(pcap_bytes(some))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(malformed, "MALFORMED_ROWS", 20)
+        patch.setattr(stream, "MALFORMED_ROWS", 20)
         return desk.run("ingest", "--lake", desk.lake, "--link", "main1", path)
 
 

@@ -15,7 +15,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import record_metrics
 from lowwater.quality.history import LINK, metric_rows, metric_table
-from lowwater.replay.packets.export import Selection, read_predicate, select, write_selection
+from lowwater.replay.packets import Selection, read_predicate, select, write_selection
 from tests.hints.desk import Case, Desk
 from tests.quality.test_history import items
 from tests.replay.support import START, Said

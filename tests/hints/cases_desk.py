@@ -21,7 +21,7 @@ from lowwater.lake.tables import append_rows, create
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.replay.job import Job
-from lowwater.replay.packets.row_packets import row_packets
+from lowwater.replay.packets import row_packets
 from lowwater.replay.schedule.skew_setting import skew_change, write_skew
 from tests.hints.desk import Case, Desk
 from tests.replay.support import START, Said

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.subscription import Change, Subscription, subscribe
 from lowwater.lake.tables import open_table
-from lowwater.replay.telemetry.traces import TraceSender
+from lowwater.replay.telemetry import TraceSender
 from tests.cli.test_streams import Collector
 from tests.hints.desk import Case, Desk
 from tests.lake.test_subscription import View, published, put

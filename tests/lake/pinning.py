@@ -10,8 +10,7 @@ from pathlib import Path
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.pins import pinned, publishing
-from lowwater.lake.results.publish import publish
+from lowwater.lake.results.publish import pinned, publish, publishing
 from lowwater.lake.results.streams import fingerprint, stream_files
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lowwater.instants import HOUR
-from lowwater.lake.commits import wrong_claims
 from lowwater.lake.layout import open_lake
 from lowwater.lake.open_tables import _OPEN
 from lowwater.lake.tables import append_rows, create
+from lowwater.lake.upkeep import wrong_claims
 from tests.cli.hostile import clean
 
 SCHEMA = pa.schema([("_hour", pa.int64()), ("_last", pa.int64()), ("x", pa.string())])

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.table_state import damage_of
+from lowwater.lake.results.published import damage_of
 from tests.lake.support import BASE
 from tests.quality.test_project import HOUR, hour
 

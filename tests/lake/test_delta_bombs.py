@@ -19,7 +19,6 @@ from deltalake import DeltaTable
 from lowwater import limits
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
-from lowwater.lake import table_logs
 from lowwater.lake.open_tables import _OPEN, at_version, newest
 from lowwater.lake.tables import append_rows, create, live_files, open_table, read_rows
 from lowwater.storage import paths, untrusted
@@ -200,7 +199,7 @@ def opens(path: Path) -> None:
 def test_a_log_is_refused_in_one_line(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change, said = LOGS[name]
     change(path)
-    monkeypatch.setattr(table_logs, "LOG_COMMITS", 50)
+    monkeypatch.setattr(limits, "LOG_COMMITS", 50)
     before = peak_memory()
     with pytest.raises(LakeError, match=said) as refused:
         opens(path)
@@ -277,7 +276,7 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_a_checkpoint_is_refused_in_one_line(name: str, marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change, said = CHECKPOINTS[name]
     change(marked)
-    monkeypatch.setattr(table_logs, "CHECKPOINT_BYTES", 1 << 24)
+    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", 1 << 24)
     before = peak_memory()
     with pytest.raises(LakeError, match=said) as refused:
         opens(marked)

@@ -17,10 +17,10 @@ from deltalake import DeltaTable
 from lowwater_review import Ledgers
 from lowwater_review.app import create
 
+from lowwater import limits
 from lowwater.cli.main import cli
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
-from lowwater.lake import table_logs
 from lowwater.lake.layout import open_lake
 from lowwater.lake.open_tables import _OPEN
 from lowwater.lake.tables import append_rows, existing, interval_label
@@ -309,9 +309,9 @@ TABLES = {
 def test_every_command_ends_with_one_line_of_a_table_that_is_a_bomb(
     name: str, table: str, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_logs, "LOG_COMMITS", 40)
-    monkeypatch.setattr(table_logs, "LOG_COMMIT_BYTES", 1 << 18)
-    monkeypatch.setattr(table_logs, "CHECKPOINT_BYTES", 1 << 24)
+    monkeypatch.setattr(limits, "LOG_COMMITS", 40)
+    monkeypatch.setattr(limits, "LOG_COMMIT_BYTES", 1 << 18)
+    monkeypatch.setattr(limits, "CHECKPOINT_BYTES", 1 << 24)
     monkeypatch.setattr(untrusted, "PARQUET_PAGE_BYTES", 1 << 22)
     make, text = BOMBS[name]
     make(lake / table / "_delta_log")

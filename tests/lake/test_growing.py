@@ -66,18 +66,18 @@ def test_a_dump_is_read_again_as_it_grows(lake: Lake, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowwater.lake.ingestion import survey
+    from lowwater.lake.ingestion import tasks
 
     path = capture(tmp_path / "a.pcap", [1, 5])
     longer = capture(tmp_path / "b.pcap", [1, 5, 9]).read_bytes()
-    real = survey.indexing
+    real = tasks.indexing
 
     def indexing(*args: Any, **options: Any) -> Any:
         found = yield from real(*args, **options)
         path.write_bytes(longer)
         return found
 
-    monkeypatch.setattr(survey, "indexing", indexing)
+    monkeypatch.setattr(tasks, "indexing", indexing)
     (done,) = ingest(lake, "a", [path], CONFIG, COVERS)
     assert done.capture.growing and stamps(lake) == [at(1), at(5)]
     monkeypatch.undo()

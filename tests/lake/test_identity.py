@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.formats.division import index
-from lowwater.capture.reader import read
+from lowwater.capture.reader import index, read
 from lowwater.config import Config, Link
 from lowwater.errors import OverlapError
 from lowwater.instants import HOUR

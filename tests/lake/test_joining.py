@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.transaction import RemoveAction
 
-from lowwater.lake.compaction import compact, join_files
 from lowwater.lake.tables import append_rows, commit, create, live_files, read_rows
+from lowwater.lake.upkeep import compact, join_files
 from lowwater.limits import LEDGER_FRAGMENTS as MOST_FRAGMENTS
 
 SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("value", pa.int64())])

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from lowwater.config import Retention
 from lowwater.instants import HOUR
-from lowwater.lake.commits import changes, doubled, doubled_tables, mend
-from lowwater.lake.compaction import join
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import DOUBLED, maintain
 from lowwater.lake.tables import append_rows, create, replace_rows
+from lowwater.lake.upkeep import changes, doubled, doubled_tables, join, mend
 from tests.breadth import examples
 from tests.replay.support import lowwater
 

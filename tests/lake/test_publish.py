@@ -15,13 +15,13 @@ from lowwater.catalog.values import Type
 from lowwater.errors import LakeError, LawError, OwnerError
 from lowwater.instants import HOUR
 from lowwater.lake import tables
-from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results.publish import publish
-from lowwater.lake.results.published_log import last_note
+from lowwater.lake.results.published import last_note
 from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
+from lowwater.lake.upkeep import join_files
 from lowwater.plan.operators import Field
 from tests.lake.support import BASE, FIELDS, at, put_stream, stream
 

@@ -25,7 +25,7 @@ from lowwater.catalog.records import stored_parts
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake.files.protocols import propose_protocol
+from lowwater.lake.files.sample import propose_protocol
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import Policy

@@ -22,7 +22,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
 from lowwater.lake.run_inputs import link_inputs, outdated
 from lowwater.lake.tables import read_rows
-from lowwater.replay.packets.export import CaptureFrames
+from lowwater.replay.packets import CaptureFrames
 from tests.capturemaker import arp, pcap_bytes, tcp
 from tests.pcapngmaker import Section
 from tests.replay.support import lowwater

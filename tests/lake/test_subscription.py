@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import lowwater
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.subscription import Change, Subscription, subscribe
 from lowwater.lake.tables import open_table
+from lowwater.lake.upkeep import join_files
 from tests.breadth import examples
 from tests.lake.support import BASE
 from tests.lake.test_publish import run

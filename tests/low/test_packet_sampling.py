@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.low.runtime.packet_sampling import LoadCounter, PacketSampling, chances
+from lowwater.low.run import LoadCounter, PacketSampling, chances
 from lowwater.plan.operators import Sample
 from lowwater.stream import records as reference
 

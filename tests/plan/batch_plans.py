@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.gsql import nodes as syntax
-from lowwater.plan.bind.binder import Binder
 from lowwater.plan.bind.names import declare
-from lowwater.plan.bind.queries import read_texts
+from lowwater.plan.bind.queries import Binder, read_texts
 from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Lfta, LftaInput, Node, walk
 from lowwater.plan.queryset import plan_texts

@@ -17,7 +17,7 @@ from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
 from lowwater.plan.explain import FORMS, describe, explain
-from lowwater.plan.explain import gsql as spell
+from lowwater.plan.explain import describe as spell
 from lowwater.plan.explain.model import laid_out, schema
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, grid

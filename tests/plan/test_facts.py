@@ -18,10 +18,8 @@ from lowwater.high import evaluate
 from lowwater.high.evaluate import Counts, Evaluation
 from lowwater.plan import dialect, operators
 from lowwater.plan.dialect import gigascope
-from lowwater.plan.explain import gsql
-from lowwater.plan.explain.describe import DETAILS, describe_operator
-from lowwater.plan.explain.gsql import HighText
-from lowwater.plan.levels import Setting
+from lowwater.plan.explain import describe
+from lowwater.plan.explain.describe import DETAILS, HighText, describe_operator
 from lowwater.plan.operators import (
     Bucket,
     Cut,
@@ -35,10 +33,11 @@ from lowwater.plan.operators import (
     Source,
     Union,
 )
+from lowwater.plan.rules import Setting
 from lowwater.plan.shares import SubGroup, SuperGroup
 from lowwater.plan.temporal import CLOCK
-from lowwater.reference import plan as reference
-from lowwater.reference.plan import Operators
+from lowwater.reference import engine as reference
+from lowwater.reference.engine import Operators
 from lowwater.stream import maps
 from lowwater.stream.operators import Life, Row, StreamOperator
 
@@ -123,7 +122,7 @@ def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -
         (reference.OPERATORS | maps.OPERATORS, LEAVES | {Union}),
         (dialect.VALUES, {LftaInput, Cut, Bucket, Expand}),
         (DETAILS, {Source, Cut, Union}),
-        (gsql.STATEMENTS, LEAVES),
+        (describe.STATEMENTS, LEAVES),
     ],
 )
 def test_every_operator_is_in_each_table(table: Mapping[type[Node], Any], without: set[type[Node]]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 
 from lowwater.catalog.expr import Expr, show
-from lowwater.plan.levels import Rule, Setting, split_group, split_sliding_window
 from lowwater.plan.operators import (
     Aggregation,
     Bucket,
@@ -16,7 +15,7 @@ from lowwater.plan.operators import (
     Node,
     Source,
 )
-from lowwater.plan.rules import push_filter
+from lowwater.plan.rules import Rule, Setting, push_filter, split_group, split_sliding_window
 from tests.plan.batch_plans import bound_plans
 from tests.plan.batch_pools import CONTEXT, KNOWN
 

@@ -18,7 +18,7 @@ import great_expectations as gx
 from py4j.protocol import Py4JJavaError
 
 from lowwater.lake.layout import open_lake
-from lowwater.lake.results.table_state import damage_of
+from lowwater.lake.results.published import damage_of
 from lowwater.spark.jars import lake_session
 from tests.lake.support import BASE
 from tests.quality.test_project import CHECKS, HOUR, hour

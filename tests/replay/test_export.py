@@ -26,7 +26,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import PacketFiles, packet_files
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.packets.export import Selection, exported_links, read_predicate, select, write_selection
+from lowwater.replay.packets import Selection, exported_links, read_predicate, select, write_selection
 from tests import capturemaker as maker
 from tests.replay.frames import records
 from tests.replay.support import START

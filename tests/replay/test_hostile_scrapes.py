@@ -13,8 +13,8 @@ import pytest
 
 from lowwater.lake.layout import open_lake
 from lowwater.limits import SCRAPE_CONNECTIONS
-from lowwater.replay.telemetry import metrics
-from lowwater.replay.telemetry.metrics import serving
+from lowwater.replay import telemetry
+from lowwater.replay.telemetry import serving
 from tests.breadth import some
 from tests.review.hostile_requests import REQUESTS, UNFINISHED, bytes_of, statuses, talk
 
@@ -27,7 +27,7 @@ HALF = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-"
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     pytest.importorskip("prometheus_client")
-    monkeypatch.setattr(metrics, "SCRAPE_SECONDS", 1.0)
+    monkeypatch.setattr(telemetry, "SCRAPE_SECONDS", 1.0)
     open_lake(tmp_path / "lake")
     with serving(tmp_path / "lake", tmp_path, "127.0.0.1", 0) as at:
         yield at

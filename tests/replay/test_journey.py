@@ -12,10 +12,10 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
-from lowwater.lake.kinds import WAITING
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.missing import lake_records_outside
+from lowwater.lake.query_sets import WAITING
 from lowwater.lake.tables import open_table
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill

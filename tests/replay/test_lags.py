@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.catalog.schemas import PUNCTUATION, ROW
-from lowwater.replay.telemetry.traces import _lag
+from lowwater.replay.telemetry import _lag
 
 EVENTS = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90), st.integers(0, 20)), min_size=1, max_size=12)
 

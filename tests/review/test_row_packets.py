@@ -19,8 +19,7 @@ from lowwater.lake.results.exploring import RowQuery, result_table
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.job import Job
-from lowwater.replay.packets.export import Predicate, select, write_selection
-from lowwater.replay.packets.row_packets import find_packets, row_packets
+from lowwater.replay.packets import Predicate, find_packets, row_packets, select, write_selection
 from tests.replay.support import lowwater
 from tests.review.resultlake import make_results
 

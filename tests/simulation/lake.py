@@ -17,21 +17,18 @@ from deltalake.exceptions import TableNotFoundError
 
 from lowwater.errors import LawError, LowwaterError
 from lowwater.instants import HOUR, SECOND
-from lowwater.lake import compaction, open_tables, tables
 from lowwater.lake import maintain as maintaining
-from lowwater.lake.compaction import join
+from lowwater.lake import open_tables, tables, upkeep
 from lowwater.lake.ingestion import ingest as cleaning
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.open_tables import ValuesByState, at_version
-from lowwater.lake.results import pins as pinning
-from lowwater.lake.results import published_log, streams
-from lowwater.lake.results import table_state as table_states
-from lowwater.lake.results.pins import pins_file, publishing
-from lowwater.lake.results.publish import Notes, is_inside, mark, meeting_files
-from lowwater.lake.results.published_log import Act, digest_of
+from lowwater.lake.results import publish as pinning
+from lowwater.lake.results import published as table_states
+from lowwater.lake.results import streams
+from lowwater.lake.results.publish import Notes, is_inside, mark, meeting_files, pins_file, publishing
+from lowwater.lake.results.published import Act, digest_of, table_state
 from lowwater.lake.results.streams import stream_files, write_stream
-from lowwater.lake.results.table_state import table_state
 from lowwater.lake.tables import (
     DataFile,
     append_rows,
@@ -42,6 +39,7 @@ from lowwater.lake.tables import (
     replace_rows,
     swap_files,
 )
+from lowwater.lake.upkeep import join
 from lowwater.limits import OPEN_TABLES
 from lowwater.storage import failures, locks, objects, paths
 from lowwater.storage.locks import Holder
@@ -480,8 +478,8 @@ class Sim:
             for name in ("read", "write", "swap", "copy", "head", "delete", "below", "walk", "entries", "children")
         ]
         replaced += [(module, "time", sim_time) for module in (locks, tables, maintaining, pinning)]
-        replaced += [(module, "uuid", uuid) for module in (locks, streams, compaction, tables)]
-        replaced += [(module, "random", world.draw) for module in (locks, tables, published_log)]
+        replaced += [(module, "uuid", uuid) for module in (locks, streams, upkeep, tables)]
+        replaced += [(module, "random", world.draw) for module in (locks, tables, table_states)]
         replaced += [
             (locks, "threading", SimThreading(world)),
             (locks, "progress", _Progress(world)),
@@ -501,7 +499,7 @@ class Sim:
             (open_tables, "require_plain_table", lambda *_: None),
             (deltalake, "DeltaTable", table),
             (deltalake, "write_deltalake", written),
-            (compaction, "write_joined", joined),
+            (upkeep, "write_joined", joined),
             (streams, "describe", described),
             (streams, "create", lambda *_: None),
         ]

@@ -72,7 +72,7 @@ def test_workers_import_nothing_of_the_folder_in_which_they_are_started(spark: S
 
 @pytest.mark.spark
 def test_workers_have_loaded_what_tasks_call(spark: SparkSession) -> None:
-    loaded = SparkTasks(lambda: spark)(lambda name: name in sys.modules, ["lowwater.replay.stages.low_tasks"])
+    loaded = SparkTasks(lambda: spark)(lambda name: name in sys.modules, ["lowwater.replay.stages.engines"])
     assert loaded == [True]
 
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lowwater.lake import table_logs
-from lowwater.lake.compaction import compact
+from lowwater.lake import open_tables
 from lowwater.lake.tables import append_rows, create, read_rows, replace_rows
+from lowwater.lake.upkeep import compact
 from lowwater.storage import locks, objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import file_cache
@@ -35,7 +35,7 @@ SCHEMA = pa.schema([pa.field("part", pa.string(), nullable=False), pa.field("val
 
 def as_another_process(path: ObjectPath) -> None:
     """Lets this process know nothing of a table, as one that has just begun."""
-    table_logs._MIRRORS.clear()
+    open_tables._MIRRORS.clear()
     for file in file_cache().file_of(path).rglob("*"):
         if file.is_file():
             file.unlink()

@@ -19,13 +19,13 @@ from pathlib import Path, PurePath
 
 from benchmarks.bench_store import BEGIN, QUERIES, ingest, publish, settings
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake import table_logs
-from lowwater.lake.commits import changes, doubled
+from lowwater.lake import open_tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.open_tables import at_version
-from lowwater.lake.results.pins import stored_pins
+from lowwater.lake.results.publish import stored_pins
 from lowwater.lake.tables import files_of, open_table
+from lowwater.lake.upkeep import changes, doubled
 from lowwater.storage import objects, paths
 from lowwater.storage import objects as snapshots
 from lowwater.storage.object_paths import ObjectPath
@@ -192,7 +192,7 @@ def look(root: ObjectPath, quiet: Lake, url: str) -> None:
     """Looks at a lake: its rows are those of a quiet run, its logs and pins are whole, all commands agree."""
     as_another_process(root)
     snapshots.look_again()
-    table_logs._PACKS.clear()
+    open_tables._PACKS.clear()
     lake = Lake(root)
     for query in ("flows", "bytes"):
         rows, wanted = (table_rows(each.root, query) for each in (lake, quiet))

@@ -12,13 +12,13 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results.pins import pinned
+from lowwater.lake.results.publish import pinned
 from lowwater.lake.tables import read_rows
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import file_cache, look_again
 from tests.lake.support import BASE
-from tests.lake.test_table_state import QUERIES, damaged, put
+from tests.lake.test_published import QUERIES, damaged, put
 
 
 @pytest.mark.slow

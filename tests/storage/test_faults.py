@@ -11,14 +11,13 @@ import pytest
 
 from lowwater.config import Config
 from lowwater.errors import LakeError, LowwaterError
-from lowwater.lake.compaction import tidy_ledgers
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, read_replays, record_replays
-from lowwater.lake.open_tables import at_version
-from lowwater.lake.table_logs import CHECKPOINTS
+from lowwater.lake.open_tables import CHECKPOINTS, at_version
 from lowwater.lake.tables import append_rows, create, open_table, read_rows
+from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.limits import STORE_PATIENCE
 from lowwater.storage import objects, paths
 from lowwater.storage import objects as snapshots
@@ -181,7 +180,7 @@ def test_a_table_in_the_place_of_another_is_another(root: ObjectPath, monkeypatc
     append_rows(path, row(1))
     assert stored(path) == [("a", 1)]
     objects.delete(objects.below(path))
-    monkeypatch.setattr("lowwater.lake.table_logs.LOOK", 0.0)
+    monkeypatch.setattr("lowwater.lake.open_tables.LOOK", 0.0)
     snapshots.look_again()
     assert open_table(path) is None and read_rows(path, SCHEMA).num_rows == 0
     snapshots.look_again()

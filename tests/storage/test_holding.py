@@ -28,7 +28,7 @@ from lowwater.storage.locks import LostError
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE
 from tests.lake.test_joining import SCHEMA, row
-from tests.lake.test_table_state import put
+from tests.lake.test_published import put
 from tests.storage.servers import Proxy, Rule
 
 DAY = 24 * HOUR

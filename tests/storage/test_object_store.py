@@ -13,7 +13,7 @@ from lowwater_generator import GeneratedCapture
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.table_logs import CHECKPOINTS
+from lowwater.lake.open_tables import CHECKPOINTS
 from lowwater.lake.tables import Options, append_rows, commit, create, open_table, read_rows, swap_files
 from lowwater.storage import locks, paths
 from lowwater.storage.locks import HeldError, LostError

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.bench_store import BEGIN, moved, publish, settings, write_captures
 from lowwater.config import load_config
 from lowwater.instants import HOUR
-from lowwater.lake import table_logs
+from lowwater.lake import open_tables
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, open_lake
 from lowwater.lake.tables import append_rows, read_rows
@@ -48,9 +48,9 @@ def test_the_run_that_asks_most_for_one_more_interval_of_two_tables(
             append_rows(path, pa.Table.from_pylist([moved(row, at) for row in rows], schema=schema))
     as_another_process(root)
     objects.look_again()
-    monkeypatch.setattr(table_logs, "_PACKS", {})
-    monkeypatch.setattr(table_logs, "CHECKPOINTS", 6)
-    for module in (objects, table_logs):  # a run on a busy machine looks no more often than another one
+    monkeypatch.setattr(open_tables, "_PACKS", {})
+    monkeypatch.setattr(open_tables, "CHECKPOINTS", 6)
+    for module in (objects, open_tables):  # a run on a busy machine looks no more often than another one
         monkeypatch.setattr(module, "LOOK", inf)
     proxy.seen()
     publish(root, BEGIN + (hour + 1) * HOUR, BEGIN + (hour + 2) * HOUR)

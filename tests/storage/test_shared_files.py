@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lowwater_generator import GeneratedCapture
 
-from lowwater.capture.formats.division import index, read_chunk
+from lowwater.capture.reader import index, read_chunk
 from lowwater.config import Config, Retention
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest

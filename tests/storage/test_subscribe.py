@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 
 from lowwater.errors import BusyError, LakeError
-from lowwater.lake.compaction import join_files
 from lowwater.lake.layout import open_lake
 from lowwater.lake.results.subscription import consumers_of, subscribe
+from lowwater.lake.upkeep import join_files
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE
 from tests.lake.test_subscription import HALF, HOUR, View, published, put

@@ -14,21 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.hello import (
-    CLIENT,
-    LONGEST_TEXT,
-    NO_BITS,
-    SSH,
-    VERSION_1,
-    VERSION_2,
-    begins_hello,
-    begins_initial,
-    hello_columns,
-    new_bytes,
-    read_only,
-    spread,
-    tls_columns,
-)
+from lowwater.capture.content import hello as tls
 from lowwater.capture.headers.fields import big32, prefetch
 from lowwater.capture.inlining import kernel, part
 from lowwater.catalog.schemas import KEPT, UNNAMED
@@ -50,10 +36,10 @@ LEAST_ID = 8
 MOST_ID = 20
 
 _SALTS = {
-    VERSION_1: bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a"),
-    VERSION_2: bytes.fromhex("0dede3def700a6db819381be6e269dcbf9bd2ed9"),
+    tls.VERSION_1: bytes.fromhex("38762cf7f55934b34d179ae6a4c80cadccbb7f0a"),
+    tls.VERSION_2: bytes.fromhex("0dede3def700a6db819381be6e269dcbf9bd2ed9"),
 }
-_LABELS = {VERSION_1: b"quic ", VERSION_2: b"quicv2 "}
+_LABELS = {tls.VERSION_1: b"quic ", tls.VERSION_2: b"quicv2 "}
 _NAMES = ("server_name", "alpn", "ja4")
 _CLEAR = {"quic_version": pa.int64(), "quic_dcid_length": pa.int32(), "quic_scid_length": pa.int32()}
 _SAMPLE = 16  # bytes of ciphertext that protect the header, from 4 bytes behind the begin of the packet number on
@@ -76,10 +62,10 @@ def quic_columns(payloads: list[bytes]) -> dict[str, pa.Array]:
         fields, at = _clear(payload)
         rows.append(fields)
         hello = _client_hello(payload, at) if at else b""
-        hellos.append(hello if hello[:1] == bytes([CLIENT]) else b"")
+        hellos.append(hello if hello[:1] == bytes([tls.CLIENT]) else b"")
     columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in _CLEAR.items()}
     ends = np.cumsum([0, *map(len, hellos)])
-    found = hello_columns(np.frombuffer(bytearray(b"".join(hellos)), np.uint8), ends[:-1], ends[1:], "q")
+    found = tls.hello_columns(np.frombuffer(bytearray(b"".join(hellos)), np.uint8), ends[:-1], ends[1:], "q")
     return columns | {f"quic_{name}": found[name] for name in _NAMES}
 
 
@@ -307,13 +293,13 @@ def _mark(
         if kind != _NOTHING:
             pass
         elif not tcp:
-            if wanted & _WANT_QUIC and begins_initial(buffer, begin, end):
+            if wanted & _WANT_QUIC and tls.begins_initial(buffer, begin, end):
                 kind = _QUIC
-        elif wanted & _WANT_TLS and begins_hello(buffer, begin, end):
+        elif wanted & _WANT_TLS and tls.begins_hello(buffer, begin, end):
             kind = _TLS
         elif wanted & (_WANT_SSH | _WANT_HTTP):
             first = big32(buffer, begin)
-            if wanted & _WANT_SSH and first == SSH:
+            if wanted & _WANT_SSH and first == tls.SSH:
                 kind = _SSH
             if wanted & _WANT_HTTP:
                 for start in starts:
@@ -343,7 +329,7 @@ def application_fields(
     ports = ("srcPort", "destPort") if "dns" in applications else ("caplen", "caplen")  # ports matter for DNS alone
     names = ("caplen", "protocol", *ports, "payload_offset", "payload_length")
     wanted = sum(1 << NAMES.index(name) for name in set(applications))
-    out = new_bytes(4 * len(begins) * 8).view(np.int64).reshape(4, -1)
+    out = tls.new_bytes(4 * len(begins) * 8).view(np.int64).reshape(4, -1)
     captured, protocol, source, destination, offsets, lengths = (_column(batch.column(name)) for name in names)
     count = _mark(buffer, begins, captured, protocol, source, destination, offsets, lengths, _STARTS, wanted, out)
     marked = np.ascontiguousarray(out[:, :count])
@@ -359,7 +345,7 @@ def application_fields(
                 continue
             rows, kinds, firsts, ends = marked if chosen.all() else np.ascontiguousarray(marked[:, chosen])
             found = _parsed(name, buffer, firsts, ends, kinds)
-            columns |= {field: spread(values, rows, len(begins)) for field, values in found.items()}
+            columns |= {field: tls.spread(values, rows, len(begins)) for field, values in found.items()}
     return {name: columns[name] for name in APPLICATIONS.names if name in columns}
 
 
@@ -368,7 +354,7 @@ def _parsed(
 ) -> dict[str, pa.Array]:
     """Returns the columns of an application in the payloads that are marked for it."""
     if name == "tls":
-        return tls_columns(buffer, begins, ends)
+        return tls.tls_columns(buffer, begins, ends)
     payloads = [buffer[begin:end].tobytes() for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
     if name == "quic":
         return quic_columns(payloads)
@@ -449,14 +435,14 @@ def _request(line: bytes, whole: bool) -> dict[str, Any]:
 
 
 def _text(value: bytes) -> str:
-    return value[:LONGEST_TEXT].decode("latin-1")
+    return value[: tls.LONGEST_TEXT].decode("latin-1")
 
 
 def _column(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
     """Returns the values of a column of integers, its bitmap (empty without NULL), and the bit of its first row."""
     bits, data = array.buffers()
-    valid = read_only(bits, np.uint8) if array.null_count else NO_BITS
-    return read_only(data, np.int32)[array.offset : array.offset + len(array)], valid, array.offset
+    valid = tls.read_only(bits, np.uint8) if array.null_count else tls.NO_BITS
+    return tls.read_only(data, np.int32)[array.offset : array.offset + len(array)], valid, array.offset
 
 
 _PARSERS: dict[int, Callable[[bytes], dict[str, Any]]] = {

@@ -1,6 +1,6 @@
 """ERF (Endace, "ERF Types Reference Guide"): records of several kinds and ports, without a file header.
 
-Below the reader, beside the other formats. `formats.header` detects such a file by its first records, since it has no
+Below the reader, beside the other formats. `capture.reader` detects such a file by its first records, since it has no
 header. A record is a header of 16 bytes, extension headers of 8 bytes each, a header of its type, and the packet. Times
 are little endian, lengths are big endian. Packets become records; padding and provenance are counted and skipped.
 """
@@ -14,24 +14,6 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import RECORD_HEADER, CaptureFile, link_name
-from lowwater.capture.formats.classic import (
-    BLOCK,
-    CAPTURED,
-    CHAIN,
-    DAMAGE,
-    DAY,
-    FOUND,
-    FULL,
-    INTERFACE,
-    MORE,
-    NOT_FOUND,
-    OFFSET,
-    PASSED,
-    SIZE,
-    STAMP,
-    WIRE,
-    YEAR,
-)
 from lowwater.capture.headers.fields import big16, byte, little32, prefetch
 from lowwater.capture.inlining import kernel, part
 from lowwater.capture.records.facts import Interface, with_interface
@@ -192,15 +174,15 @@ def scan(
         DAMAGE (an unknown type, or lengths that do not fit).
     """
     at, passed = begin, 0
-    while count < out.shape[1] and passed < PASSED:
+    while count < out.shape[1] and passed < classic.PASSED:
         if end - at < HEADER:
-            return count, at, MORE
+            return count, at, classic.MORE
         prefetch(buffer, at + _AHEAD)
         kind, size = byte(buffer, at + 8) & 0x7F, big16(buffer, at + 10)
         if not _known(kind) or size < HEADER:
-            return count, at, DAMAGE
+            return count, at, classic.DAMAGE
         if end - at < size:
-            return count, at, MORE
+            return count, at, classic.MORE
         if kind in (PADDING, PROVENANCE):
             tally[PADDED if kind == PADDING else PROVENANCES] += 1
             tally[BYTES] += size
@@ -209,7 +191,7 @@ def scan(
             continue
         frame, before = _kind(buffer, at, size)
         if before < 0:
-            return count, at, DAMAGE
+            return count, at, classic.DAMAGE
         wire = big16(buffer, at + 14)
         captured = min(wire, size - before)
         if frame == WHOLE:
@@ -218,15 +200,15 @@ def scan(
         if numbers[key] < 0:
             numbers[key], places[key] = numbers[KEYS], at
             numbers[KEYS] += 1
-        out[OFFSET, count] = at + before - RECORD_HEADER
-        out[STAMP, count] = _stamp(buffer, at)
-        out[WIRE, count], out[CAPTURED, count] = wire, captured
-        out[INTERFACE, count] = numbers[key]
-        out[BLOCK, count], out[SIZE, count] = at, size
+        out[classic.OFFSET, count] = at + before - RECORD_HEADER
+        out[classic.STAMP, count] = _stamp(buffer, at)
+        out[classic.WIRE, count], out[classic.CAPTURED, count] = wire, captured
+        out[classic.INTERFACE, count] = numbers[key]
+        out[classic.BLOCK, count], out[classic.SIZE, count] = at, size
         count += 1
         at += size
         passed = 0
-    return count, at, FULL
+    return count, at, classic.FULL
 
 
 @kernel
@@ -267,23 +249,23 @@ def search(buffer: Any, begin: int, end: int, near: int, at_end: bool) -> tuple[
         As `formats.search`.
     """
     for start in range(begin, end - HEADER + 1):
-        at, whole, last, span = start, 0, near, YEAR
+        at, whole, last, span = start, 0, near, classic.YEAR
         # Padding has no time, so that of zeros no chain can begin.
         if byte(buffer, start + 8) & 0x7F == PADDING:
             continue
-        while whole < CHAIN and end - at >= HEADER:
+        while whole < classic.CHAIN and end - at >= HEADER:
             size, last = plausible(buffer, at, last, span)
             if size < 0:
                 whole = -1
                 break
             if end - at < size:
                 break
-            at, whole, span = at + size, whole + 1, DAY
-        if whole == CHAIN or (at_end and whole > 0):
-            return start, FOUND
+            at, whole, span = at + size, whole + 1, classic.DAY
+        if whole == classic.CHAIN or (at_end and whole > 0):
+            return start, classic.FOUND
         if whole >= 0 and not at_end:
-            return start, MORE
-    return (end, NOT_FOUND) if at_end else (max(begin, end - HEADER + 1), MORE)
+            return start, classic.MORE
+    return (end, classic.NOT_FOUND) if at_end else (max(begin, end - HEADER + 1), classic.MORE)
 
 
 def no_interfaces() -> Any:

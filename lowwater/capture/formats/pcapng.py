@@ -17,26 +17,6 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import RECORD_HEADER, CaptureFile, link_name
-from lowwater.capture.formats.classic import (
-    BLOCK,
-    CAPTURED,
-    CHAIN,
-    DAMAGE,
-    FOUND,
-    FULL,
-    MORE,
-    NO_FRAME,
-    NO_INTERFACE,
-    NO_RANGE,
-    NO_TIME,
-    NOT_FOUND,
-    OFFSET,
-    PASSED,
-    SIZE,
-    STAMP,
-    WIRE,
-)
-from lowwater.capture.formats.classic import INTERFACE as OF_INTERFACE
 from lowwater.capture.headers.fields import big16, big32, little16, little32
 from lowwater.capture.inlining import kernel, part, rare
 from lowwater.capture.records.facts import Interface, with_interface
@@ -221,7 +201,7 @@ def _fine(high: int, low: int, divide: bool, factor: int, most: int, added: int)
             seconds = ticks >> bits
             part = ticks - (seconds << bits)
         if seconds > np.uint64(_LAST_SECOND):
-            return NO_RANGE
+            return classic.NO_RANGE
         if factor < 32:
             whole = seconds * billion + (part * billion >> bits)
         else:
@@ -229,9 +209,9 @@ def _fine(high: int, low: int, divide: bool, factor: int, most: int, added: int)
             upper = (part >> width) * billion + ((part & np.uint64(0xFFFFFFFF)) * billion >> width)
             whole = seconds * billion + (upper >> (bits - width) if factor < 96 else np.uint64(0))
     if most < 0 or whole > np.uint64(most):
-        return NO_RANGE
+        return classic.NO_RANGE
     stamp = int(np.int64(whole)) + added
-    return stamp if stamp >= 0 else NO_RANGE
+    return stamp if stamp >= 0 else classic.NO_RANGE
 
 
 @part
@@ -242,9 +222,9 @@ def _nanoseconds(high: int, low: int, table: Any, row: int) -> int:
         return _fine(high, low, table[row, KIND] == DIVIDE, factor, most, added)
     ticks = high << 32 | low
     if ticks < 0 or ticks > most:
-        return NO_RANGE
+        return classic.NO_RANGE
     stamp: int = ticks * factor + added
-    return stamp if stamp >= 0 else NO_RANGE
+    return stamp if stamp >= 0 else classic.NO_RANGE
 
 
 @rare
@@ -260,7 +240,7 @@ def _comments(buffer: Any, at: int, end: int, big: bool) -> int:
 @part
 def _packet(buffer: Any, at: int, size: int, old: bool, big: bool, table: Any, out: Any, count: int) -> None:
     """Writes the record of a packet block to `out`."""
-    captured, number, stamp, wire = 0, 0, NO_FRAME, 0
+    captured, number, stamp, wire = 0, 0, classic.NO_FRAME, 0
     if size >= LEAST_PACKET:
         row = _half(buffer, at + 8, big) if old else word(buffer, at + 8, big)
         declared = row < len(table) and table[row, NUMBER] >= 0
@@ -272,9 +252,13 @@ def _packet(buffer: Any, at: int, size: int, old: bool, big: bool, table: Any, o
         elif declared:
             stamp = _nanoseconds(word(buffer, at + 12, big), word(buffer, at + 16, big), table, row)
         else:
-            stamp = NO_INTERFACE
-    out[OFFSET, count], out[STAMP, count], out[WIRE, count] = at + FIXED - RECORD_HEADER, stamp, wire
-    out[CAPTURED, count], out[OF_INTERFACE, count] = captured, number
+            stamp = classic.NO_INTERFACE
+    out[classic.OFFSET, count], out[classic.STAMP, count], out[classic.WIRE, count] = (
+        at + FIXED - RECORD_HEADER,
+        stamp,
+        wire,
+    )
+    out[classic.CAPTURED, count], out[classic.INTERFACE, count] = captured, number
 
 
 @rare
@@ -286,9 +270,12 @@ def _simple(buffer: Any, at: int, size: int, big: bool, table: Any, out: Any, co
     captured = min(wire, size - LEAST_SIMPLE) if whole else 0
     if declared and table[0, SNAPLEN] > 0:
         captured = min(captured, table[0, SNAPLEN])
-    out[OFFSET, count], out[STAMP, count] = at + SIMPLE_FIXED - RECORD_HEADER, NO_TIME if whole else NO_FRAME
-    out[WIRE, count], out[CAPTURED, count] = wire, captured
-    out[OF_INTERFACE, count] = table[0, NUMBER] if declared else 0
+    out[classic.OFFSET, count], out[classic.STAMP, count] = (
+        at + SIMPLE_FIXED - RECORD_HEADER,
+        classic.NO_TIME if whole else classic.NO_FRAME,
+    )
+    out[classic.WIRE, count], out[classic.CAPTURED, count] = wire, captured
+    out[classic.INTERFACE, count] = table[0, NUMBER] if declared else 0
 
 
 @rare
@@ -327,26 +314,26 @@ def scan(
         DAMAGE (implausible or unequal lengths) or STATE.
     """
     at, passed = begin, 0
-    while count < out.shape[1] and passed < PASSED:
+    while count < out.shape[1] and passed < classic.PASSED:
         left = end - at
         if left < LEAST_BLOCK:
-            return count, at, MORE
+            return count, at, classic.MORE
         kind = word(buffer, at, big)
         if kind == SECTION:
             whole, _ = section(buffer, at, end)
-            return count, at, STATE if whole > 0 else MORE if whole == 0 else DAMAGE
+            return count, at, STATE if whole > 0 else classic.MORE if whole == 0 else classic.DAMAGE
         size = word(buffer, at + 4, big)
         padded = size + 3 & ~3
         if size < LEAST_BLOCK or size > LARGEST_BLOCK:
-            return count, at, DAMAGE
+            return count, at, classic.DAMAGE
         if left < padded:
-            return count, at, MORE
+            return count, at, classic.MORE
         if word(buffer, at + padded - 4, big) != size:
-            return count, at, DAMAGE
+            return count, at, classic.DAMAGE
         if kind in (PACKET, OLD_PACKET):
             _packet(buffer, at, size, kind == OLD_PACKET, big, table, out, count)
-            options = at + FIXED + (out[CAPTURED, count] + 3 & ~3)
-            if at + size - 4 - options >= 4 and out[STAMP, count] != NO_FRAME:
+            options = at + FIXED + (out[classic.CAPTURED, count] + 3 & ~3)
+            if at + size - 4 - options >= 4 and out[classic.STAMP, count] != classic.NO_FRAME:
                 tally[COMMENT] += _comments(buffer, options, at + size - 4, big)
         elif kind == SIMPLE_PACKET:
             _simple(buffer, at, size, big, table, out, count)
@@ -358,11 +345,11 @@ def scan(
             at += padded
             passed += padded
             continue
-        out[BLOCK, count], out[SIZE, count] = at, padded
+        out[classic.BLOCK, count], out[classic.SIZE, count] = at, padded
         count += 1
         at += padded
         passed = 0
-    return count, at, FULL
+    return count, at, classic.FULL
 
 
 _LONGEST_OPTIONS = 64 << 10
@@ -383,29 +370,29 @@ def _least(kind: int) -> int:
 @part
 def _chained(buffer: Any, at: int, end: int, big: bool, at_end: bool) -> int:
     """Whether blocks may go on at buffer[at]: FOUND, NOT_FOUND or MORE."""
-    for whole in range(CHAIN):
-        rest = NOT_FOUND if whole == 0 else FOUND
+    for whole in range(classic.CHAIN):
+        rest = classic.NOT_FOUND if whole == 0 else classic.FOUND
         left = end - at
         if left < LEAST_BLOCK:
-            return rest if at_end else MORE
+            return rest if at_end else classic.MORE
         kind = word(buffer, at, big)
         if kind == SECTION:
             size, _ = section(buffer, at, end)
-            return FOUND if size > 0 else NOT_FOUND if size < 0 else rest if at_end else MORE
+            return classic.FOUND if size > 0 else classic.NOT_FOUND if size < 0 else rest if at_end else classic.MORE
         size, least = word(buffer, at + 4, big), _least(kind)
         if least == 0 or size < least or size > LARGEST_BLOCK or size & 3:
-            return NOT_FOUND
+            return classic.NOT_FOUND
         if left < size:
-            return rest if at_end else MORE
+            return rest if at_end else classic.MORE
         if word(buffer, at + size - 4, big) != size:
-            return NOT_FOUND
+            return classic.NOT_FOUND
         if least == LEAST_PACKET and word(buffer, at + 20, big) > size - least:
-            return NOT_FOUND
+            return classic.NOT_FOUND
         # Three bytes later, blocks of the other byte order look like blocks of this one, except for this number.
         if kind == PACKET and word(buffer, at + 8, big) >= MOST_DECLARED:
-            return NOT_FOUND
+            return classic.NOT_FOUND
         at += size
-    return FOUND
+    return classic.FOUND
 
 
 @kernel
@@ -427,9 +414,9 @@ def search(buffer: Any, begin: int, end: int, big: bool, at_end: bool) -> tuple[
     """
     for at in range(begin, end - LEAST_BLOCK + 1):
         outcome = _chained(buffer, at, end, big, at_end)
-        if outcome != NOT_FOUND:
+        if outcome != classic.NOT_FOUND:
             return at, outcome
-    return (end, NOT_FOUND) if at_end else (max(begin, end - LEAST_BLOCK + 1), MORE)
+    return (end, classic.NOT_FOUND) if at_end else (max(begin, end - LEAST_BLOCK + 1), classic.MORE)
 
 
 @kernel

@@ -10,26 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import RECORD_HEADER, SNOOP_HEADER, CaptureFile
-from lowwater.capture.formats.classic import (
-    BLOCK,
-    CAPTURED,
-    CHAIN,
-    DAMAGE,
-    DAY,
-    FOUND,
-    FULL,
-    MORE,
-    MOST_PART,
-    NO_PART,
-    NOT_FOUND,
-    OFFSET,
-    SIZE,
-    STAMP,
-    WIRE,
-    YEAR,
-    Stateless,
-)
+from lowwater.capture.formats.classic import Stateless
 from lowwater.capture.headers.fields import big32, prefetch
 from lowwater.capture.inlining import kernel
 from lowwater.capture.records.facts import Interface
@@ -63,23 +46,25 @@ def scan(buffer: Any, begin: int, end: int, scale: int, limit: int, out: Any, co
     at = begin
     while count < out.shape[1]:
         if end - at < _HEADER:
-            return count, at, MORE
+            return count, at, classic.MORE
         prefetch(buffer, at + _AHEAD)
         captured, size = big32(buffer, at + 4), big32(buffer, at + 8)
         padding = size - _HEADER - captured
         if captured > limit or padding < 0 or padding > _MOST_PADDING:
-            return count, at, DAMAGE
+            return count, at, classic.DAMAGE
         if end - at < size:
-            return count, at, MORE
-        out[OFFSET, count] = at + _HEADER - RECORD_HEADER
+            return count, at, classic.MORE
+        out[classic.OFFSET, count] = at + _HEADER - RECORD_HEADER
         part = big32(buffer, at + 20) * scale
-        out[STAMP, count] = big32(buffer, at + 16) * 1_000_000_000 + part if part < MOST_PART else NO_PART
-        out[WIRE, count] = big32(buffer, at)
-        out[CAPTURED, count] = captured
-        out[BLOCK, count], out[SIZE, count] = at, size
+        out[classic.STAMP, count] = (
+            big32(buffer, at + 16) * 1_000_000_000 + part if part < classic.MOST_PART else classic.NO_PART
+        )
+        out[classic.WIRE, count] = big32(buffer, at)
+        out[classic.CAPTURED, count] = captured
+        out[classic.BLOCK, count], out[classic.SIZE, count] = at, size
         count += 1
         at += size
-    return count, at, FULL
+    return count, at, classic.FULL
 
 
 @kernel
@@ -122,20 +107,20 @@ def search(buffer: Any, begin: int, end: int, scale: int, limit: int, near: int,
         As `classic.search`.
     """
     for start in range(begin, end - _HEADER + 1):
-        at, whole, last, span = start, 0, near, YEAR
-        while whole < CHAIN and end - at >= _HEADER:
+        at, whole, last, span = start, 0, near, classic.YEAR
+        while whole < classic.CHAIN and end - at >= _HEADER:
             size, last = plausible(buffer, at, scale, limit, last, span)
             if size < 0:
                 whole = -1
                 break
             if end - at < size:
                 break
-            at, whole, span = at + size, whole + 1, DAY
-        if whole == CHAIN or (at_end and whole > 0):
-            return start, FOUND
+            at, whole, span = at + size, whole + 1, classic.DAY
+        if whole == classic.CHAIN or (at_end and whole > 0):
+            return start, classic.FOUND
         if whole >= 0 and not at_end:
-            return start, MORE
-    return (end, NOT_FOUND) if at_end else (max(begin, end - _HEADER + 1), MORE)
+            return start, classic.MORE
+    return (end, classic.NOT_FOUND) if at_end else (max(begin, end - _HEADER + 1), classic.MORE)
 
 
 @dataclass(frozen=True)
@@ -172,11 +157,12 @@ class SnoopScanner(Stateless):
 
     def doubtful(self, buffer: NDArray[Any], begin: int, end: int, around: int) -> bool:
         return (
-            end - begin >= _HEADER and plausible(buffer, begin, self.scale, self.limit, around // _SECOND, YEAR)[0] < 0
+            end - begin >= _HEADER
+            and plausible(buffer, begin, self.scale, self.limit, around // _SECOND, classic.YEAR)[0] < 0
         )
 
     def extents(self, records: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        return records[BLOCK], records[SIZE]
+        return records[classic.BLOCK], records[classic.SIZE]
 
     def bytes_of(self, records: NDArray[Any]) -> int:
-        return int(records[SIZE].sum())
+        return int(records[classic.SIZE].sum())

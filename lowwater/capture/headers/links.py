@@ -1,10 +1,10 @@
 """Link layers: the headers in front of the network header.
 
-`formats.header` takes the names of link types from here, and `headers.packet` compiles a kernel for each link layer. A
-link layer is a reader and an entry of `LAYERS`; no other list exists. A reader reads only the bytes [at, end) of a
-record. It returns seven integers, -1 for a value that is not captured: destination address, source address, ether type,
-VLAN, network (0x0800 IPv4, 0x86DD IPv6), index of the network header, and end of its bytes. The readers fill these
-columns:
+`formats.capture_file` takes the names of link types from here, and `headers.packet` compiles a kernel for each link
+layer. A link layer is a reader and an entry of `LAYERS`; no other list exists. A reader reads only the bytes [at, end)
+of a record. It returns seven integers, -1 for a value that is not captured: destination address, source address, ether
+type, VLAN, network (0x0800 IPv4, 0x86DD IPv6), index of the network header, and end of its bytes. The readers fill
+these columns:
 
 | name | link types | destMAC, srcMAC | ether_type |
 | --- | --- | --- | --- |

@@ -1,85 +1,155 @@
-"""Decodes packet headers into columns: ARP, IP, TCP, UDP, ICMP, and the second and third kernel of the reader."""
+"""Decodes packet headers into columns: ARP, IP, TCP, UDP, ICMP, by the second and third kernel of the reader.
+
+The reader calls `decode_batch`. It allocates the columns of a batch, lets the kernels fill them, and wraps them without
+a copy.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numba import types
+from numpy.typing import NDArray
 
 from lowwater.capture.formats.capture_file import ETHERNET, RECORD_HEADER
-from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
-from lowwater.capture.headers.fields import (
-    ACK,
-    ARP_DEST_BITS,
-    ARP_DEST_HI,
-    ARP_OP,
-    ARP_SRC_BITS,
-    ARP_SRC_HI,
-    ARP_VERSION,
-    ARRIVAL,
-    CAPLEN,
-    DEST_BITS,
-    DEST_HI,
-    DEST_MAC,
-    DEST_PORT,
-    ETHER_TYPE,
-    EVERY,
-    FLAGS,
-    FRAGMENT,
-    ICMP_CODE,
-    ICMP_TYPE,
-    ID,
-    INNER_DEST_BITS,
-    INNER_DEST_HI,
-    INNER_DEST_PORT,
-    INNER_FLAGS,
-    INNER_PROTOCOL,
-    INNER_SRC_BITS,
-    INNER_SRC_HI,
-    INNER_SRC_PORT,
-    INNER_VERSION,
-    LEN,
-    NULLABLE,
-    PAYLOAD_LENGTH,
-    PAYLOAD_OFFSET,
-    POSITION,
-    PROTOCOL,
-    SEQ,
-    SRC_BITS,
-    SRC_HI,
-    SRC_MAC,
-    SRC_PORT,
-    TIMESTAMP,
-    TOS,
-    TOTAL,
-    TTL,
-    TUNNEL,
-    TUNNEL_ID,
-    VERSION,
-    VLAN,
-    WINDOW,
-    Columns,
-    big16,
-    big32,
-    big64,
-    bits_of,
-    byte,
-    put_narrow,
-    put_wide,
-    set_narrow,
-    set_wide,
-    u8,
-    u16,
-    u32,
-    with_bits,
-)
+from lowwater.capture.formats.classic import CAPTURED, OFFSET, ROWS, STAMP, WIRE
+from lowwater.capture.headers.fields import big16, big32, big64, byte, u8, u16, u32, with_bits
 from lowwater.capture.headers.links import IPV4, IPV6, LINK_TYPES, LinkLayer
 from lowwater.capture.headers.tunnels import ALL, PORTS, PROTOCOLS, TunnelReader
 from lowwater.capture.inlining import kernel, part, rare
 from lowwater.capture.interpretation import Kernel
+from lowwater.catalog.schemas import RECORD
+
+# Columns that the decoding kernels fill, and functions that write a value. The kernels write into two blocks (64-bit
+# and 32-bit columns), and keep a mask of present values for each record. The columns of ARP and of tunnels are last
+# in both blocks, so that a batch without them never touches their memory. Columns that are not wanted, and NULLs, are
+# not written.
+
+BATCH = pa.schema([field for field in RECORD if field.name != "capture"])
+WIDE = tuple(field.name for field in BATCH if field.type == pa.int64())
+NARROW = tuple(field.name for field in BATCH if field.type == pa.int32())
+_WIDE_FIXED = 3  # position, arrival, timestamp
+_NARROW_FIXED = 2  # len, caplen
+
+POSITION, ARRIVAL, TIMESTAMP, SRC_MAC, DEST_MAC, SRC_HI, DEST_HI, ID, SEQ, ACK = map(
+    WIDE.index,
+    ("position", "arrival", "timestamp", "srcMAC", "destMAC", "srcIP_hi", "destIP_hi", "id", "sequence_number",
+     "ack_number"),
+)  # fmt: skip
+TUNNEL_ID, INNER_SRC_HI, INNER_DEST_HI, ARP_SRC_HI, ARP_DEST_HI = map(
+    WIDE.index, ("tunnel_id", "inner_srcIP_hi", "inner_destIP_hi", "arp_srcIP_hi", "arp_destIP_hi")
+)
+LEN, CAPLEN, ETHER_TYPE, VLAN, VERSION, PROTOCOL, SRC_PORT, DEST_PORT = map(
+    NARROW.index, ("len", "caplen", "ether_type", "vlan_id", "ipversion", "protocol", "srcPort", "destPort")
+)
+TOTAL, TTL, TOS, FRAGMENT, FLAGS, WINDOW, ICMP_TYPE, ICMP_CODE, PAYLOAD_OFFSET, PAYLOAD_LENGTH = map(
+    NARROW.index,
+    ("total_length", "ttl", "tos", "offset", "flags", "window", "icmp_type", "icmp_code", "payload_offset",
+     "payload_length"),
+)  # fmt: skip
+TUNNEL, INNER_VERSION, INNER_PROTOCOL, INNER_SRC_PORT, INNER_DEST_PORT, INNER_FLAGS, ARP_OP, ARP_VERSION = map(
+    NARROW.index,
+    ("tunnel", "inner_ipversion", "inner_protocol", "inner_srcPort", "inner_destPort", "inner_flags", "arp_op",
+     "arp_ipversion"),
+)  # fmt: skip
+
+NULLABLE = WIDE[_WIDE_FIXED:TUNNEL_ID] + NARROW[_NARROW_FIXED:] + WIDE[TUNNEL_ID:]
+"""Column names in the order of the bits of the presence mask; columns that most records have are first."""
+
+FIXED = WIDE[:_WIDE_FIXED] + NARROW[:_NARROW_FIXED]
+"""Columns that every record has; their bits follow those of `NULLABLE` in a mask of columns."""
+
+_FIRST_NARROW = NULLABLE.index(NARROW[_NARROW_FIXED]) - _NARROW_FIXED  # added to a narrow column gives its bit
+_FIRST_TUNNEL = NULLABLE.index("tunnel_id") - TUNNEL_ID  # added to a wide column of tunnels or ARP gives its bit
+
+
+class Columns(NamedTuple):
+    """Output of a kernel: the 64-bit block, the 32-bit block, and the mask of wanted columns."""
+
+    wide: Any
+    narrow: Any
+    wanted: int
+
+
+def bits_of(*names: str) -> int:
+    """Returns the mask of columns."""
+    return sum(1 << (NULLABLE + FIXED).index(name) for name in names)
+
+
+def _bits(name: str) -> int:
+    return bits_of(f"{name}_hi", f"{name}_lo")
+
+
+EVERY = bits_of(*NULLABLE, *FIXED)
+SRC_BITS, DEST_BITS = _bits("srcIP"), _bits("destIP")
+INNER_SRC_BITS, INNER_DEST_BITS = _bits("inner_srcIP"), _bits("inner_destIP")
+ARP_SRC_BITS, ARP_DEST_BITS = _bits("arp_srcIP"), _bits("arp_destIP")
+
+
+@part
+def bit_of_narrow(column: int) -> int:
+    """Returns the bit of a 32-bit column in a mask of columns."""
+    return 1 << (column + (_FIRST_NARROW if column >= _NARROW_FIXED else len(NULLABLE) + _WIDE_FIXED))
+
+
+@part
+def bit_of_wide(column: int) -> int:
+    """Returns the bit of a 64-bit column in a mask of columns."""
+    if column < _WIDE_FIXED:
+        return 1 << (column + len(NULLABLE))
+    return 1 << (column - _WIDE_FIXED if column < TUNNEL_ID else column + _FIRST_TUNNEL)
+
+
+@part
+def set_narrow(out: Any, column: int, row: int, value: int) -> None:
+    """Writes a 32-bit column, if it is wanted.
+
+    Args:
+        out: `Columns` of the batch.
+        column: row of `out.narrow`, a constant of this module such as `FLAGS`.
+        value: a number of 32 bits.
+    """
+    if out.wanted & bit_of_narrow(column):
+        out.narrow[column, row] = value
+
+
+@part
+def set_wide(out: Any, column: int, row: int, value: int) -> None:
+    """Writes a 64-bit column, if it is wanted.
+
+    Args:
+        out: `Columns` of the batch.
+        column: row of `out.wide`, a constant of this module such as `TIMESTAMP`.
+        value: a number of 64 bits.
+    """
+    if out.wanted & bit_of_wide(column):
+        out.wide[column, row] = value
+
+
+@part
+def put_narrow(out: Any, column: int, row: int, value: int) -> int:
+    """Writes a 32-bit column and returns its presence bit; a negative `value` means NULL and returns 0.
+
+    Arguments as of `set_narrow`.
+    """
+    set_narrow(out, column, row, max(value, 0))
+    return bit_of_narrow(column) if value >= 0 else 0
+
+
+@part
+def put_wide(out: Any, column: int, row: int, value: int) -> int:
+    """Writes a 64-bit column and returns its presence bit; a negative `value` means NULL and returns 0.
+
+    Arguments as of `set_wide`.
+    """
+    set_wide(out, column, row, max(value, 0))
+    return bit_of_wide(column) if value >= 0 else 0
+
 
 # The headers of ARP, IPv4, IPv6, TCP, UDP and ICMP. The decoding kernels of `packet` call it, behind the link layer.
 
@@ -772,3 +842,131 @@ def bitmaps(present: Any, count: int, wanted: int, out: Any) -> None:
         if wanted >> bit & 1:
             for block in range((count + 7) // 8):
                 out[bit, block] = with_bits(present, 8 * block, 1 << bit)
+
+
+_LINE = 64  # bytes of a cache line
+
+
+class Memory:
+    """Allocates memory for decoding, and can reuse it, because new pages cost as much as the writes to them.
+
+    Args:
+        again: whether to reuse the memory, which overwrites earlier batches; else every batch gets new memory.
+    """
+
+    def __init__(self, again: bool = True) -> None:
+        self._again = again
+        self._held: dict[str, NDArray[np.uint8]] = {}
+
+    def bytes(self, name: str, size: int) -> NDArray[np.uint8]:
+        """Returns uninitialised bytes for a purpose; with reuse, the same memory for the same name."""
+        if not self._again:
+            # Arrow's pool keeps freed memory, whereas NumPy would allocate new pages.
+            return np.frombuffer(pa.allocate_buffer(size), np.uint8)
+        if name not in self._held or len(self._held[name]) < size:
+            self._held[name] = np.empty(size, np.uint8)
+        return self._held[name][:size]
+
+    def records(self, rows: int) -> NDArray[np.int64]:
+        """Returns an int64 array of zeros, shape (ROWS, rows), for a scan."""
+        records = self.bytes("records", ROWS * rows * 8).view(np.int64).reshape(ROWS, rows)
+        records.fill(0)
+        return records
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Columns of a batch.
+
+    Attributes:
+        schema: Arrow schema of the columns.
+        wanted: mask of the columns, as `columns.bits_of`.
+        columns: for each column its type, whether it has 64 bits, its row in the block, and its presence bit or -1.
+    """
+
+    schema: pa.Schema
+    wanted: int
+    columns: tuple[tuple[pa.DataType, bool, int, int], ...]
+
+
+@cache
+def shape_of(names: tuple[str, ...]) -> Shape:
+    """Returns the shape of batches with these columns of `BATCH`, in this order."""
+    bits = {name: bit for bit, name in enumerate(NULLABLE)}
+    columns = []
+    for name in names:
+        wide = name in WIDE
+        place = (WIDE if wide else NARROW).index(name)
+        columns.append((BATCH.field(name).type, wide, place, bits.get(name, -1)))
+    return Shape(pa.schema([BATCH.field(name) for name in names]), bits_of(*names), tuple(columns))
+
+
+WHOLE = shape_of(tuple(BATCH.names))
+"""Shape with all columns."""
+
+
+def _block(
+    kind: type[np.int64] | type[np.int32], columns: int, rows: int, memory: Memory
+) -> tuple[pa.Buffer, NDArray[Any], int]:
+    """Allocates a block: an Arrow buffer, the same memory as array (columns, rows), and bytes per column."""
+    # One more cache line per column, because columns a power of two apart would all map to one set of the cache.
+    stride = (rows * np.dtype(kind).itemsize // _LINE + 2) * _LINE
+    data = memory.bytes(kind.__name__, stride * columns)
+    return pa.py_buffer(data), data.view(kind).reshape(columns, -1), stride
+
+
+@cache
+def _zeros(size: int) -> pa.Buffer:
+    return pa.py_buffer(np.zeros(size, np.uint8))
+
+
+def _nothing(kind: pa.DataType, rows: int) -> pa.Array:
+    """Returns a column of NULLs over memory that all these columns share."""
+    zeros = _zeros(8 << rows.bit_length())
+    return pa.Array.from_buffers(kind, rows, [zeros, zeros], null_count=rows)
+
+
+def decode_batch(
+    buffer: NDArray[np.uint8],
+    records: NDArray[np.int64],
+    positions: NDArray[np.int64],
+    clock: int,
+    link: int,
+    memory: Memory | None = None,
+    shape: Shape = WHOLE,
+) -> tuple[pa.RecordBatch, int]:
+    """Decodes sane records.
+
+    Args:
+        buffer: uint8 array that holds the records.
+        records: int64 array (4, n), as `scan` fills it.
+        positions: int64 array (n), numbers of the records in the capture.
+        clock: largest sane timestamp of the capture before the records, ns.
+        memory: memory for the batch; None for new memory.
+
+    Returns:
+        A batch of n rows of the shape's schema, and the clock after the records, ns.
+    """
+    rows = len(positions)
+    memory = memory or Memory(again=False)
+    wide_buffer, wide, wide_stride = _block(np.int64, len(WIDE), rows, memory)
+    narrow_buffer, narrow, narrow_stride = _block(np.int32, len(NARROW), rows, memory)
+    present = memory.bytes("present", -(-rows // 8) * 64).view(np.int64)
+    present[rows:] = 0
+    out = Columns(wide, narrow, shape.wanted)
+    clock, everywhere, anywhere = decode(buffer, records, rows, positions, clock, link, out, present)
+    size = len(present) // 8
+    bits = memory.bytes("bits", len(NULLABLE) * size)
+    bitmaps(present, rows, anywhere & ~everywhere & shape.wanted, bits.reshape(-1, size))
+    bits_buffer, make, arrays = pa.py_buffer(bits), pa.Array.from_buffers, []
+    for kind, is_wide, place, bit in shape.columns:
+        if bit >= 0 and not anywhere >> bit & 1:
+            arrays.append(_nothing(kind, rows))
+            continue
+        if is_wide:
+            data = wide_buffer.slice(place * wide_stride, rows * 8)
+        else:
+            data = narrow_buffer.slice(place * narrow_stride, rows * 4)
+        partly = bit >= 0 and not everywhere >> bit & 1
+        arrays.append(make(kind, rows, [bits_buffer.slice(bit * size, size) if partly else None, data]))
+    return pa.RecordBatch.from_arrays(arrays, schema=shape.schema), clock

@@ -16,21 +16,7 @@ import pyarrow.csv as pcsv
 from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
-from lowwater.capture.tables.blocks import (
-    COLUMNS,
-    ENCODING,
-    HEADER,
-    LONG,
-    MARK,
-    NEWLINE,
-    RETURN,
-    Block,
-    Piece,
-    Places,
-    Refusals,
-    TextBlocks,
-    make_piece,
-)
+from lowwater.capture.tables import blocks
 from lowwater.catalog.protocols import NFDUMP_KIND, ZEEK_KIND
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
@@ -69,7 +55,7 @@ class Splitter:
     chosen: tuple[int, ...]
 
     def split(
-        self, block: Block, records: NDArray[np.int64], first: int, refusals: Refusals
+        self, block: blocks.Block, records: NDArray[np.int64], first: int, refusals: blocks.Refusals
     ) -> tuple[Any, list[pa.Array]]:
         """Splits some records of a block; refuses those with another number of values.
 
@@ -81,21 +67,21 @@ class Splitter:
             The indices of the records that were split, ascending, and the values of each chosen index.
         """
         parted = self._parted(block, records + first) - first
-        refusals.add(parted, COLUMNS)
+        refusals.add(parted, blocks.COLUMNS)
         whole = np.setdiff1d(records, parted, assume_unique=True) if len(parted) else records
         parts = self._split(block, whole, first, refusals)
         indices = np.concatenate([np.empty(0, np.int64), *(found for found, _ in parts)])
         raw = [_joined([table.column(f"f{at}") for _, table in parts]) for at in self.chosen]
         return indices, raw
 
-    def _parted(self, block: Block, records: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _parted(self, block: blocks.Block, records: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the records of some that Arrow would not read as one, because of a return or of an open quote."""
         open_end = block.last and len(block) > 0 and not block.record(len(block) - 1).endswith(b"\n")
         holders = np.full(int(open_end), len(block) - 1)
         if b"\r" in block.data:
             array = np.frombuffer(block.data, np.uint8)
-            returns = np.flatnonzero(array[:-1] == RETURN)
-            bare = returns[array[returns + 1] != NEWLINE]
+            returns = np.flatnonzero(array[:-1] == blocks.RETURN)
+            bare = returns[array[returns + 1] != blocks.NEWLINE]
             holders = np.append(holders, np.searchsorted(block.begins, bare, side="right") - 1)
         chosen = np.intersect1d(holders, records)
         if not len(chosen):
@@ -108,7 +94,9 @@ class Splitter:
         _is_parted(data, block.begins[chosen], block.ends[chosen], *signs, parted)
         return chosen[parted]
 
-    def _split(self, block: Block, chosen: NDArray[np.int64], first: int, refusals: Refusals) -> list[Split]:
+    def _split(
+        self, block: blocks.Block, chosen: NDArray[np.int64], first: int, refusals: blocks.Refusals
+    ) -> list[Split]:
         """Splits some records: all at once, and where that fails, by halves down to the records that fail."""
         if not len(chosen):
             return []
@@ -119,10 +107,10 @@ class Splitter:
             table = None
         if table is not None and table.num_rows + len(invalid) == len(chosen):
             bad = np.array(invalid, np.int64) - 1
-            refusals.add(chosen[bad], COLUMNS)
+            refusals.add(chosen[bad], blocks.COLUMNS)
             return [(np.delete(chosen, bad), table)]
         if len(chosen) == 1:
-            refusals.add(chosen, COLUMNS)
+            refusals.add(chosen, blocks.COLUMNS)
             return []
         middle = len(chosen) // 2
         return [
@@ -168,8 +156,8 @@ def read_values(
     Raises:
         ArrowInvalid: the data cannot be split.
     """
-    if data.startswith(MARK):
-        data = MARK + data  # Arrow drops the first one, and a value may begin with it
+    if data.startswith(blocks.MARK):
+        data = blocks.MARK + data  # Arrow drops the first one, and a value may begin with it
 
     def skip(row: Any) -> str:
         if widths is not None:
@@ -254,14 +242,14 @@ class DelimitedParser:
         self, path: Path, source: Source, layout: RecordLayout, options: TextOptions, damaged: Callable[[], bool]
     ) -> None:
         quote = ord(options.quote) if options.quote else None
-        self.blocks = TextBlocks(source, ord(options.separator), quote, damaged)
+        self.blocks = blocks.TextBlocks(source, ord(options.separator), quote, damaged)
         self.overhead = 0
         self._path, self._layout, self._options = path, layout, options
         self._header = any(field.path for field in layout.fields) if options.header is None else options.header
         self.width = 0
         self._splitter = Splitter(options.separator, options.quote, options.null, 0, (0,) * len(layout.fields))
 
-    def __iter__(self) -> Iterator[Callable[[], Piece]]:
+    def __iter__(self) -> Iterator[Callable[[], blocks.Piece]]:
         """Yields the work on each block, in order; a thread may do it while the next block is read."""
         for block in self.blocks:
             first = 0
@@ -269,7 +257,7 @@ class DelimitedParser:
                 first = self._begin(block)
             yield partial(self._piece, block, first)
 
-    def _begin(self, block: Block) -> int:
+    def _begin(self, block: blocks.Block) -> int:
         """Finds the columns of the file. Returns the number of records of the block that are its header.
 
         Raises:
@@ -329,14 +317,16 @@ class DelimitedParser:
             )
         return names.index(name)
 
-    def _piece(self, block: Block, first: int) -> Piece:
-        places = Places(block.offset + block.begins[first:], (block.ends - block.begins)[first:], block.lines[first:])
-        refusals = Refusals(len(places))
-        refusals.add(np.flatnonzero(block.long[first:]), LONG)
+    def _piece(self, block: blocks.Block, first: int) -> blocks.Piece:
+        places = blocks.Places(
+            block.offset + block.begins[first:], (block.ends - block.begins)[first:], block.lines[first:]
+        )
+        refusals = blocks.Refusals(len(places))
+        refusals.add(np.flatnonzero(block.long[first:]), blocks.LONG)
         unreadable = block.no_utf8() - first
-        refusals.add(unreadable[unreadable >= 0], ENCODING)
+        refusals.add(unreadable[unreadable >= 0], blocks.ENCODING)
         indices, raw = self._splitter.split(block, np.flatnonzero(refusals.codes == 0), first, refusals)
-        return make_piece(self._layout, places, indices, raw, refusals)
+        return blocks.make_piece(self._layout, places, indices, raw, refusals)
 
 
 @cached_njit(nogil=True)
@@ -482,7 +472,7 @@ class SectionedParser(ABC):
     overhead = 0
 
     def __init__(self, path: Path, source: Source, layout: RecordLayout, damaged: Callable[[], bool]) -> None:
-        self.blocks = TextBlocks(source, damaged=damaged)
+        self.blocks = blocks.TextBlocks(source, damaged=damaged)
         self._path, self._layout = path, layout
         self._sections: list[Section] = []
         self._headers: dict[object, int] = {}
@@ -492,7 +482,7 @@ class SectionedParser(ABC):
         self.absent: set[str] = set()
         self.unknown: set[str] = set()
 
-    def __iter__(self) -> Iterator[Callable[[], Piece]]:
+    def __iter__(self) -> Iterator[Callable[[], blocks.Piece]]:
         """Yields the work on each block, in order; headers are read here, since a block depends on those before it."""
         for block in self.blocks:
             yield partial(self.piece, block, self.numbers(block))
@@ -512,7 +502,7 @@ class SectionedParser(ABC):
             raise self.no_header(self._first)
 
     @abstractmethod
-    def marks(self, block: Block) -> NDArray[np.int64]:
+    def marks(self, block: blocks.Block) -> NDArray[np.int64]:
         """Returns the indices of the lines that may be no records, ascending."""
 
     @abstractmethod
@@ -531,7 +521,7 @@ class SectionedParser(ABC):
         """Returns the texts of the fields of a section without the signs of its format."""
         return raw
 
-    def numbers(self, block: Block) -> Numbers:
+    def numbers(self, block: blocks.Block) -> Numbers:
         """Finds the section of each line; the call for a block comes after the call for the block before it."""
         numbers = np.empty(len(block), np.int16)
         begin = 0
@@ -549,16 +539,16 @@ class SectionedParser(ABC):
             self._foreign = self._foreign or self._sections[number].left_out
         return numbers
 
-    def piece(self, block: Block, numbers: Numbers) -> Piece:
+    def piece(self, block: blocks.Block, numbers: Numbers) -> blocks.Piece:
         """Parses the records of a block.
 
         Args:
             numbers: what `numbers` gives for it.
         """
-        places = Places(block.offset + block.begins, block.ends - block.begins, block.lines)
-        refusals = Refusals(len(block))
+        places = blocks.Places(block.offset + block.begins, block.ends - block.begins, block.lines)
+        refusals = blocks.Refusals(len(block))
         out = numbers == _NO_RECORD
-        refusals.add(np.flatnonzero(numbers == _NO_HEADER), HEADER)
+        refusals.add(np.flatnonzero(numbers == _NO_HEADER), blocks.HEADER)
         left_out: dict[str, int] = {}
         used = np.unique(numbers[numbers >= 0]).tolist()
         for number in used:
@@ -566,9 +556,9 @@ class SectionedParser(ABC):
             if name:
                 left_out[name] = left_out.get(name, 0) + int(np.count_nonzero(numbers == number))
                 out |= numbers == number
-        refusals.add(np.flatnonzero(block.long & ~out), LONG)
+        refusals.add(np.flatnonzero(block.long & ~out), blocks.LONG)
         odd = block.no_utf8()
-        refusals.add(odd[~out[odd]], ENCODING)
+        refusals.add(odd[~out[odd]], blocks.ENCODING)
         read = [number for number in used if not self._sections[number].left_out]
         parts = [
             self._split(block, self._sections[number], np.flatnonzero(numbers == number), refusals) for number in read
@@ -578,11 +568,11 @@ class SectionedParser(ABC):
         if len(parts) > 1:
             order = np.argsort(indices, kind="stable")
             indices, raw = indices[order], [values.take(pa.array(order)) for values in raw]
-        piece = make_piece(self._layout, places, indices, with_ends(self._layout, raw), refusals)
+        piece = blocks.make_piece(self._layout, places, indices, with_ends(self._layout, raw), refusals)
         return replace(piece, left_out=tuple(left_out.items()), overhead=int(places.lengths[out].sum()))
 
     def _split(
-        self, block: Block, section: Section, records: NDArray[np.int64], refusals: Refusals
+        self, block: blocks.Block, section: Section, records: NDArray[np.int64], refusals: blocks.Refusals
     ) -> tuple[NDArray[np.int64], list[pa.Array]]:
         whole = records[refusals.codes[records] == 0]
         indices, values = section.splitter.split(block, whole, 0, refusals)

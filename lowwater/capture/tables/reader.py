@@ -27,8 +27,7 @@ from lowwater.capture.records.sanity import SIDE, Judge, Tally
 from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.capture.tables.columnar import ParquetParser
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
-from lowwater.capture.tables.jsonlines import JsonParser
-from lowwater.capture.tables.logs import NfdumpParser, ZeekParser
+from lowwater.capture.tables.logs import JsonParser, NfdumpParser, ZeekParser
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import arrival_times

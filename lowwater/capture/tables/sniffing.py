@@ -18,38 +18,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater.capture.formats.sources import (
-    DecompressedSource,
-    PeekableSource,
-    Source,
-    Stream,
-    compression_of,
-    open_source,
-)
+from lowwater import limits
+from lowwater.capture.formats import sources
+from lowwater.capture.tables.blocks import Flags, nanoseconds, typed
 from lowwater.capture.tables.columnar import column_at, longest_text, open_parquet
 from lowwater.capture.tables.delimited import DelimitedParser, TextOptions, type_name
 from lowwater.capture.tables.logs import belongs
-from lowwater.capture.tables.values import Flags, nanoseconds, typed
 from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.values import Type
 from lowwater.errors import CaptureError
 from lowwater.instants import HOUR
-from lowwater.limits import (
-    PROPOSED_COLUMNS,
-    SAMPLE_FIRST_BYTES,
-    SAMPLE_GROUP_BYTES,
-    SAMPLE_LATER_BYTES,
-    SAMPLE_ROWS,
-    SAMPLE_SEPARATORS,
-    SAMPLE_UNPACKED_BYTES,
-)
 from lowwater.storage.failures import hint_of
 
 # Columns of a sample of a file of records: their types, and the clock among them. First steps of a proposal. The
 # sample of a text file is whole lines from its begin, its middle and its end, in bounded time and memory; a
 # compressed file is decompressed up to SAMPLE_UNPACKED_BYTES. The type of a column is the narrowest by which the
-# reader can read nearly all values: each is tried with the conversions of the reader (`capture.tables.values`), so a
+# reader can read nearly all values: each is tried with the conversions of the reader (`capture.tables.blocks`), so a
 # proposal holds for the values that it was made from.
 
 
@@ -77,47 +62,47 @@ def sample_text(path: Path) -> TextSample:
     Raises:
         CaptureError: the file cannot be read.
     """
-    _, stream = open_source(path)
+    _, stream = sources.open_source(path)
     try:
-        stored = PeekableSource(stream)
+        stored = sources.PeekableSource(stream)
         with closing(stored):
-            compression = compression_of(stored.peek(32))
+            compression = sources.compression_of(stored.peek(32))
             if not compression:
                 return _plain(stored, stream.size)
-            unpacked = DecompressedSource(stored, hashed=False)
+            unpacked = sources.DecompressedSource(stored, hashed=False)
             with closing(unpacked):
                 return _unpacked(compression, unpacked)
     except OSError as error:
         raise CaptureError(f"{path}: cannot be read: {error.strerror}", "check the path") from error
 
 
-def _plain(source: PeekableSource, size: int) -> TextSample:
-    first = _take(source, SAMPLE_FIRST_BYTES)
-    if len(first) < SAMPLE_FIRST_BYTES or not source.rewinds:
+def _plain(source: sources.PeekableSource, size: int) -> TextSample:
+    first = _take(source, limits.SAMPLE_FIRST_BYTES)
+    if len(first) < limits.SAMPLE_FIRST_BYTES or not source.rewinds:
         return TextSample("", (_lines(first, begin=True, end=True),), True)
     pieces = [_lines(first, begin=True, end=False)]
-    for offset in (size // 2, size - SAMPLE_LATER_BYTES):
-        if offset >= SAMPLE_FIRST_BYTES:
+    for offset in (size // 2, size - limits.SAMPLE_LATER_BYTES):
+        if offset >= limits.SAMPLE_FIRST_BYTES:
             source.rewind(offset)
-            pieces.append(_lines(_take(source, SAMPLE_LATER_BYTES), begin=False, end=False))
+            pieces.append(_lines(_take(source, limits.SAMPLE_LATER_BYTES), begin=False, end=False))
     return TextSample("", tuple(pieces), False)
 
 
-def _unpacked(compression: str, source: Source) -> TextSample:
-    first = _take(source, SAMPLE_FIRST_BYTES)
-    if len(first) < SAMPLE_FIRST_BYTES:
+def _unpacked(compression: str, source: sources.Source) -> TextSample:
+    first = _take(source, limits.SAMPLE_FIRST_BYTES)
+    if len(first) < limits.SAMPLE_FIRST_BYTES:
         return TextSample(compression, (_lines(first, begin=True, end=True),), True)
     steps: list[bytes] = []
     size = len(first)
-    while size < SAMPLE_UNPACKED_BYTES and (step := _take(source, _STEP)):
+    while size < limits.SAMPLE_UNPACKED_BYTES and (step := _take(source, _STEP)):
         size += len(step)
-        steps.append(step[:SAMPLE_LATER_BYTES] if len(step) == _STEP else step[-SAMPLE_LATER_BYTES:])
+        steps.append(step[: limits.SAMPLE_LATER_BYTES] if len(step) == _STEP else step[-limits.SAMPLE_LATER_BYTES :])
     chosen = dict.fromkeys((len(steps) // 2, len(steps) - 1)) if steps else {}
     later = tuple(_lines(steps[number], begin=False, end=False) for number in chosen)
     return TextSample(compression, (_lines(first, begin=True, end=False), *later), False)
 
 
-def _take(source: Source, size: int) -> bytes:
+def _take(source: sources.Source, size: int) -> bytes:
     """Reads so many bytes, fewer at the end."""
     buffer, filled = bytearray(size), 0
     view = memoryview(buffer)
@@ -539,7 +524,7 @@ DEEPEST = 4
 LONGEST_VALUE = 1024
 """A longer text, in bytes, is a text and nothing else."""
 
-_TOO_MANY = f"it is behind the first {PROPOSED_COLUMNS:,} columns"
+_TOO_MANY = f"it is behind the first {limits.PROPOSED_COLUMNS:,} columns"
 
 
 def json_columns(sample: TextSample) -> SniffedColumns | None:
@@ -556,11 +541,11 @@ def json_columns(sample: TextSample) -> SniffedColumns | None:
             if record is None:
                 continue
             for path, value in _leaves(record):
-                if path in paths or len(paths) < PROPOSED_COLUMNS:
+                if path in paths or len(paths) < limits.PROPOSED_COLUMNS:
                     paths.setdefault(path, {})[sniffed.records] = value
                 else:
                     sniffed.left_out[".".join(path)[:200]] = _TOO_MANY
-                    if len(sniffed.left_out) > PROPOSED_COLUMNS:
+                    if len(sniffed.left_out) > limits.PROPOSED_COLUMNS:
                         return None
             sniffed.records += 1
     if not sniffed.records or sniffed.records < WHOLE * lines:
@@ -656,7 +641,7 @@ def parquet_columns(path: Path) -> SniffedColumns:
                 sniffed.left_out[column.name[:200]] = "several columns have this name"
                 continue
             for leaf in _struct_leaves(column):
-                if len(leaves) < PROPOSED_COLUMNS:
+                if len(leaves) < limits.PROPOSED_COLUMNS:
                     leaves[leaf] = number if len(leaf) == 1 else None
                 else:
                     sniffed.left_out[".".join(leaf)[:200]] = _TOO_MANY
@@ -716,9 +701,9 @@ def _parquet_parts(path: Path, file: pq.ParquetFile, columns: list[str]) -> list
     parts: list[pa.RecordBatch] = []
     try:
         for group in sorted({0, groups // 2, groups - 1} & set(range(groups))):
-            if file.metadata.row_group(group).total_byte_size > SAMPLE_GROUP_BYTES and parts:
+            if file.metadata.row_group(group).total_byte_size > limits.SAMPLE_GROUP_BYTES and parts:
                 continue
-            batches = file.iter_batches(SAMPLE_ROWS, row_groups=[group], columns=columns, use_threads=False)
+            batches = file.iter_batches(limits.SAMPLE_ROWS, row_groups=[group], columns=columns, use_threads=False)
             parts += [part for part in [next(batches, None)] if part is not None and part.num_rows]
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
@@ -769,7 +754,7 @@ def _quotes(first: bytes, separator: str) -> list[str]:
 def _columns(sample: TextSample, options: TextOptions, least: int = 2) -> Candidate | None:
     """Returns the columns by a form of text; None where it does not divide the records into equally many values."""
     width = _width(sample.pieces[0], options)
-    if not least <= width <= PROPOSED_COLUMNS:
+    if not least <= width <= limits.PROPOSED_COLUMNS:
         return None
     parts: list[pa.RecordBatch] = []
     records, starts = 0, False
@@ -809,7 +794,10 @@ def _width(piece: bytes, options: TextOptions) -> int:
     """Returns the most frequent number of values of the records of a piece; 0 where there are too many."""
     lines = piece.split(b"\n", 1000)[:1000]
     mark = options.separator.encode()
-    if piece.count(mark) > SAMPLE_SEPARATORS or max(line.count(mark) for line in lines) >= 4 * PROPOSED_COLUMNS:
+    if (
+        piece.count(mark) > limits.SAMPLE_SEPARATORS
+        or max(line.count(mark) for line in lines) >= 4 * limits.PROPOSED_COLUMNS
+    ):
         return 0
     parser = _parser(piece, options, 1)
     try:
@@ -820,7 +808,7 @@ def _width(piece: bytes, options: TextOptions) -> int:
 
 
 def _parser(piece: bytes, options: TextOptions, width: int) -> DelimitedParser:
-    source = Stream(io.BytesIO(piece), owned=False)
+    source = sources.Stream(io.BytesIO(piece), owned=False)
     plain = TextOptions(options.separator, options.quote, False)
     return DelimitedParser(Path(), source, _tables_layout(width), plain, lambda: False)
 

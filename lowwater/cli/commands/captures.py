@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lowwater.lake.ingestion.batch import IngestResult
     from lowwater.lake.layout import Lake
     from lowwater.lake.ledgers.captures import Capture
-    from lowwater.replay.packets.export import Selection
+    from lowwater.replay.packets import Selection
 
 
 @click.command()
@@ -440,7 +440,7 @@ def export(
     from lowwater.config import load_config
     from lowwater.lake.layout import lake_to_read
     from lowwater.plan.temporal import END_OF_TIME
-    from lowwater.replay.packets.export import exported_links, read_predicate, select
+    from lowwater.replay.packets import exported_links, read_predicate, select
 
     opened, config = lake_to_read(lake), load_config(lake)
     names = exported_links(opened, config, links)
@@ -515,7 +515,7 @@ def _export_records(
         form: one of TABLES; None to choose by the name of the file.
         out: the file; `-` for standard output.
     """
-    from lowwater.replay.packets.export import select_records, write_records
+    from lowwater.replay.packets import select_records, write_records
 
     selection = select_records(lake, config, link, where, start, end)
     suffix = {"jsonl": "json", "ndjson": "json"}.get(out.suffix[1:].lower(), out.suffix[1:].lower())
@@ -540,7 +540,7 @@ def _shown(out: Path) -> str:
 
 
 def _capture_writer(selection: Selection, form: str) -> Callable[[IO[bytes]], None]:
-    from lowwater.replay.packets.export import write_selection
+    from lowwater.replay.packets import write_selection
 
     return lambda file: write_selection(selection, form, file.write)
 

@@ -165,7 +165,7 @@ def status(lake: PurePath, queries: Path) -> None:
     from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, range_words
     from lowwater.lake.ledgers.missing import outside_lines
     from lowwater.lake.ledgers.runs import FAILED
-    from lowwater.lake.results.table_state import stray_lines
+    from lowwater.lake.results.published import stray_lines
     from lowwater.replay.schedule.due import statuses
 
     table = Table("interval", "query set", "query", "state", "reason", box=None)
@@ -228,7 +228,7 @@ def try_(
       lowwater try wider --lake var/lake --with new/flows.gsql --skew main1=5s --from 2026-01-01 --to 2026-01-02
       lowwater try wider --lake var/lake --promote
     """
-    from lowwater.cli.trials import TrialOptions, list_trials, run_trial
+    from lowwater.cli.backfills import TrialOptions, list_trials, run_trial
     from lowwater.lake.layout import lake_to_read
     from lowwater.replay.job import TrialChanges
     from lowwater.replay.trial import drop_trial

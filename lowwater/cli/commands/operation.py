@@ -80,10 +80,10 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     from rich.table import Table
 
     from lowwater.config import load_config
-    from lowwater.lake.commits import MEND
     from lowwater.lake.layout import lake_to_read, open_lake
     from lowwater.lake.maintain import DOUBLED, clock_words
     from lowwater.lake.maintain import maintain as maintain_lake
+    from lowwater.lake.upkeep import MEND
     from lowwater.replay.versions import take_over
     from lowwater.terminal import open_console, say
 
@@ -104,7 +104,7 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
 
 
 def _verify(lake: Lake) -> None:
-    from lowwater.lake.commits import wrong_claims
+    from lowwater.lake.upkeep import wrong_claims
     from lowwater.terminal import say
 
     count = 0
@@ -138,7 +138,7 @@ def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | 
     from lowwater.extras import require
 
     require("lowwater metrics", "metrics")
-    from lowwater.replay.telemetry.metrics import metrics_text, serving
+    from lowwater.replay.telemetry import metrics_text, serving
 
     if textfile is not None and listen is not None:
         raise click.UsageError("--textfile and --listen exclude each other")
@@ -157,7 +157,7 @@ def metrics(lake: PurePath, queries: Path, textfile: Path | None, listen: str | 
 
 
 def _write(lake: PurePath, queries: Path, textfile: Path, every: int | None) -> None:
-    from lowwater.replay.telemetry.metrics import write_textfile
+    from lowwater.replay.telemetry import write_textfile
 
     if textfile.suffix != ".prom":
         raise click.BadParameter(f"--textfile {textfile}: the node exporter reads files whose names end with .prom")
@@ -197,7 +197,7 @@ def traces(lake: PurePath, queries: Path, address: str, since: int | None, follo
     require("lowwater traces", "metrics")
     from lowwater.lake.layout import lake_to_read
     from lowwater.replay.schedule.links import jobs
-    from lowwater.replay.telemetry.traces import TraceSender, traces_since
+    from lowwater.replay.telemetry import TraceSender, traces_since
 
     def tell(name: str, error: LowwaterError) -> None:
         say(f"query set {name}: {error}; its runs have no heartbeats", err=True)

@@ -1,6 +1,6 @@
 """An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done.
 
-Between `ingest`, which holds the lock of the link, and the tasks (`survey`, `packing`).
+Between `ingest`, which holds the lock of the link, and the tasks.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.formats.division import CaptureChunk
 from lowwater.capture.inspect import subsecond_words
+from lowwater.capture.reader import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
 from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions, TaskMap, each_on_threads
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.files.patterns import by_rotation
-from lowwater.lake.ingestion.packing import PackResult, PackTask, not_written, send
 from lowwater.lake.ingestion.replacement import (
     Coverage,
     LedgerFile,
@@ -32,13 +31,17 @@ from lowwater.lake.ingestion.replacement import (
     span,
     version_of,
 )
-from lowwater.lake.ingestion.survey import (
+from lowwater.lake.ingestion.tasks import (
     FailedTask,
+    PackResult,
+    PackTask,
     Survey,
     SurveyRun,
     SurveyTask,
     link_names,
     merge_summaries,
+    not_written,
+    send,
     survey,
 )
 from lowwater.lake.ledgers.captures import Capture, malformed_rows

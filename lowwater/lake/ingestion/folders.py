@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lowwater.capture.formats.classic import STAMP
-from lowwater.capture.formats.header import open_capture
 from lowwater.capture.formats.sources import DecompressedSource, open_source
 from lowwater.capture.inspect import CaptureFacts, inspect_times
-from lowwater.capture.reader import digest, read
+from lowwater.capture.reader import digest, open_capture, read
 from lowwater.capture.tables.reader import TableOptions, first_timestamp, inspect_records
 from lowwater.capture.tables.sniffing import sniff_log
 from lowwater.catalog.protocols import LOG_KINDS
@@ -34,29 +33,8 @@ from lowwater.lake.files.sample import earliest, largest
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers import files as ledger
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
-from lowwater.lake.ledgers.files import (
-    ASIDE,
-    EMPTY,
-    FOLDER,
-    GONE,
-    GROWING,
-    NEW,
-    OTHER,
-    READ,
-    REFUSED,
-    UNCLAIMED,
-    FolderNames,
-    SeenFile,
-    changing,
-    key_of,
-    location,
-    places_of,
-    put_seen,
-    read_seen,
-    spellings,
-    told_files,
-)
 from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
@@ -304,7 +282,7 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
         ConfigError: a pattern has an unknown field.
         LakeError: the ledger cannot be read or written.
     """
-    if not any(settings.captures for settings in config.links.values()) and not read_seen(lake):
+    if not any(settings.captures for settings in config.links.values()) and not ledger.read_seen(lake):
         return 0
     found = listing(config)
     claimed: dict[str, list[str]] = {}
@@ -312,9 +290,9 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
         if settings.captures is not None:
             for path in files_of(settings, 0, END_OF_TIME):
                 claimed.setdefault(str(path), []).append(link)
-    with changing(lake) as held:
+    with ledger.changing(lake) as held:
         looked = _Look(lake, config, found, claimed, clock())
-        return put_seen(held, looked.rows())
+        return ledger.put_seen(held, looked.rows())
 
 
 def record(
@@ -329,37 +307,39 @@ def record(
     """
     errors = {path: error for path, error in refused.items() if not isinstance(error, LakeError)}
     taken = list(results)
-    told = told_files(lake)
+    told = ledger.told_files(lake)
     named = link if link in config.links else link.partition("/")[0]
-    news = [each for each in taken if _is_news(lake, told.get(key_of(lake, each.path)), each)]
+    news = [each for each in taken if _is_news(lake, told.get(ledger.key_of(lake, each.path)), each)]
     if not errors and not news:
         return
     reading = _Reading(config)
-    with changing(lake) as held:
-        before = read_seen(lake)
+    with ledger.changing(lake) as held:
+        before = ledger.read_seen(lake)
         rows = []
         for path, error in errors.items():
-            old, key = before.get(key_of(lake, path)), key_of(lake, path)
-            links = {named, *(old.links if old is not None and old.state == REFUSED else ())}
+            old, key = before.get(ledger.key_of(lake, path)), ledger.key_of(lake, path)
+            links = {named, *(old.links if old is not None and old.state == ledger.REFUSED else ())}
             rows.append(_refused(key, path, tuple(sorted(links)), error, reading, named, config))
         for result in news:
-            old, key = before.get(key_of(lake, result.path)), key_of(lake, result.path)
+            old, key = before.get(ledger.key_of(lake, result.path)), ledger.key_of(lake, result.path)
             size, written = _looks(result.path)
             if result.state != "known" and size != result.capture.bytes and not result.capture.growing:
                 continue  # it has changed since: the next look says so
             rest = (
-                tuple(each for each in old.links if each != named) if old is not None and old.state == REFUSED else ()
+                tuple(each for each in old.links if each != named)
+                if old is not None and old.state == ledger.REFUSED
+                else ()
             )
             if rest:
                 assert old is not None
                 rows.append(replace(old, links=rest))
                 continue
-            state = GROWING if result.capture.growing else READ
-            rows.append(SeenFile(key, state, "", False, (named,), size, written, capture=result.capture.capture))
-        put_seen(held, rows)
+            state = ledger.GROWING if result.capture.growing else ledger.READ
+            rows.append(ledger.SeenFile(key, state, "", False, (named,), size, written, capture=result.capture.capture))
+        ledger.put_seen(held, rows)
 
 
-def _is_news(lake: Lake, told: SeenFile | None, result: IngestResult) -> bool:
+def _is_news(lake: Lake, told: ledger.SeenFile | None, result: IngestResult) -> bool:
     """Whether the ledger must be told of a file that was taken: by itself a look knows it by path and size only."""
     if told is not None:
         return True
@@ -368,8 +348,8 @@ def _is_news(lake: Lake, told: SeenFile | None, result: IngestResult) -> bool:
     looks = _looks(result.path)
     if str(result.path) == result.capture.path and looks[1] <= result.capture.ingested_at:
         return False
-    old = read_seen(lake).get(key_of(lake, result.path))
-    return old is None or old.state != READ or (old.size, old.written) != looks
+    old = ledger.read_seen(lake).get(ledger.key_of(lake, result.path))
+    return old is None or old.state != ledger.READ or (old.size, old.written) != looks
 
 
 def _looks(path: Path) -> tuple[int, int]:
@@ -387,12 +367,12 @@ def _words(error: LowwaterError) -> str:
 
 def _refused(
     key: str, path: Path, links: tuple[str, ...], error: LowwaterError, reading: _Reading, link: str, config: Config
-) -> SeenFile:
+) -> ledger.SeenFile:
     size, written = _looks(path)
     declared = declared_coverage(config.link(link), path) or (None, None)
-    state = EMPTY if size == 0 else REFUSED
+    state = ledger.EMPTY if size == 0 else ledger.REFUSED
     facts = reading.facts(str(path), link, max(size, 0)) if size > 0 else _Facts()
-    row = SeenFile(key, state, _words(error), True, links, max(size, 0), written, **facts.columns)
+    row = ledger.SeenFile(key, state, _words(error), True, links, max(size, 0), written, **facts.columns)
     return replace(row, declared_from=declared[0], declared_to=declared[1])
 
 
@@ -473,7 +453,7 @@ class _Look:
         self._claimed = claimed
         self._now = now
         self._real = cache(os.path.realpath)
-        self._before, self._moved_from = self._relocated(read_seen(lake))
+        self._before, self._moved_from = self._relocated(ledger.read_seen(lake))
         self._reading = _Reading(config)
         self._taken: dict[str, list[_Taken]] = {}
         self._digests: dict[str, dict[str, str]] = {}  # link -> digest -> path
@@ -486,14 +466,18 @@ class _Look:
             if (file := found.files.get(path)) is not None and file.identity is not None
         }
 
-    def _relocated(self, before: Mapping[str, SeenFile]) -> tuple[dict[str, SeenFile], list[SeenFile]]:
+    def _relocated(
+        self, before: Mapping[str, ledger.SeenFile]
+    ) -> tuple[dict[str, ledger.SeenFile], list[ledger.SeenFile]]:
         """Returns the rows of before by the paths that their files have now, and those that named other paths: lake or
         captures were moved, or are elsewhere on this machine."""
-        names = {link: FolderNames(settings) for link, settings in self._config.links.items() if settings.captures}
+        names = {
+            link: ledger.FolderNames(settings) for link, settings in self._config.links.items() if settings.captures
+        }
         rows, left = dict(before), []
         for key, row in before.items():
-            place = location(self._lake, key)
-            if place in self._found.files or row.state in (FOLDER, GONE):
+            place = ledger.location(self._lake, key)
+            if place in self._found.files or row.state in (ledger.FOLDER, ledger.GONE):
                 continue
             targets = {
                 target
@@ -502,15 +486,17 @@ class _Look:
                 for unclaimed in (False, True)
                 if (target := names[link].moved(place, None, self._is_known(before), unclaimed)) is not None
             } & self._found.files.keys()
-            named = row.state in (REFUSED, EMPTY) and _stated(place) is not None  # perhaps by somebody, from elsewhere
+            named = (
+                row.state in (ledger.REFUSED, ledger.EMPTY) and _stated(place) is not None
+            )  # perhaps by somebody, from elsewhere
             if len(targets) == 1 and not named:
-                own = key_of(self._lake, targets.pop())
+                own = ledger.key_of(self._lake, targets.pop())
                 rows[own] = replace(row, path=own)
                 left.append(rows.pop(key))
         return rows, left
 
-    def _is_known(self, before: Mapping[str, SeenFile]) -> Callable[[str], bool]:
-        return lambda place: key_of(self._lake, place) in before
+    def _is_known(self, before: Mapping[str, ledger.SeenFile]) -> Callable[[str], bool]:
+        return lambda place: ledger.key_of(self._lake, place) in before
 
     def _take(self, link: str, captures: Captures) -> None:
         family = link.partition("/")[0]
@@ -520,21 +506,21 @@ class _Look:
             *(captures.values(name) for name in (*names, *facts)), strict=True
         ):
             own = CopiedFile(sha256 or capture, size, at)
-            places = dict.fromkeys(places_of(self._lake, path, stored), own)
+            places = dict.fromkeys(ledger.places_of(self._lake, path, stored), own)
             others = stored_object(copies or "{}").items()
-            places |= {location(self._lake, other): CopiedFile(*copy) for other, copy in others}
+            places |= {ledger.location(self._lake, other): CopiedFile(*copy) for other, copy in others}
             for place, copy in places.items():
                 taken = _Taken(family, copy.bytes, copy.seen_at, capture, bool(growing))
-                for spelled in {*spellings([place], self._real)}:
+                for spelled in {*ledger.spellings([place], self._real)}:
                     self._taken.setdefault(spelled, []).append(taken)
                 self._digests.setdefault(family, {})[copy.sha256] = place
             self._digests[family].setdefault(capture, path)
             if packed and first is not None:
                 self._packed.add((family, first, packets, unpacked or 0))
 
-    def rows(self) -> list[SeenFile]:
+    def rows(self) -> list[ledger.SeenFile]:
         """Judges every file; returns their rows, those of folders with problems, and those of files that are gone."""
-        rows: dict[str, SeenFile] = {}
+        rows: dict[str, ledger.SeenFile] = {}
         for path, links in self._claimed.items():
             file = self._found.files.get(path) or _stated(path)
             if file is not None:
@@ -555,36 +541,44 @@ class _Look:
                 row = self._of_unclaimed(file)
                 rows[row.path] = row
         for folder, why in problems.items():
-            key = key_of(self._lake, folder)
+            key = ledger.key_of(self._lake, folder)
             owners = tuple(sorted({link for _, link in self._found.links[folder]}))
-            if (old := self._before.get(key)) is not None and old.state == ASIDE:
+            if (old := self._before.get(key)) is not None and old.state == ledger.ASIDE:
                 rows[key] = old
                 continue
-            rows[key] = SeenFile(key, FOLDER, why.encode("utf-8", "backslashreplace").decode(), True, owners, 0, 0)
+            rows[key] = ledger.SeenFile(
+                key, ledger.FOLDER, why.encode("utf-8", "backslashreplace").decode(), True, owners, 0, 0
+            )
         return [*self._carried(rows).values(), *self._gone(rows, problems)]
 
-    def _of_claimed(self, file: FoundFile, links: Sequence[str]) -> SeenFile:
-        key = key_of(self._lake, file.path)
+    def _of_claimed(self, file: FoundFile, links: Sequence[str]) -> ledger.SeenFile:
+        key = ledger.key_of(self._lake, file.path)
         old = self._before.get(key)
         same = old is not None and (old.size, old.written) == (file.size, file.written)
-        bare = SeenFile(key, READ, "", False, tuple(links), file.size, file.written)
-        if old is not None and old.state == ASIDE and old.size == file.size:
+        bare = ledger.SeenFile(key, ledger.READ, "", False, tuple(links), file.size, file.written)
+        if old is not None and old.state == ledger.ASIDE and old.size == file.size:
             return replace(old, written=file.written)
         if file.broken:
-            return replace(bare, state=REFUSED, reason="a symbolic link to a file that is not there", unread=True)
+            return replace(
+                bare, state=ledger.REFUSED, reason="a symbolic link to a file that is not there", unread=True
+            )
         taken = {link: self._capture(file, link, old if same else None) for link in links}
         lacking = [link for link, capture in taken.items() if capture is None]
         first_capture = next((capture for capture in taken.values() if capture is not None), None)
         if not lacking and first_capture is not None:
-            state = GROWING if any(capture is not None and capture.growing for capture in taken.values()) else READ
+            state = (
+                ledger.GROWING
+                if any(capture is not None and capture.growing for capture in taken.values())
+                else ledger.READ
+            )
             return replace(bare, state=state, capture=first_capture.sha256)
         declared = declared_coverage(self._config.link(lacking[0]), capture_path(file.path)) or (None, None)
         row = replace(bare, unread=True, links=tuple(lacking), declared_from=declared[0], declared_to=declared[1])
-        if same and old is not None and old.state == REFUSED and set(lacking) & set(old.links):
+        if same and old is not None and old.state == ledger.REFUSED and set(lacking) & set(old.links):
             return replace(old, links=tuple(sorted(set(lacking) & set(old.links))))
         if not file.size:
-            return replace(row, state=EMPTY)
-        if same and old is not None and old.state in (NEW, GROWING) and old.unread:
+            return replace(row, state=ledger.EMPTY)
+        if same and old is not None and old.state in (ledger.NEW, ledger.GROWING) and old.unread:
             facts = _Facts(old.first, old.last, old.packets, 0, old.digests or "", old.silences)
         elif declared[0] is not None:
             facts = _Facts()  # its name tells
@@ -593,20 +587,24 @@ class _Look:
         growing = 0 <= self._now - file.written < SETTLED or (
             declared[0] is not None and declared[1] is not None and declared[0] <= self._now < declared[1]
         )
-        return replace(row, state=GROWING if growing else NEW, **facts.columns)
+        return replace(row, state=ledger.GROWING if growing else ledger.NEW, **facts.columns)
 
     def _captures_at(self, path: str) -> list[_Taken]:
         """Returns the captures of a path, or of the same one without links in its folders."""
-        return [taken for place in dict.fromkeys(spellings([path], self._real)) for taken in self._taken.get(place, ())]
+        return [
+            taken
+            for place in dict.fromkeys(ledger.spellings([path], self._real))
+            for taken in self._taken.get(place, ())
+        ]
 
-    def _capture(self, file: FoundFile, link: str, old: SeenFile | None) -> _Taken | None:
+    def _capture(self, file: FoundFile, link: str, old: ledger.SeenFile | None) -> _Taken | None:
         """Returns the capture of a link that holds a file as it is now; None without one."""
         family = link.partition("/")[0]
         for capture in self._captures_at(file.path):
             if capture.link == family and (capture.growing or self._is_whole(file, capture)):
                 return capture
         # It was known under another path, or written anew with the same bytes; the ingest that found so told it.
-        if old is not None and old.state == READ and old.capture in self._digests.get(family, ()):
+        if old is not None and old.state == ledger.READ and old.capture in self._digests.get(family, ()):
             return _Taken(family, file.size, 0, str(old.capture), False)
         return None
 
@@ -614,17 +612,17 @@ class _Look:
         """Whether nothing was written to a file since its ingest; a last write in the future tells nothing."""
         return capture.size == file.size and not capture.ingested_at < file.written <= self._now
 
-    def _of_unclaimed(self, file: FoundFile) -> SeenFile:
-        key, links = key_of(self._lake, file.path), self._found.candidates(file)
+    def _of_unclaimed(self, file: FoundFile) -> ledger.SeenFile:
+        key, links = ledger.key_of(self._lake, file.path), self._found.candidates(file)
         old = self._before.get(key)
         judged = self._judged(links)
-        bare = SeenFile(key, OTHER, "", False, links, file.size, file.written, judged=judged)
-        if old is not None and old.state == ASIDE and old.size == file.size:
+        bare = ledger.SeenFile(key, ledger.OTHER, "", False, links, file.size, file.written, judged=judged)
+        if old is not None and old.state == ledger.ASIDE and old.size == file.size:
             return replace(old, written=file.written)
         for capture in self._captures_at(file.path):  # somebody named it
             if self._is_whole(file, capture):
-                return replace(bare, state=READ, capture=capture.sha256)
-        if old is not None and old.state == REFUSED and (old.size, old.written) == (file.size, file.written):
+                return replace(bare, state=ledger.READ, capture=capture.sha256)
+        if old is not None and old.state == ledger.REFUSED and (old.size, old.written) == (file.size, file.written):
             return old  # somebody named it
         same = old is not None and (old.size, old.written, old.links, old.judged) == (
             file.size,
@@ -641,18 +639,18 @@ class _Look:
         if file.identity in self._identities:
             return replace(bare, reason=f"another name of {self._identities[file.identity]}")
         if not file.size:
-            return replace(bare, state=EMPTY)
+            return replace(bare, state=ledger.EMPTY)
         return self._sniffed(file, bare)
 
-    def _stands(self, old: SeenFile, file: FoundFile) -> bool:
+    def _stands(self, old: ledger.SeenFile, file: FoundFile) -> bool:
         """Whether what was found out about a file that has not changed is all that can be."""
-        if old.state == READ:
+        if old.state == ledger.READ:
             return any(old.capture in digests for digests in self._digests.values())
         if old.first is not None and old.packets is None:
             return False
         if self._same_bytes(old.links, old.digests or ""):
             return False
-        return old.state in (OTHER, EMPTY, UNCLAIMED) and not (
+        return old.state in (ledger.OTHER, ledger.EMPTY, ledger.UNCLAIMED) and not (
             old.reason.startswith("another name of ") and file.identity not in self._identities
         )
 
@@ -672,14 +670,14 @@ class _Look:
             texts.append(options.layout.protocol if isinstance(options, TableOptions) else self._config.link(link).kind)
         return " ".join(sorted(set(texts)))
 
-    def _sniffed(self, file: FoundFile, bare: SeenFile) -> SeenFile:
+    def _sniffed(self, file: FoundFile, bare: ledger.SeenFile) -> ledger.SeenFile:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
         path, why = capture_path(file.path), ""
         try:
             with path.open("rb") if isinstance(path, StoredCapture) else open_regular(path) as opened:
                 opened.read(1)
         except OSError as error:
-            return replace(bare, state=UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
+            return replace(bare, state=ledger.UNCLAIMED, reason=f"cannot be read: {error.strerror}", unread=True)
         of_packets = [link for link in bare.links if self._reading.options(link) is None]
         if of_packets:
             try:
@@ -687,7 +685,7 @@ class _Look:
             except CaptureError as error:
                 why = _words(error)
                 if _CAPTURE.search(file.name) and not _is_empty(error):
-                    return replace(bare, state=UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
+                    return replace(bare, state=ledger.UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
             else:
                 return self._of_traffic(file, bare, tuple(of_packets))
         for link in bare.links:
@@ -709,21 +707,21 @@ class _Look:
         except (LowwaterError, OSError):
             return False
 
-    def _of_traffic(self, file: FoundFile, bare: SeenFile, links: tuple[str, ...]) -> SeenFile:
+    def _of_traffic(self, file: FoundFile, bare: ledger.SeenFile, links: tuple[str, ...]) -> ledger.SeenFile:
         whole = self._now - file.written >= SETTLED or file.size <= _SMALL
         facts = self._reading.facts(file.path, links[0], file.size, whole)
         if facts.packets == 0 and not facts.malformed:
-            return replace(bare, state=EMPTY, reason="without a record", links=bare.links)
+            return replace(bare, state=ledger.EMPTY, reason="without a record", links=bare.links)
         if (known := self._same_bytes(bare.links, facts.digests)) is not None:
-            return replace(bare, state=READ, reason=f"the same bytes as {Path(known[1]).name}", capture=known[0])
-        return replace(bare, state=UNCLAIMED, unread=True, **facts.columns)
+            return replace(bare, state=ledger.READ, reason=f"the same bytes as {Path(known[1]).name}", capture=known[0])
+        return replace(bare, state=ledger.UNCLAIMED, unread=True, **facts.columns)
 
-    def _carried(self, rows: dict[str, SeenFile]) -> dict[str, SeenFile]:
+    def _carried(self, rows: dict[str, ledger.SeenFile]) -> dict[str, ledger.SeenFile]:
         """Hands on what a person said of a file that has been moved: by name, size and last write."""
         moved = {
             (row.name, row.size, row.written): row
             for path, row in self._before.items()
-            if row.state == ASIDE and path not in rows
+            if row.state == ledger.ASIDE and path not in rows
         }
         if not moved:
             return rows
@@ -732,39 +730,41 @@ class _Look:
             for key, row in rows.items()
         }
 
-    def _gone(self, rows: Mapping[str, SeenFile], problems: Mapping[str, str]) -> list[SeenFile]:
+    def _gone(self, rows: Mapping[str, ledger.SeenFile], problems: Mapping[str, str]) -> list[ledger.SeenFile]:
         """Returns the rows of files that are no longer there. One that nobody read is still missing, unless its bytes
         are in another file, or in the lake: then it was moved."""
-        gone = [replace(row, state=GONE, reason=row.state, unread=False) for row in self._moved_from]
-        left = [row for path, row in self._before.items() if path not in rows and (row.state != GONE or row.unread)]
+        gone = [replace(row, state=ledger.GONE, reason=row.state, unread=False) for row in self._moved_from]
+        left = [
+            row for path, row in self._before.items() if path not in rows and (row.state != ledger.GONE or row.unread)
+        ]
         if not left:
             return gone
         bytes_there = {sha256 for row in rows.values() for sha256 in (row.digests or "").split()}
         new = {(row.size, row.written) for path, row in rows.items() if path not in self._before}
-        aside = {(row.name, row.size, row.written) for row in rows.values() if row.state == ASIDE}
+        aside = {(row.name, row.size, row.written) for row in rows.values() if row.state == ledger.ASIDE}
         unseen = tuple(f"{folder}/" for folder in problems)
         for row in left:
-            own, place = set((row.digests or "").split()), location(self._lake, row.path)
+            own, place = set((row.digests or "").split()), ledger.location(self._lake, row.path)
             moved = bool(own & bytes_there) or self._is_taken(row) if own else (row.size, row.written) in new
-            if row.state == GONE:
+            if row.state == ledger.GONE:
                 if moved:
                     gone.append(replace(row, unread=False))
                 continue
-            if row.state == ASIDE and (row.name, row.size, row.written) not in aside:
+            if row.state == ledger.ASIDE and (row.name, row.size, row.written) not in aside:
                 continue  # its reason stays visible
-            if row.state != FOLDER and place.startswith(unseen):
+            if row.state != ledger.FOLDER and place.startswith(unseen):
                 continue  # nobody could look
-            outside = row.state != FOLDER and place.rpartition("/")[0] not in self._found.links
+            outside = row.state != ledger.FOLDER and place.rpartition("/")[0] not in self._found.links
             there = outside and _stated(place) is not None
-            if there and row.state in (REFUSED, EMPTY):
+            if there and row.state in (ledger.REFUSED, ledger.EMPTY):
                 continue  # somebody named it
             # Where its folder is no longer one of a link, it is no longer missed.
-            unread = row.unread and row.state != FOLDER and not moved and not there
-            reason = row.reason if row.state == REFUSED else row.state
-            gone.append(replace(row, state=GONE, reason=reason, unread=unread))
+            unread = row.unread and row.state != ledger.FOLDER and not moved and not there
+            reason = row.reason if row.state == ledger.REFUSED else row.state
+            gone.append(replace(row, state=ledger.GONE, reason=reason, unread=unread))
         return gone
 
-    def _is_taken(self, row: SeenFile) -> bool:
+    def _is_taken(self, row: ledger.SeenFile) -> bool:
         """Whether the lake has the bytes of a file that is gone, or what they were packed into."""
         packed = {(link.partition("/")[0], row.first, row.packets, row.size) for link in row.links}
         return self._same_bytes(row.links, row.digests or "") is not None or bool(packed & self._packed)
@@ -804,7 +804,7 @@ SHOWN = 5
 """Most files that a message names."""
 
 
-def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, person: str) -> list[SeenFile]:
+def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, person: str) -> list[ledger.SeenFile]:
     """Sets files aside: no ingest takes them by a pattern, and no interval lacks them any more.
 
     Args:
@@ -814,49 +814,53 @@ def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, per
         ConfigError: a name fits no file, or only files that are in the lake.
     """
     look(lake, config)
-    with changing(lake) as held:
+    with ledger.changing(lake) as held:
         rows = [
-            replace(row, state=ASIDE, reason=reason, person=person, unread=False)
+            replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False)
             for row in _chosen(lake, names, lambda row: not _is_read(row), "is in the lake, and read")
         ]
-        put_seen(held, rows)
+        ledger.put_seen(held, rows)
     return rows
 
 
-def undo(lake: Lake, config: Config, names: Sequence[str]) -> list[SeenFile]:
+def undo(lake: Lake, config: Config, names: Sequence[str]) -> list[ledger.SeenFile]:
     """Takes back that files were set aside; arguments as of `set_aside`. The next look judges them anew.
 
     Raises:
         ConfigError: a name fits no file that is set aside.
     """
     look(lake, config)
-    with changing(lake) as held:
-        rows = _chosen(lake, names, lambda row: row.state == ASIDE, "is not set aside")
+    with ledger.changing(lake) as held:
+        rows = _chosen(lake, names, lambda row: row.state == ledger.ASIDE, "is not set aside")
         # Gone, unless the look finds it: a file that is there is judged as one that was never seen.
-        put_seen(held, (replace(row, state=GONE, person=None, unread=True) for row in rows))
+        ledger.put_seen(held, (replace(row, state=ledger.GONE, person=None, unread=True) for row in rows))
     look(lake, config)
-    with changing(lake) as held:  # those in no folder of a link, which no look finds
-        after = read_seen(lake)
-        left = [after[row.path] for row in rows if after[row.path].state == GONE and _is_there(lake, row)]
-        put_seen(held, (replace(row, state=REFUSED, reason=f"it was set aside: {row.reason}") for row in left))
+    with ledger.changing(lake) as held:  # those in no folder of a link, which no look finds
+        after = ledger.read_seen(lake)
+        left = [after[row.path] for row in rows if after[row.path].state == ledger.GONE and _is_there(lake, row)]
+        ledger.put_seen(
+            held, (replace(row, state=ledger.REFUSED, reason=f"it was set aside: {row.reason}") for row in left)
+        )
     return rows
 
 
-def _is_there(lake: Lake, row: SeenFile) -> bool:
+def _is_there(lake: Lake, row: ledger.SeenFile) -> bool:
     try:
-        capture_path(location(lake, row.path)).stat()
+        capture_path(ledger.location(lake, row.path)).stat()
     except OSError:
         return False
     return True
 
 
-def _is_read(row: SeenFile) -> bool:
-    return row.state in (READ, GROWING) and not row.unread
+def _is_read(row: ledger.SeenFile) -> bool:
+    return row.state in (ledger.READ, ledger.GROWING) and not row.unread
 
 
-def _chosen(lake: Lake, names: Iterable[str], fits: Callable[[SeenFile], bool], why: str) -> list[SeenFile]:
-    rows = read_seen(lake)
-    chosen: dict[str, SeenFile] = {}
+def _chosen(
+    lake: Lake, names: Iterable[str], fits: Callable[[ledger.SeenFile], bool], why: str
+) -> list[ledger.SeenFile]:
+    rows = ledger.read_seen(lake)
+    chosen: dict[str, ledger.SeenFile] = {}
     for name in names:
         found = _found(lake, name)
         if not found:
@@ -875,14 +879,18 @@ def _chosen(lake: Lake, names: Iterable[str], fits: Callable[[SeenFile], bool], 
     return list(chosen.values())
 
 
-def _found(lake: Lake, name: str) -> list[SeenFile]:
+def _found(lake: Lake, name: str) -> list[ledger.SeenFile]:
     """Returns the files of the ledger that a path, a name or a pattern of either names."""
-    rows = read_seen(lake)
-    if (row := rows.get(key_of(lake, name))) is not None:
+    rows = ledger.read_seen(lake)
+    if (row := rows.get(ledger.key_of(lake, name))) is not None:
         return [row]
     if not glob.has_magic(name):
-        return [row for row in rows.values() if row.name == name and row.state != EMPTY] or [
+        return [row for row in rows.values() if row.name == name and row.state != ledger.EMPTY] or [
             row for row in rows.values() if row.name == name
         ]
     pattern = os.path.abspath(name) if "/" in name and "://" not in name else name
-    return [row for row in rows.values() if fnmatchcase(location(lake, row.path) if "/" in name else row.name, pattern)]
+    return [
+        row
+        for row in rows.values()
+        if fnmatchcase(ledger.location(lake, row.path) if "/" in name else row.name, pattern)
+    ]

@@ -18,17 +18,17 @@ import pyarrow.dataset as pads
 from lowwater.capture.tables.reader import TableOptions, TaskMap, each_on_threads
 from lowwater.config import FILE_NAME, Config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
-from lowwater.lake.compaction import tidy_ledgers
 from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
 from lowwater.lake.ingestion.folders import record
-from lowwater.lake.ingestion.packing import pack
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
+from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.layout import MALFORMED, Lake, make_records_table
 from lowwater.lake.ledgers.captures import read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
+from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.limits import INGEST_WAIT
 from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths

@@ -20,7 +20,7 @@ from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.patterns import covers_key
-from lowwater.lake.ingestion.survey import starts_with
+from lowwater.lake.ingestion.tasks import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings

@@ -22,7 +22,6 @@ from lowwater.config import Link
 from lowwater.documents import stored_object, stored_pair
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND
-from lowwater.lake.commits import MEND
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.open_tables import ValuesByState, cached_value
 from lowwater.lake.tables import (
@@ -35,6 +34,7 @@ from lowwater.lake.tables import (
     read_rows,
     replace_rows,
 )
+from lowwater.lake.upkeep import MEND
 from lowwater.limits import CAPTURE_OBJECTS
 from lowwater.link_names import family_of
 

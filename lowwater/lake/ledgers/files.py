@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 
 from lowwater.config import Config, Link
 from lowwater.instants import format_instant
+from lowwater.lake import tables
 from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
 from lowwater.lake.layout import FILES, Lake
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.lake.locks import hold
 from lowwater.lake.open_tables import cached_value
-from lowwater.lake.tables import append_rows, column_values, create, fence_off, lake_errors, read_rows, replace_rows
 from lowwater.storage.captures import capture_path, is_address
 from lowwater.storage.object_paths import ObjectPath
 
@@ -283,18 +283,18 @@ NAMES = tuple(field.name for field in fields(SeenFile))
 
 def read_seen(lake: Lake) -> Mapping[str, SeenFile]:
     """Reads the ledger: path -> the newest row about it. It is read again only if it has changed."""
-    with lake_errors(f"{lake.files}: the table cannot be read"):
+    with tables.lake_errors(f"{lake.files}: the table cannot be read"):
         return cached_value(lake.files, "seen files", lambda table: {} if table is None else _newest(lake))
 
 
 def told_files(lake: Lake) -> Mapping[str, SeenFile]:
     """Reads the rows about files of which people are told: those that are unread or set aside, of a year of others."""
-    with lake_errors(f"{lake.files}: the table cannot be read"):
+    with tables.lake_errors(f"{lake.files}: the table cannot be read"):
         return cached_value(lake.files, "told files", lambda table: {} if table is None else _newest(lake, told=True))
 
 
 def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
-    rows = read_rows(lake.files, FILES).sort_by("seen_at").combine_chunks()
+    rows = tables.read_rows(lake.files, FILES).sort_by("seen_at").combine_chunks()
     paths = rows.column("path").combine_chunks().dictionary_encode()
     newest = np.zeros(len(paths.dictionary), np.int64)
     newest[paths.indices.to_numpy()] = np.arange(rows.num_rows)  # of equal paths the last one counts
@@ -302,7 +302,7 @@ def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
     if told:
         rows = rows.filter(pc.or_(rows.column("unread"), pc.equal(rows.column("state"), ASIDE)))
     pool: dict[int, int] = {}
-    columns = [column_values(rows.column(name), pool) for name in NAMES]
+    columns = [tables.column_values(rows.column(name), pool) for name in NAMES]
     for place in (NAMES.index("links"), NAMES.index("silences")):
         columns[place] = [tuple(each or ()) for each in columns[place]]
     return {row.path: row for values in zip(*columns, strict=True) for row in [SeenFile(*values)]}
@@ -312,7 +312,7 @@ def _newest(lake: Lake, told: bool = False) -> dict[str, SeenFile]:
 def changing(lake: Lake) -> Iterator[Lake]:
     """Holds the ledger for a change of what was read from it; yields the lake with the fence of that."""
     with hold(lake, "ledger of files", 600.0, [lake.files]) as fence:
-        fence_off([lake.files], fence)
+        tables.fence_off([lake.files], fence)
         yield replace(lake, fence=fence)
 
 
@@ -322,21 +322,21 @@ def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
     changed = [row for row in rows if (old := before.get(row.path)) is None or not row.same_as(old)]
     if not changed:
         return 0
-    create(lake.files, FILES)
+    tables.create(lake.files, FILES)
     now = max(time.time_ns(), max((row.seen_at for row in before.values()), default=0) + 1)
     after = {**before, **{row.path: replace(row, seen_at=now) for row in changed}}
     # A row of a file that is gone and missed by nobody says nothing more.
     alive = {path: row for path, row in after.items() if row.state != GONE or row.unread}
     stored = _stored(lake) + len(changed)
     if stored > len(alive) + max(len(alive), _DEAD):
-        replace_rows(lake.files, _table(alive.values()), None, lake.fence)
+        tables.replace_rows(lake.files, _table(alive.values()), None, lake.fence)
     else:
-        append_rows(lake.files, _table(after[row.path] for row in changed), lake.fence)
+        tables.append_rows(lake.files, _table(after[row.path] for row in changed), lake.fence)
     return len(changed)
 
 
 def _stored(lake: Lake) -> int:
-    return int(read_rows(lake.files, pa.schema([FILES.field("seen_at")])).num_rows)
+    return int(tables.read_rows(lake.files, pa.schema([FILES.field("seen_at")])).num_rows)
 
 
 def _table(rows: Iterable[SeenFile]) -> pa.Table:

@@ -22,11 +22,11 @@ from lowwater import limits
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake import tables
-from lowwater.lake.compaction import compact
 from lowwater.lake.layout import Lake
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
-from lowwater.lake.results.published_log import commit_digest
+from lowwater.lake.results.published import commit_digest
 from lowwater.lake.results.published_rows import of_query, plain_type
+from lowwater.lake.upkeep import compact
 from lowwater.limits import COMPARED_HOUR_ROWS
 from lowwater.plan.text import nearest
 from lowwater.storage import paths

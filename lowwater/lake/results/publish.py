@@ -1,13 +1,16 @@
 """Publication: the last stage of a run puts the rows of `streams/` into `tables/`; an earlier version is published
-again the same way.
+again the same way. Pins say which versions of the tables of a query set belong together.
 """
 
 from __future__ import annotations
 
 import json
+import time
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import PurePath
 from types import MappingProxyType
@@ -19,23 +22,26 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
-from lowwater.errors import LakeError, LawError
+from lowwater.documents import json_value
+from lowwater.errors import BusyError, LakeError, LawError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake, table_schema
 from lowwater.lake.ledgers.runs import last_published
-from lowwater.lake.results import published_log
+from lowwater.lake.locks import hold
+from lowwater.lake.results import published
 from lowwater.lake.results.exploring import result_table
+from lowwater.lake.results.published import unfinished
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.lake.results.table_state import damage_of, state_at, table_state
-from lowwater.limits import COMMIT_FILES
+from lowwater.lake.tables import safe_name
+from lowwater.limits import COMMIT_FILES, PUBLISH_WAIT, STATE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
 from lowwater.storage import paths
+from lowwater.storage.locks import Fence, LostError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
 
 # Tables of older versions get the columns of instants: their files are written again with them. No row changes, so
 # digests stay, and subscribers are told nothing.
@@ -235,7 +241,7 @@ def publish(
     end: int,
     digest: str,
     audited: str,
-    act: published_log.Act | None = None,
+    act: published.Act | None = None,
     words: Mapping[str, str] = MappingProxyType({}),
     checks: Mapping[str, str] = MappingProxyType({}),
 ) -> PublishResult:
@@ -260,7 +266,7 @@ def publish(
     """
     path = lake.table(query)
     last = last_published(lake, query_set, query, start, end)
-    if last is not None and last.digest == digest and not damage_of(lake, query_set, query, start, end):
+    if last is not None and last.digest == digest and not published.damage_of(lake, query_set, query, start, end):
         number = last.publication if act is None else mark(lake, query, start, end, act)
         return PublishResult(query, last.rows or 0, False, number)
     schema = table_schema(fields)
@@ -278,7 +284,7 @@ def publish(
         cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
         return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), rest_of(start, end)) if cut_files else []
 
-    notes = Notes(lake, query_set, query, fields, start, end, act or published_log.Act.begin(1))
+    notes = Notes(lake, query_set, query, fields, start, end, act or published.Act.begin(1))
     tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
     tables.with_constraints(path, table, checks, lake.fence)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)
@@ -298,20 +304,20 @@ class Notes:
     fields: Sequence[Field]
     start: int
     end: int
-    act: published_log.Act
+    act: published.Act
     number: int = 0
 
     def __call__(self, newest: DeltaTable) -> dict[str, str | int]:
-        state = state_at(self.lake.table(self.query), newest)
+        state = published.state_at(self.lake.table(self.query), newest)
         self.number = self.act.number(newest.version() + 1)
         earlier: Sequence[tuple[int, int]] = ()
         if state.note is None and (state.numbers or state.names):
             earlier = (
-                published_log.joined(state.numbers)
+                published.joined(state.numbers)
                 if state.numbers
-                else published_log.ledger_ranges(self.lake, self.query_set, self.query)
+                else published.ledger_ranges(self.lake, self.query_set, self.query)
             )
-        publication = published_log.next_publication(
+        publication = published.next_publication(
             state.note,
             earlier,
             self.fields,
@@ -321,25 +327,25 @@ class Notes:
             {**state.recent, (self.start, self.end): self.number},
             state.checkpoint,
         )
-        return {published_log.NOTE: publication.text(), published_log.interval_key(self.start, self.end): self.number}
+        return {published.NOTE: publication.text(), published.interval_key(self.start, self.end): self.number}
 
 
-def mark(lake: Lake, query: str, start: int, end: int, act: published_log.Act) -> int:
+def mark(lake: Lake, query: str, start: int, end: int, act: published.Act) -> int:
     """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes.
 
     The caller knows that they are the published ones.
     """
     path = lake.table(query)
-    state = table_state(path)
+    state = published.table_state(path)
     before = None if state is None else state.number(start, end)
-    if before is not None and published_log.act_of(before) == act:
+    if before is not None and published.act_of(before) == act:
         return before
     number = 0
 
     def note(newest: DeltaTable) -> dict[str, str | int]:
         nonlocal number
         number = act.number(newest.version() + 1)
-        return {published_log.interval_key(start, end): number}
+        return {published.interval_key(start, end): number}
 
     tables.swap_files(path, [], lambda _: [], fence=lake.fence, note=note)
     return number
@@ -463,12 +469,12 @@ def parts_of(
 
 def _refuse_changes(path: PurePath, old: pa.Schema, new: pa.Schema) -> None:
     """Raises an error if a column has another type; new columns are allowed."""
-    for field in new:
-        index = old.get_field_index(field.name)
-        if index >= 0 and tables.plain_type(old.field(index).type) != tables.plain_type(field.type):
+    for column in new:
+        index = old.get_field_index(column.name)
+        if index >= 0 and tables.plain_type(old.field(index).type) != tables.plain_type(column.type):
             before = old.field(index).type
             raise LakeError(
-                f"table {path.name!r}: column {field.name!r} was {before}, the query now gives {field.type}",
+                f"table {path.name!r}: column {column.name!r} was {before}, the query now gives {column.type}",
                 f"name the column otherwise, or remove {path} and replay every interval",
             )
 
@@ -488,7 +494,7 @@ def restore(
     end: int,
     version: int,
     told: dict[str, str],
-    act: published_log.Act | None = None,
+    act: published.Act | None = None,
 ) -> PublishResult:
     """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
 
@@ -506,7 +512,7 @@ def restore(
     earlier = result_table(lake, query, version)
     if version == earlier.newest:
         raise LakeError(f"table {query}: version {version} is the newest one", "name an earlier version")
-    note = published_log.last_note(path, version)
+    note = published.last_note(path, version)
     files = meeting_files(earlier.opened(), start, end)
     # An older version of Lowwater wrote no notes: an interval without rows is then taken for one that is not there.
     present = bool(files) if note is None else any(first <= start and end <= last for first, last in note.ranges)
@@ -536,10 +542,176 @@ def restore(
         newest = result_table(lake, query).stored
         return parts_of(path, cut_files, newest, rest_of(start, end)) if cut_files else []
 
-    notes = Notes(lake, query_set, query, fields, start, end, act or published_log.Act.begin(1))
+    notes = Notes(lake, query_set, query, fields, start, end, act or published.Act.begin(1))
 
     def told_notes(newest: DeltaTable) -> dict[str, str | int]:
         return {**notes(newest), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
 
     tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, told_notes)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)
+
+
+# Pins: readers see an interval wholly or not. Each table changes atomically, the tables of a set one after another.
+# Each commit says which publication of the whole set it belongs to, so the logs of the tables tell whether their newest
+# versions belong together (docs/adr/0154). `pins/<set>.json` has the result for readers without Lowwater.
+
+VERSION = 2
+"""Version of the format of the file; 1 had no digests."""
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The versions of the tables of a query set that belong together.
+
+    Attributes:
+        query_set: name of the query set.
+        tables: query -> version of its table; empty where no such versions are known.
+        digests: query -> digest of the commit of this version: after a restore another commit may have its number.
+        unfinished: ranges that the newest versions do not have wholly, ns since the epoch; older ones are pinned.
+        at: when these versions were pinned, ns since the epoch; 0 for never.
+    """
+
+    query_set: str
+    tables: Mapping[str, int]
+    digests: Mapping[str, str] = field(default_factory=dict)
+    unfinished: tuple[published.Range, ...] = ()
+    at: int = 0
+
+    def text(self) -> str:
+        """The content of the file."""
+        values = {"version": VERSION, "query_set": self.query_set, "tables": dict(self.tables)}
+        values |= {"digests": dict(self.digests), "unfinished": self.unfinished, "at": self.at}
+        return json.dumps(values, indent=1)
+
+
+def pins_file(lake: Lake, query_set: str) -> PurePath:
+    """File of the lake with the pins of a query set."""
+    return lake.root / "pins" / f"{safe_name(query_set)}.json"
+
+
+def pinned(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
+    """Returns the pins of a query set, as the logs of its tables have them; None where nothing is published.
+
+    Args:
+        queries: every output query of the set; without them its tables are those that it owns.
+
+    Raises:
+        LakeError: a table cannot be read.
+    """
+    return _derived(lake, query_set, queries, stored_pins(lake, query_set))
+
+
+def _derived(lake: Lake, query_set: str, queries: Iterable[str], stored: Pins | None) -> Pins | None:
+    """Returns the pins as the logs have them, given what the file has."""
+    names = [*queries] or [*(stored.tables if stored else ()), *tables_by_owner(lake).get(query_set, ())]
+    found = {name: published.table_state(lake.table(name)) for name in dict.fromkeys(names)}
+    states = {name: state for name, state in found.items() if state is not None}
+    if not any(state.pieces or state.names or state.note for state in states.values()):
+        return stored
+    open_ranges = unfinished([*states.values()])
+    if stored is not None and not any(state.pieces for state in states.values()):
+        open_ranges += stored.unfinished  # of an older version of Lowwater, whose commits do not tell
+    if not open_ranges and len(states) == len(found):
+        tables = {name: state.version for name, state in states.items()}
+        digests = {name: state.digest for name, state in states.items()}
+        same = stored is not None and (stored.tables, stored.digests) == (tables, digests)
+        return Pins(query_set, tables, digests, (), stored.at if stored is not None and same else time.time_ns())
+    kept = stored is not None and all(
+        name in states and _is_there(states[name], version, stored.digests.get(name, ""))
+        for name, version in stored.tables.items()
+    )
+    if stored is None or not kept:
+        return Pins(query_set, {}, {}, published.joined(open_ranges))
+    return Pins(query_set, stored.tables, stored.digests, published.joined(open_ranges), stored.at)
+
+
+def _is_there(state: published.TableState, version: int, digest: str) -> bool:
+    """Whether a version is one of the history of a table."""
+    if version > state.version:
+        return False
+    found = published.commit_digest(state.path, version)
+    return found == digest if digest else bool(found)
+
+
+def stored_pins(lake: Lake, query_set: str) -> Pins | None:
+    """Reads the file of pins, which readers of others have; None without one that holds pins: the logs tell.
+
+    Raises:
+        LakeError: it cannot be read.
+    """
+    try:
+        return _parsed(query_set, paths.read(pins_file(lake, query_set), STATE_BYTES))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        file, hint = pins_file(lake, query_set), "check that the lake can be read"
+        raise LakeError(f"{file}: cannot be read: {error.strerror}", hint) from None
+
+
+def _parsed(query_set: str, text: bytes) -> Pins | None:
+    """Reads the content of the file; None if it is not what this version writes."""
+    try:
+        values = json_value(text)
+        tables = {str(name): int(version) for name, version in values["tables"].items()}
+        digests = {str(name): str(digest) for name, digest in values.get("digests", {}).items()}
+        ranges = tuple((int(start), int(end)) for start, end in values["unfinished"])
+        return Pins(query_set, tables, digests, ranges, int(values["at"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def tables_by_owner(lake: Lake) -> dict[str, list[str]]:
+    """Lists the tables of each query set, by the names of their folders."""
+    owned: dict[str, list[str]] = defaultdict(list)
+    for path in paths.folders(lake.root / "tables"):
+        state = published.table_state(path)
+        if state is not None and state.owner:
+            owned[state.owner].append(path.name)
+    return owned
+
+
+@contextmanager
+def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[published.Act]:
+    """Publishes an interval into the tables of a set; afterwards their versions are pinned together.
+
+    Publications of a set exclude each other here: a version of a table must not hold a part of another interval.
+
+    Raises:
+        BusyError: another publication of the set takes too long.
+        LakeError: a table cannot be read, or the pins cannot be written.
+    """
+    with hold(lake, f"publication of {query_set}", PUBLISH_WAIT, [lake.table(query) for query in queries]) as fence:
+        yield published.Act.begin(len(queries))
+        _write(lake, query_set, queries, fence)
+
+
+def pin(lake: Lake, query_set: str, queries: Sequence[str] = ()) -> Pins | None:
+    """Writes the pins of a query set as the logs have them, unless a publication is at work, which does so.
+
+    Raises:
+        LakeError: a table cannot be read, or the pins cannot be written.
+    """
+    stored = stored_pins(lake, query_set)
+    pins = _derived(lake, query_set, queries, stored)
+    if pins is not None and pins != stored:
+        with suppress(BusyError), hold(lake, f"publication of {query_set}") as fence:
+            return _write(lake, query_set, queries, fence)
+    return pins
+
+
+def _write(lake: Lake, query_set: str, queries: Sequence[str], fence: Fence | None) -> Pins | None:
+    file, pins = pins_file(lake, query_set), None
+
+    def change(before: bytes | None) -> bytes | None:
+        nonlocal pins
+        stored = None if before is None else _parsed(query_set, before)
+        pins = _derived(lake, query_set, queries, stored)
+        return before if pins is None or pins == stored else pins.text().encode()
+
+    try:
+        paths.revise(file, change, fence)
+    except LostError:
+        raise BusyError(f"{query_set}: another process has taken the publication over", "run it again") from None
+    except OSError as error:
+        raise LakeError(f"{file}: cannot be written: {error.strerror}", "check that the lake is writable") from None
+    return pins

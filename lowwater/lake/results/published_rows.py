@@ -21,7 +21,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.results.table_state import damages
+from lowwater.lake.results.published import damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table
 from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant

@@ -25,9 +25,8 @@ from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.locks import hold
 from lowwater.lake.open_tables import at_version
-from lowwater.lake.results.published_log import LogEntry, commit_digest, last_note, read_entry
+from lowwater.lake.results.published import LogEntry, commit_digest, last_note, read_entry, table_state
 from lowwater.lake.results.published_rows import of_query
-from lowwater.lake.results.table_state import table_state
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
 from lowwater.limits import BATCH_ROWS, STATE_BYTES
 from lowwater.plan.text import nearest

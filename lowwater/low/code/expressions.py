@@ -14,24 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lowwater.catalog.expr import (
-    COMPARE,
-    COMPARISON,
-    LOGICAL,
-    SUMMED,
-    Binary,
-    Call,
-    Case,
-    Column,
-    Const,
-    Expr,
-    OneOf,
-    Param,
-    Type,
-    Unary,
-    rewrite,
-    walk,
-)
+from lowwater.catalog import expr as ex
 from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, address_parts, is_stored, stored_field
 from lowwater.catalog.values import words_from_ip
 from lowwater.errors import LowwaterError
@@ -72,9 +55,9 @@ class Operand:
         return self.least if self.least == self.most and self.null == FALSE else None
 
 
-def width(type_: Type) -> int:
+def width(type_: ex.Type) -> int:
     """Returns the number of words of a value."""
-    return 3 if type_ is Type.IP else 1
+    return 3 if type_ is ex.Type.IP else 1
 
 
 def either(*parts: str) -> str:
@@ -143,12 +126,12 @@ def compare_addresses(op: str, left: tuple[str, ...], right: tuple[str, ...]) ->
     return f"({family} {strict} {family2} or ({family} == {family2} and ({words})))"
 
 
-def as_float(type_: Type, word: str) -> str:
+def as_float(type_: ex.Type, word: str) -> str:
     """Returns the code of a number as a float."""
-    return word if type_ is Type.FLOAT else f"float({word})"
+    return word if type_ is ex.Type.FLOAT else f"float({word})"
 
 
-def of_constant(expr: Const) -> Operand:
+def of_constant(expr: ex.Const) -> Operand:
     """Returns the operand of a literal; an address has three words.
 
     Raises:
@@ -156,11 +139,11 @@ def of_constant(expr: Const) -> Operand:
     """
     value = expr.value
     if value is None:
-        word = {Type.BOOL: FALSE, Type.FLOAT: "0.0"}.get(expr.type, "0")
+        word = {ex.Type.BOOL: FALSE, ex.Type.FLOAT: "0.0"}.get(expr.type, "0")
         return Operand((word,) * width(expr.type), TRUE, least=0, most=0)
     if isinstance(value, bytes):
         return Operand(tuple(f"({word})" for word in words_from_ip(value)))
-    if expr.type is Type.FLOAT:
+    if expr.type is ex.Type.FLOAT:
         text = repr(float(value)).replace("inf", "1e999")
         return Operand((f"({text})",))
     if isinstance(value, bool):
@@ -179,53 +162,53 @@ def indented(lines: list[str]) -> list[str]:
 # link is a constant there, so a comparison with it has one result for all packets.
 
 
-def of_link(expr: Expr, link: str) -> Expr:
+def of_link(expr: ex.Expr, link: str) -> ex.Expr:
     """Returns the expression for packets of one link: `interface` is a constant, and its comparisons are folded."""
 
-    def change(node: Expr) -> Expr:
-        if isinstance(node, Column) and node.name == "interface":
-            return Const(Type.STRING, link)
-        if isinstance(node, OneOf) and isinstance(node.operand, Const) and not node.operand.param:
+    def change(node: ex.Expr) -> ex.Expr:
+        if isinstance(node, ex.Column) and node.name == "interface":
+            return ex.Const(ex.Type.STRING, link)
+        if isinstance(node, ex.OneOf) and isinstance(node.operand, ex.Const) and not node.operand.param:
             value = node.operand.value
-            return Const(Type.BOOL, None if value is None else node.holds()(value))
-        if isinstance(node, Binary) and isinstance(node.left, Const) and isinstance(node.right, Const):
+            return ex.Const(ex.Type.BOOL, None if value is None else node.holds()(value))
+        if isinstance(node, ex.Binary) and isinstance(node.left, ex.Const) and isinstance(node.right, ex.Const):
             return _fold(node, node.left, node.right)
         return node
 
-    return rewrite(expr, change)
+    return ex.rewrite(expr, change)
 
 
-def _fold(node: Binary, left: Const, right: Const) -> Expr:
-    if node.op not in COMPARISON or Type.STRING not in (left.type, right.type):
+def _fold(node: ex.Binary, left: ex.Const, right: ex.Const) -> ex.Expr:
+    if node.op not in ex.COMPARISON or ex.Type.STRING not in (left.type, right.type):
         return node
     # The result of a parameter stays a parameter: its value is an argument of the kernel.
     param = (
         f"{left.param or left.value!r} {node.op} {right.param or right.value!r}" if left.param or right.param else ""
     )
     if left.value is None or right.value is None:
-        return Const(Type.BOOL, None)
-    return Const(Type.BOOL, COMPARE[node.op](str(left.value), str(right.value)), param)
+        return ex.Const(ex.Type.BOOL, None)
+    return ex.Const(ex.Type.BOOL, ex.COMPARE[node.op](str(left.value), str(right.value)), param)
 
 
-def is_hosted(expr: Expr) -> bool:
+def is_hosted(expr: ex.Expr) -> bool:
     """Whether an expression is a host value, computed beside the kernel: a call, a list, a string or its comparison.
 
     A CASE of strings is not a host value.
     """
-    if isinstance(expr, Call | OneOf):
+    if isinstance(expr, ex.Call | ex.OneOf):
         return True
-    if isinstance(expr, Column | Const):
-        return expr.type is Type.STRING
-    return not isinstance(expr, Case) and any(child.type is Type.STRING for child in expr.children())
+    if isinstance(expr, ex.Column | ex.Const):
+        return expr.type is ex.Type.STRING
+    return not isinstance(expr, ex.Case) and any(child.type is ex.Type.STRING for child in expr.children())
 
 
-def kernel_arguments(expr: Expr) -> list[Expr]:
+def kernel_arguments(expr: ex.Expr) -> list[ex.Expr]:
     """Returns the parts of a host value's arguments that the kernel computes."""
-    parts: list[Expr] = []
+    parts: list[ex.Expr] = []
     for child in expr.children():
         if is_hosted(child):
             parts += kernel_arguments(child)
-        elif not isinstance(child, Column | Const):
+        elif not isinstance(child, ex.Column | ex.Const):
             parts.append(child)
     return parts
 
@@ -324,7 +307,7 @@ class Inputs:
     """
 
     columns: list[str] = field(default_factory=list)
-    params: list[Const | Param] = field(default_factory=list)
+    params: list[ex.Const | ex.Param] = field(default_factory=list)
 
     def column(self, name: str) -> int:
         """Returns the number of a column, and adds it if it is new.
@@ -338,7 +321,7 @@ class Inputs:
             self.columns.append(name)
         return self.columns.index(name)
 
-    def param(self, value: Const | Param) -> Operand:
+    def param(self, value: ex.Const | ex.Param) -> Operand:
         """Returns the words of a parameter, and adds it if it is new. Its value is not looked at."""
         if value not in self.params:
             self.params.append(value)
@@ -362,17 +345,17 @@ class Emitter:
 
     def __init__(self, inputs: Inputs, prefix: str = "", clocked: bool = True, valid: bool = False) -> None:
         self.lines: list[str] = []
-        self.hosted: list[Expr] = []
+        self.hosted: list[ex.Expr] = []
         self.beside: list[str] = []
         self._inputs = inputs
         self._prefix = self._node = prefix
         self._clocked = clocked
         self._valid = valid
-        self._values: dict[Expr, Operand] = {}
+        self._values: dict[ex.Expr, Operand] = {}
         self._loaded: dict[str, Operand] = {}
         self._names = 0
 
-    def value(self, expr: Expr) -> Operand:
+    def value(self, expr: ex.Expr) -> Operand:
         """Emits the statements that evaluate an expression, and returns the names of its value."""
         if expr not in self._values:
             self._values[expr] = self._evaluate(expr)
@@ -426,23 +409,23 @@ class Emitter:
         self._names += 1
         return f"{self._prefix}v{self._names}"
 
-    def _evaluate(self, expr: Expr) -> Operand:
+    def _evaluate(self, expr: ex.Expr) -> Operand:
         if is_hosted(expr):
             return self._hosted(expr)
-        if isinstance(expr, Param) or (isinstance(expr, Const) and expr.param):
+        if isinstance(expr, ex.Param) or (isinstance(expr, ex.Const) and expr.param):
             return self._inputs.param(expr)
-        if isinstance(expr, Const):
+        if isinstance(expr, ex.Const):
             return of_constant(expr)
-        if isinstance(expr, Column):
+        if isinstance(expr, ex.Column):
             return self._column(expr.name)
-        if isinstance(expr, Unary):
+        if isinstance(expr, ex.Unary):
             return self._unary(expr)
-        if isinstance(expr, Case):
+        if isinstance(expr, ex.Case):
             return self._case(expr)
-        if isinstance(expr, Binary):
-            if expr.op in LOGICAL:
+        if isinstance(expr, ex.Binary):
+            if expr.op in ex.LOGICAL:
                 return self._logical(expr)
-            if expr.op in COMPARISON:
+            if expr.op in ex.COMPARISON:
                 return self._comparison(expr)
             return self._arithmetic(expr)
         raise TypeError(type(expr).__name__)
@@ -471,15 +454,15 @@ class Emitter:
         bounds = (0, END_OF_TIME) if name in _CLOCKS else (-half, half - 1)
         return Operand((self.name(f"int(c{at}[i])"),), null, FALSE, *bounds)
 
-    def _hosted(self, expr: Expr) -> Operand:
+    def _hosted(self, expr: ex.Expr) -> Operand:
         """Reads a host value from its columns. A failure of its kernel arguments takes part in it."""
         number = len(self.hosted)
         self.hosted.append(expr)
-        conversion = {Type.FLOAT: "float", Type.BOOL: "bool"}.get(expr.type, "int")
+        conversion = {ex.Type.FLOAT: "float", ex.Type.BOOL: "bool"}.get(expr.type, "int")
         places = [self._beside(f"{number}.{part}") for part in range(width(expr.type))]
         words = tuple(self.name(f"{conversion}(h{at}[i])") for at in places)
         failed = [self.value(part).failed for part in kernel_arguments(expr)]
-        if any(isinstance(node, Call) for node in walk(expr)):
+        if any(isinstance(node, ex.Call) for node in ex.walk(expr)):
             failed.append(self.name(f"bool(h{self._beside(f'{number}.failed')}[i])"))
         return Operand(words, self.name(f"not g{places[0]}[i]"), self.name(either(*failed)))
 
@@ -494,15 +477,15 @@ class Emitter:
         null = self.name(either(*(part.null for part in parts)))
         return Operand(tuple(part.words[0] for part in parts), null)
 
-    def _unary(self, expr: Unary) -> Operand:
+    def _unary(self, expr: ex.Unary) -> Operand:
         inner = self.value(expr.operand)
         if expr.op == "IS NULL":
             return Operand((inner.null,), FALSE, inner.failed)
         word = inner.words[0]
         if expr.op == "NOT":
             return Operand((self.name(both(negation(inner.null), negation(word))),), inner.null, inner.failed)
-        if expr.type is Type.FLOAT:
-            text = f"summed({word})" if expr.op == SUMMED else f"-{word}"
+        if expr.type is ex.Type.FLOAT:
+            text = f"summed({word})" if expr.op == ex.SUMMED else f"-{word}"
             return Operand((self.name(text),), inner.null, inner.failed)
         plain = plain_operation("~" if expr.op == "~" else "neg", word, inner)
         if plain is not None:
@@ -510,7 +493,7 @@ class Emitter:
             return Operand((self.name(text),), inner.null, inner.failed, least, most)
         return self._call(f"negate({word})", inner)
 
-    def _case(self, expr: Case) -> Operand:
+    def _case(self, expr: ex.Case) -> Operand:
         """Evaluates a CASE. Only failures of conditions up to the first true one, and of its value, take part."""
         result = self.value(expr.otherwise)
         for when, then in reversed(expr.branches):
@@ -533,14 +516,14 @@ class Emitter:
         failed = either(*(operand.failed for operand in operands), both(fault, negation(null)))
         return Operand((word,), self.name(either(null, fault)), self.name(failed))
 
-    def _arithmetic(self, expr: Binary) -> Operand:
+    def _arithmetic(self, expr: ex.Binary) -> Operand:
         expr = self._merge_divisions(expr)
         left, right = self.value(expr.left), self.value(expr.right)
-        if expr.type is Type.IP:
+        if expr.type is ex.Type.IP:
             return self._address_bits(expr.op, left, right)
         a, b = left.words[0], right.words[0]
         null, failed = self.name(either(left.null, right.null)), self.name(either(left.failed, right.failed))
-        if expr.type is Type.FLOAT:
+        if expr.type is ex.Type.FLOAT:
             a, b = as_float(expr.left.type, a), as_float(expr.right.type, b)
             if expr.op in _FLOAT_FUNCTIONS:
                 return self._call(f"{_FLOAT_FUNCTIONS[expr.op]}({a}, {b})", left, right)
@@ -559,33 +542,33 @@ class Emitter:
         failed = self.name(either(left.failed, right.failed, fault))
         return Operand((left.words[0], *bits), self.name(either(null, fault)), failed)
 
-    def _merge_divisions(self, expr: Binary) -> Binary:
+    def _merge_divisions(self, expr: ex.Binary) -> ex.Binary:
         """Turns `x / a / b` into one division if x is not negative; minutes are two divisions of nanoseconds."""
         inner = expr.left
-        if not (expr.op == "/" and expr.type is Type.INT and isinstance(inner, Binary) and inner.op == "/"):
+        if not (expr.op == "/" and expr.type is ex.Type.INT and isinstance(inner, ex.Binary) and inner.op == "/"):
             return expr
-        divisors = [by.value for by in (inner.right, expr.right) if isinstance(by, Const) and not by.param]
+        divisors = [by.value for by in (inner.right, expr.right) if isinstance(by, ex.Const) and not by.param]
         numbers = [number for number in divisors if type(number) is int and number > 0]
         if len(numbers) < 2 or self.value(inner.left).least < 0 or numbers[0] * numbers[1] > MAX:
             return expr
-        return Binary(Type.INT, "/", inner.left, Const(Type.INT, numbers[0] * numbers[1]))
+        return ex.Binary(ex.Type.INT, "/", inner.left, ex.Const(ex.Type.INT, numbers[0] * numbers[1]))
 
-    def _comparison(self, expr: Binary) -> Operand:
+    def _comparison(self, expr: ex.Binary) -> Operand:
         left, right = self.value(expr.left), self.value(expr.right)
         null = self.name(either(left.null, right.null))
         failed = self.name(either(left.failed, right.failed))
-        if Type.IP in (expr.left.type, expr.right.type):
+        if ex.Type.IP in (expr.left.type, expr.right.type):
             test = compare_addresses(expr.op, left.words, right.words)
         else:
             a, b = left.words[0], right.words[0]
-            if Type.FLOAT in (expr.left.type, expr.right.type):
+            if ex.Type.FLOAT in (expr.left.type, expr.right.type):
                 a, b = as_float(expr.left.type, a), as_float(expr.right.type, b)
-            elif expr.left.type is Type.BOOL:
+            elif expr.left.type is ex.Type.BOOL:
                 a, b = f"int({a})", f"int({b})"
             test = f"({a} {_PYTHON_OPERATORS.get(expr.op, expr.op)} {b})"
         return Operand((self.name(both(negation(null), test)),), null, failed)
 
-    def _logical(self, expr: Binary) -> Operand:
+    def _logical(self, expr: ex.Binary) -> Operand:
         left, right = self.value(expr.left), self.value(expr.right)
         (a,), (b,) = left.words, right.words
         failed = self.name(either(left.failed, right.failed))

@@ -19,20 +19,7 @@ from lowwater.catalog.expr import conjuncts, show
 from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.time import is_late
 from lowwater.catalog.values import words_from_ip
-from lowwater.low.code.aggregation import (
-    ALIVE,
-    ALL,
-    BLOCK,
-    BOUNDS,
-    COLLISIONS,
-    EJECTIONS,
-    EVERY,
-    FROM,
-    OLD,
-    OLDEST,
-    SIZE,
-    TAKEN,
-)
+from lowwater.low.code import aggregation
 from lowwater.low.code.compiler import Code
 from lowwater.low.code.expressions import OWN_SKEW, is_hosted, of_link
 from lowwater.low.code.kernel import MINUTE, ConjunctCounts, NodeProgram
@@ -77,8 +64,8 @@ class GroupTable:
     def __init__(self, lfta: Lfta, program: NodeProgram, number: int, code: Code, slots: int, flush: Flush) -> None:
         self.words: Int64Array = np.zeros((slots, program.width), np.int64)
         self.times: tuple[Temporal, ...] = tuple(_time(lfta, epoch.column) for epoch in program.epochs)
-        self.state: Int64Array = np.zeros(BOUNDS + 3 * len(self.times), np.int64)
-        self.state[EVERY] = flush.every
+        self.state: Int64Array = np.zeros(aggregation.BOUNDS + 3 * len(self.times), np.int64)
+        self.state[aggregation.EVERY] = flush.every
         self._survey = code[f"survey{number}"]
         self._windows = flush.windows * granularity(self.times)
         self._waits = flush.waits
@@ -87,17 +74,17 @@ class GroupTable:
     @property
     def alive(self) -> int:
         """The number of groups in the table."""
-        return int(self.state[ALIVE])
+        return int(self.state[aggregation.ALIVE])
 
     @property
     def leaving(self) -> int:
         """The number of groups that must leave now."""
-        return int(self.state[OLD])
+        return int(self.state[aggregation.OLD])
 
     def due(self, promise: int) -> int:
         """Marks the groups that leave at a promise (ns), and returns their number."""
         overdue = promise - self._windows
-        if self.alive == 0 or not self.times or (self.state[OLDEST] > 0 and self._oldest >= overdue):
+        if self.alive == 0 or not self.times or (self.state[aggregation.OLDEST] > 0 and self._oldest >= overdue):
             return 0
         self._bound(overdue)
         return self.leaving
@@ -109,13 +96,13 @@ class GroupTable:
 
     def every(self) -> int:
         """Marks all groups, and returns their number."""
-        self.state[ALL] = 1
-        self.state[OLD] = self.alive
+        self.state[aggregation.ALL] = 1
+        self.state[aggregation.OLD] = self.alive
         return self.alive
 
     def emptied(self) -> None:
         """Resets the marks of `every`."""
-        self.state[ALL] = self.state[OLD] = self.state[OLDEST] = 0
+        self.state[aggregation.ALL] = self.state[aggregation.OLD] = self.state[aggregation.OLDEST] = 0
 
     def oldest(self) -> int:
         """Returns the least `_last` of the groups (I1); END_OF_TIME without any."""
@@ -123,7 +110,7 @@ class GroupTable:
             return END_OF_TIME
         if not self.times:
             return END_OF_TIME - 1
-        if self.state[OLDEST] <= 0:
+        if self.state[aggregation.OLDEST] <= 0:
             self._count()
         return self._oldest
 
@@ -133,23 +120,25 @@ class GroupTable:
 
     def _bound(self, instant: int) -> None:
         # The kernel updates the counts with every group that comes or leaves: equal bounds need no new count.
-        bounds = self.state[BOUNDS : BOUNDS + len(self.times)].copy()
+        bounds = self.state[aggregation.BOUNDS : aggregation.BOUNDS + len(self.times)].copy()
         self._put(0, instant)
-        if self.state[OLDEST] <= 0 or not np.array_equal(bounds, self.state[BOUNDS : BOUNDS + len(self.times)]):
+        if self.state[aggregation.OLDEST] <= 0 or not np.array_equal(
+            bounds, self.state[aggregation.BOUNDS : aggregation.BOUNDS + len(self.times)]
+        ):
             self._count()
 
     def _count(self) -> None:
         """Counts the groups before the bounds and the groups of the oldest epoch."""
         keys = len(self.times)
         self._survey(self.words, self.state)
-        self._oldest = least_last(self.times, self.state[BOUNDS + 2 * keys :].tolist())
+        self._oldest = least_last(self.times, self.state[aggregation.BOUNDS + 2 * keys :].tolist())
         self._put(keys, self._oldest + 1)
         if keys > 1:
             self._survey(self.words, self.state)
 
     def _put(self, at: int, instant: int) -> None:
         """Sets the bounds that the keys of a group precede if its `_last` is below an instant (ns)."""
-        for place, time in enumerate(self.times, BOUNDS + at):
+        for place, time in enumerate(self.times, aggregation.BOUNDS + at):
             self.state[place] = min(max(time.promise(instant), MIN), MAX)
 
 
@@ -244,15 +233,15 @@ class LftaOperator(ABC):
     ejections = collisions = slots = alive = 0
 
     def __init__(self, program: NodeProgram, read_from: int, capacity: int) -> None:
-        self.state: Int64Array = np.zeros(BOUNDS, np.int64)
-        self.state[FROM] = read_from
+        self.state: Int64Array = np.zeros(aggregation.BOUNDS, np.int64)
+        self.state[aggregation.FROM] = read_from
         self.rows = RowBuffer(program.outputs, capacity, lasts=not program.width)
         self.written: Callable[[], None] = self.clear
 
     @property
     def size(self) -> int:
         """The number of rows that are not written yet."""
-        return int(self.state[SIZE])
+        return int(self.state[aggregation.SIZE])
 
     @property
     @abstractmethod
@@ -278,7 +267,7 @@ class LftaOperator(ABC):
 
     def clear(self) -> None:
         """Drops the rows; readers now own their buffers."""
-        self.state[SIZE] = 0
+        self.state[aggregation.SIZE] = 0
         self.rows.renew()
 
     def flush(self, tick: int, promise: int) -> int:
@@ -326,9 +315,9 @@ class LftaAggregation(LftaOperator):
         super().__init__(program, read_from, settings.chunk_rows + (slots if self._ordered else 0) + 2)
         self.table = GroupTable(lfta, program, number, code, slots, settings.flush)
         self.slots = slots
-        self.table.state[FROM] = read_from
+        self.table.state[aggregation.FROM] = read_from
         self.state = self.table.state
-        self._queue: Int64Array = np.zeros((BLOCK, program.key + 2), np.int64)
+        self._queue: Int64Array = np.zeros((aggregation.BLOCK, program.key + 2), np.int64)
         self._states = States(lfta, program.taken, self.rows.capacity) if program.taken else None
         self._epochs = tuple(epoch.column for epoch in program.epochs)
         self._release = code[f"release{number}"]
@@ -339,17 +328,17 @@ class LftaAggregation(LftaOperator):
 
     @property
     def ejections(self) -> int:  # type: ignore[override]
-        return int(self.state[EJECTIONS])
+        return int(self.state[aggregation.EJECTIONS])
 
     @property
     def collisions(self) -> int:  # type: ignore[override]
-        return int(self.state[COLLISIONS])
+        return int(self.state[aggregation.COLLISIONS])
 
     @property
     def room(self) -> int:
         free = self.rows.capacity - self.size - (self.table.leaving if self._ordered else 0)
         free = free // 2 if self._steps else free
-        return free if self._states is None else min(free, self.rows.capacity - int(self.state[TAKEN]))
+        return free if self._states is None else min(free, self.rows.capacity - int(self.state[aggregation.TAKEN]))
 
     @property
     def arguments(self) -> Arguments:
@@ -361,10 +350,10 @@ class LftaAggregation(LftaOperator):
         return columns if self._states is None else self._states.leave(columns)
 
     def settle(self, texts: Sequence[str]) -> int:
-        count = int(self.state[TAKEN])
+        count = int(self.state[aggregation.TAKEN])
         if self._states is not None:
             self._states.take(count, texts)
-            self.state[TAKEN] = 0
+            self.state[aggregation.TAKEN] = 0
         return count
 
     def flush(self, tick: int, promise: int) -> int:
@@ -402,7 +391,7 @@ class LftaAggregation(LftaOperator):
                 continue
             size = self._release(self.table.words, self.state, free, tick, self.size, *self.rows.arrays)
             assert size > self.size, "a table counts groups that it does not hold"
-            self.state[SIZE] = size
+            self.state[aggregation.SIZE] = size
 
 
 # One LFTA on one link: its operator, its heartbeats, its host values, and the stream of its rows. Between the pass of
@@ -676,7 +665,7 @@ class LftaNode:
         return LftaStatistics(self.lfta.name, *self.totals)
 
     def _evict_all(self, seen: int) -> None:
-        self.operator.state[EJECTIONS] += self.operator.finish(self.beats.after(seen))
+        self.operator.state[aggregation.EJECTIONS] += self.operator.finish(self.beats.after(seen))
 
     def _emit(self, last: bool = False) -> None:
         operator = self.operator

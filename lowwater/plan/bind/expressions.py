@@ -319,7 +319,7 @@ def negate(condition: ex.Expr, negated: bool) -> ex.Expr:
 
 
 # Name resolution and types of expressions: turns syntax trees of expressions into bound expressions. Between the
-# syntax tree and the logical plan. `binder` and `clauses` bind expressions with a Scope.
+# syntax tree and the logical plan. `queries` and `grouping` bind expressions with a Scope.
 
 LITERALS = {
     "int": ex.Type.INT,

@@ -1,6 +1,6 @@
 """Binds aggregations: GROUP BY with its variants, aggregates and superaggregates, HAVING, CLOSING and CLEANING.
 
-Called by `binder` for every SELECT that aggregates. An aggregation becomes one of three operators: Running for
+Called by `queries` for every SELECT that aggregates. An aggregation becomes one of three operators: Running for
 CLOSING_WHEN, Sampling for CLEANING_WHEN, superaggregates and stateful functions, else Group. CUBE, ROLLUP and
 GROUPING_SETS put an Expand below it.
 """

@@ -507,7 +507,7 @@ def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Ex
     return equalities, ex.conjunction(residual)
 
 
-# Binds lookup joins: FILTER_JOIN and WATCHLIST_JOIN. Called by `binder`. Both joins run at the low level of
+# Binds lookup joins: FILTER_JOIN and WATCHLIST_JOIN. Called by `queries`. Both joins run at the low level of
 # Gigascope. The right side is a set of keys, and no row waits for a match (SEMANTICS O6; shared rules of GSQL,
 # section 2).
 

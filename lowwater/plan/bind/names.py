@@ -336,7 +336,7 @@ def _with_clock(attributes: list[Attribute]) -> tuple[Attribute, ...]:
 
 
 # Names of a statement other than columns: PARAM, DEFINE, links, functions and protocols. `scope` resolves them in
-# expressions; `binder` creates them for each statement.
+# expressions; `queries` creates them for each statement.
 
 UNSIGNED = ("ushort", "uint", "ullong")
 

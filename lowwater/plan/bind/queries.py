@@ -1,28 +1,594 @@
-"""Binds a query set: parses its files, binds every statement, and reads what the statements say of each other."""
+"""Binds a query set: parses its files, makes a logical plan of each statement, and reads what the statements say of
+each other.
+"""
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from lowwater.catalog.expr import Column, Const, Expr, Type
+from lowwater.catalog.functions import Cost
 from lowwater.catalog.native import NATIVE
+from lowwater.catalog.protocols import LOG_KINDS, READY
+from lowwater.config import section_of
 from lowwater.errors import QueryError, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
+from lowwater.gsql.printer import print_expression
 from lowwater.limits import QUERY_NAME_CHARACTERS
-from lowwater.plan.bind.binder import Binder, check_options, keys_of, options, slots_of, threshold_of
-from lowwater.plan.bind.joins import declare_watch
-from lowwater.plan.bind.names import Declared, declare
+from lowwater.plan.bind.durations import unit_in
+from lowwater.plan.bind.expressions import Scope
+from lowwater.plan.bind.grouping import bind_group
+from lowwater.plan.bind.joins import Watch, bind_filter_join, bind_join, bind_watch_join, declare_watch
+from lowwater.plan.bind.names import Declared, Names, declare
+from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
-from lowwater.plan.operators import Node
+from lowwater.plan.operators import ANY_LINK, Field, Node, Sample, Source, Union
 from lowwater.plan.properties import StatedKeys
-from lowwater.plan.text import BelowError, Note, Text, place_of
+from lowwater.plan.temporal import Temporal
+from lowwater.plan.text import BelowError, Note, Text, attempt_all, nearest, place_of, spot
+
+# Options of DEFINE: reads the values of a statement and checks them. Called by `queries`. An option of the public
+# compilers works, has no effect and gets a note, or is refused by name (shared rules of GSQL, section 3). Any other
+# entry is text for `#name`.
+
+WORKS = (
+    "query_name",
+    "visibility",
+    "aggregate_slots",
+    "select_lfta",
+    "lfta_cost",
+    "dialect",
+    "keys",
+    "extra_keys",
+    "algorithm",
+    "filename",
+    "refresh_interval",
+    "sample",
+    "sample_seed",
+)
+
+KEYS = ("keys", "extra_keys")
+
+_RATE = re.compile(r"[0-9]*\.?[0-9]+|[0-9]+\.")
+
+TEXT = ("comment", "title", "namespace", "_referenced_ifaces")
+
+NO_EFFECT = {
+    "slow_flush": "an LFTA flushes when a promise closes the epoch; a run's rows do not depend on it",
+    "hfta_slow_flush": "results are emitted when the promise allows",
+    "max_lfta_disorder": "the skew of a link bounds its disorder, and every open epoch is kept",
+    "max_hfta_disorder": "the skew of a link bounds its disorder, and every open epoch is kept",
+    "real_time": "the clock of a replay is virtual, and temporal values are saved before any predicate",
+    "num_bloom": "FILTER_JOIN is exact, whatever the algorithm",
+    "bloom_size": "FILTER_JOIN is exact, whatever the algorithm",
+    "print_warnings": "what is not counted is recorded with its reason",
+    "reusable": "a run computes every query once",
+    "liveness_timeout": "a gap in the coverage of a link is a failed node",
+}
+
+REFUSED = {
+    "no_temporal_aggr": (
+        "an aggregation without a temporal group-by variable, which would never close",
+        "add an epoch such as time/60 AS tb to GROUP BY",
+    ),
+    "lfta_aggregation": (
+        "lfta_aggregation: its partial groups would depend on the size of a table",
+        "leave it out: the high level completes the groups",
+    ),
+}
+
+
+def options(statement: syntax.Statement) -> Mapping[str, str]:
+    """Returns the entries of the DEFINE block: option -> value as written."""
+    return dict(getattr(statement, "defines", ()))
+
+
+def check_options(statement: syntax.Statement, text: Text) -> list[str]:
+    """Checks the options of a statement.
+
+    Returns:
+        Notes on options without effect and on likely misspellings.
+
+    Raises:
+        UnsupportedError: an option is refused, since its rows could be wrong.
+        QueryError: an option does not take its value.
+    """
+    notes = []
+    names = (*WORKS, *TEXT, *NO_EFFECT, *REFUSED)
+    entries = options(statement)
+    for name, value in entries.items():
+        if name in REFUSED:
+            what, hint = REFUSED[name]
+            raise text.unsupported(place_of(statement), f"Lowwater does not run {what}", hint)
+        if name in NO_EFFECT:
+            notes.append(f"DEFINE {name} changes nothing: {NO_EFFECT[name]}")
+        elif name not in names:
+            close = difflib.get_close_matches(name, names, 1, 0.75)
+            if close:
+                notes.append(f"DEFINE {name} is only text for #{name}: did you mean {close[0]}?")
+        if name == "visibility" and value.lower() not in ("internal", "external"):
+            notes.append(f"visibility {value!r} hides nothing: 'internal' does")
+        if name == "dialect" and value not in ("lowwater", "gigascope"):
+            raise text.error(place_of(statement), f"dialect {value!r} is unknown", "write lowwater or gigascope")
+        if name == "algorithm" and value not in ("hash", "bloom"):
+            raise text.error(place_of(statement), f"algorithm {value!r} is unknown", "write hash or bloom")
+    if isinstance(statement, syntax.Merge) and statement.slack is not None:
+        notes.append("SLACK changes nothing: the skew of a link bounds its disorder")
+    return notes
+
+
+def slots_of(statement: syntax.Statement, text: Text) -> int | None:
+    """Reads `aggregate_slots`, the size of the group tables of a query.
+
+    Returns:
+        The number of slots, rounded up to a power of two; None if the option is absent.
+    """
+    written = options(statement).get("aggregate_slots", "")
+    if not written:
+        return None
+    if not written.isdigit() or len(written) > 9 or not 1 <= int(written) <= 1 << 24:
+        raise text.error(place_of(statement), f"aggregate_slots {written!r} is not a number from 1 to {1 << 24}")
+    return 1 << (int(written) - 1).bit_length()
+
+
+def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | None:
+    """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5).
+
+    Args:
+        kind: the kind of the source's records, such as `pcap`.
+
+    Returns:
+        The rate and the seed; None if the query reads all packets.
+
+    Raises:
+        UnsupportedError: the records are not packets.
+        QueryError: the rate is not above 0 and at most 1, or the seed is not a whole number.
+    """
+    entries = options(statement)
+    written, seed = entries.get("sample", ""), entries.get("sample_seed", "0")
+    if not seed.isdigit() or int(seed) >= 1 << 63:
+        raise text.error(
+            place_of(statement),
+            f"sample_seed {seed!r} is not a whole number",
+            "write a whole number of 0 or more, such as '1'",
+        )
+    if "sample" not in entries:
+        return None
+    hint = "write a share above 0 and up to 1, such as sample '0.01'"
+    if len(written) > 20 or not _RATE.fullmatch(written):
+        raise text.error(place_of(statement), f"sample {written!r} is not a share of the packets", hint)
+    if kind != "pcap":
+        raise text.unsupported(place_of(statement), "Lowwater samples packets only", "leave out DEFINE sample")
+    rate = float(written)
+    if not 0 < rate <= 1:
+        raise text.error(place_of(statement), f"sample {written!r} is not a share of the packets", hint)
+    return Sample(rate, int(seed))
+
+
+def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
+    """Reads `lfta_cost`, the cost from which a function is not LFTA-safe.
+
+    Returns:
+        The cost; None if the option is absent.
+    """
+    written = options(statement).get("lfta_cost", "")
+    if not written:
+        return None
+    if written.upper() in Cost.__members__:
+        return Cost[written.upper()]
+    if not written.isdigit() or len(written) > 9:
+        hint = f"write {', '.join(Cost.__members__)}, or a number"
+        raise text.error(place_of(statement), f"lfta_cost {written!r} is unknown", hint)
+    return int(written)
+
+
+def keys_of(statement: syntax.Statement, names: Sequence[str], text: Text) -> StatedKeys:
+    """Reads `keys` and `extra_keys`, the unique key that a query states.
+
+    Raises:
+        QueryError: a key is not a column of the query.
+    """
+    entries = options(statement)
+    written = {word: [part.strip() for part in entries.get(word, "").split(",") if part.strip()] for word in KEYS}
+    for word, keys in written.items():
+        for key in keys:
+            if key not in names:
+                raise text.error(place_of(statement), f"{word}: the query has no column {key}", nearest(key, names))
+    return StatedKeys(*(tuple(keys) for keys in written.values()))
+
+
+# Binds statements: turns each syntax tree into a logical plan. Second stage of the pipeline. Each query gets one
+# complete tree, with the queries that it reads inlined. `plan.rules` splits the tree into the low level and the
+# high level.
+
+
+@dataclass
+class Binder:
+    """Binds the statements of one query set.
+
+    Attributes:
+        context: the functions, links and protocols that queries may name.
+        statements: query name -> (statement, file that holds it).
+        bound: query name -> logical plan, for every query bound so far.
+        failed: names of the queries and watch lists with errors.
+        notes: remarks on the queries bound so far.
+    """
+
+    context: Context
+    statements: Mapping[str, tuple[syntax.Statement, Text]]
+    bound: dict[str, Node] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    notes: list[Note] = field(default_factory=list)
+
+    def query(self, name: str) -> Node:
+        """Binds a query; those that it reads were bound before, or have failed.
+
+        Raises:
+            QueryError: the text of the query has an error.
+            BelowError: a query that it reads has errors.
+        """
+        if name in self.bound:
+            return self.bound[name]
+        statement, text = self.statements[name]
+        try:
+            node = self._statement(name, statement, text)
+        except QueryError:
+            self.failed.add(name)
+            raise
+        self.bound[name] = node
+        return node
+
+    def _statement(self, name: str, statement: syntax.Statement, text: Text) -> Node:
+        names = Names.of(statement, self.context, text)
+        if isinstance(statement, syntax.Select):
+            node = self._select(name, statement, text, names)
+        elif isinstance(statement, syntax.Merge):
+            node = self._merge(name, statement, text, names)
+        else:
+            raise TypeError(type(statement).__name__)
+        self.notes += [Note(name, note, place) for place, note in names.notes.items()]
+        return node
+
+    def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
+        if statement.join == "WATCHLIST_JOIN":
+            return self._watched(name, statement, text, names)
+        sources = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
+        links = tuple(sorted({link for source in sources for link in source.links}))
+        names = replace(names, links=links, assumed=tuple(source.alias for source in sources if source.assumed))
+        if statement.join == "FILTER_JOIN":
+            self._check_lookup(statement, sources, text)
+            return bind_filter_join(name, statement, text, sources, names)
+        grouped = self._grouped(statement, sources)
+        if statement.having is not None and not statement.group_by and not self._has_aggregates(statement):
+            raise text.error(place_of(statement.having), "HAVING filters groups, and there are none", "write WHERE")
+        if statement.distinct and not grouped:
+            statement, grouped = _as_groups(statement, sources, text), True
+        elif statement.distinct:
+            # Two rows of an aggregation differ in a group-by variable, so they are equal only where SELECT omits one.
+            message = "Lowwater does not run SELECT DISTINCT of an aggregation"
+            raise text.unsupported(statement.place, message, "name the aggregation and select DISTINCT from it")
+        if statement.join:
+            return bind_join(name, statement, text, sources, names, grouped)
+        source = sources[0]
+        scope = Scope(
+            text,
+            {source.alias: source.columns},
+            where="a query without GROUP BY",
+            names=names,
+            units=source.time_units(),
+        )
+        if grouped:
+            return bind_group(name, statement, scope, source)
+        return _selection(name, statement, scope, source)
+
+    def _grouped(self, statement: syntax.Select, sources: Sequence[BoundSource]) -> bool:
+        cleaning = (statement.cleaning_when, statement.cleaning_by)
+        clauses = (statement.having, statement.closing_when, *cleaning, statement.supergroup or None)
+        windowed = statement.window is not None or (not statement.join and sources[0].window is not None)
+        grouped = statement.group_by or windowed or any(clause is not None for clause in clauses)
+        return bool(grouped or self._has_aggregates(statement))
+
+    def _has_aggregates(self, statement: syntax.Select) -> bool:
+        exprs = [*(item.expression for item in statement.items), *([statement.having] if statement.having else [])]
+        return any(self._aggregates(expr) for expr in exprs)
+
+    def _aggregates(self, node: syntax.Expression) -> bool:
+        if isinstance(node, syntax.Call) and self.context.catalog.aggregates_named(node.name):
+            return True
+        return any(self._aggregates(child) for child in syntax.children(node))
+
+    def _watched(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
+        left, right = statement.sources
+        watch = self._watch(right, text)
+        source = self._source(name, left, text)
+        self._check_lookup(statement, [source], text)
+        names = replace(names, links=source.links)
+        return bind_watch_join(name, statement, text, source, watch, right.alias or right.name, names)
+
+    def _check_lookup(self, statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> None:
+        """Raises an error if FILTER_JOIN or WATCHLIST_JOIN has a window or groups: both select single rows."""
+        windowed = statement.window or any(source.window for source in sources)
+        if windowed or statement.distinct or self._grouped(statement, sources):
+            hint = "name the join as a query, and aggregate that"
+            raise text.error(statement.place, f"{statement.join} has only SELECT, FROM and WHERE", hint)
+
+    def _watch(self, ref: syntax.SourceRef, text: Text) -> Watch:
+        entry = self.statements.get(ref.name)
+        if entry is None or not isinstance(entry[0], syntax.Watchlist):
+            watch_lists = [name for name, (other, _) in self.statements.items() if isinstance(other, syntax.Watchlist)]
+            raise text.error(ref.place, f"no watch list is called {ref.name}", nearest(ref.name, watch_lists))
+        if ref.name in self.failed:
+            raise BelowError(f"watch list {ref.name} has errors")
+        return declare_watch(ref.name, entry[0], entry[1], self.context.folders)
+
+    def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
+        sides = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
+        by_alias = {side.alias: side for side in sides}
+        if len(by_alias) < len(sides):
+            raise text.error(statement.place, "two sources of MERGE have one name", "give each a range variable")
+        if statement.slack is not None:
+            first = statement.columns[0]
+            merged_on = sides[0].columns.get(first.name)
+            unit = None if merged_on is None else unit_in(merged_on, sides[0].time_units())
+            Scope(text, {}, names=names).constant(statement.slack, "SLACK", (first, unit))
+        branches, position = [], -1
+        for column, side in zip(statement.columns, sides, strict=True):
+            if side.window is not None:
+                hint = "put the window into the query that aggregates the merged stream"
+                raise text.error(side.window.place, "a source of MERGE has no window", hint)
+            if column.qualifier != side.alias:
+                raise text.error(column.place, f"the merge column of {side.alias} is called {column.qualifier}")
+            branch, index = _branch(name, column, side, text)
+            if position not in (-1, index):
+                raise text.error(column.place, f"{column.name} stands at another position in {side.alias}")
+            position = index
+            branches.append(branch)
+        _check_union(branches, "MERGE", statement.place, text)
+        merged = _merged([branch.fields[position].temporal for branch in branches])
+        if merged is None:
+            raise text.error(statement.place, "the merge columns progress in opposite directions")
+        fields = tuple(
+            Field(f.name, f.type, merged if i == position else None, f.declared)
+            for i, f in enumerate(branches[0].fields)
+        )
+        return Union(name, fields, tuple(branches))
+
+    def _reader(self, query: str, ref: syntax.SourceRef, text: Text) -> Callable[[], BoundSource]:
+        return lambda: self._source(query, ref, text)
+
+    def _source(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
+        if ref.union:
+            return self._union(query, ref, text)
+        if ref.host:
+            hint = "links have names of their own: link.PROTOCOL"
+            raise text.unsupported(ref.place, f"Lowwater knows no hosts, so {ref.host} cannot stand here", hint)
+        name = f"{ref.library}_{ref.name}" if ref.library else ref.name
+        if not ref.links and not ref.bracketed and name in self.statements:
+            return self._stream(name, ref, text)
+        link = self._bare_link(ref)
+        protocol = self.context.protocols.get("DataProtocol" if link else ref.name)
+        if ref.library or protocol is None:
+            kind = "protocol" if ref.links else "query, protocol or link"
+            candidates = [*self._protocols_like(ref.name), *([] if ref.links else self.statements)]
+            candidates += [] if ref.links else self.context.links.names or []
+            a_set = not ref.links and ref.name in self.context.links.sets
+            hint = self.context.links.without(ref.name, ()) if a_set else nearest(ref.name, candidates)
+            if ref.links and not hint:
+                hint = f"there are: {', '.join(known for known in self.context.protocols if known not in READY)}"
+            raise text.error(ref.place, f"no {kind} is called {ref.name}", hint)
+        links = self.context.links.read([ref.name]) if link else self._links(ref, protocol.kind, text)
+        self._check_kinds(ref, protocol.kind, links, text)
+        # The interface name of a capture may hold `.` and `/`; a range variable may not.
+        alias = ref.alias or re.sub(r"\W", "_", ref.name)
+        fields = source_fields(protocol)
+        node = Source(query, fields, alias, links, protocol.name, protocol.member, protocol.kind, place=spot(ref))
+        node = replace(node, layout=protocol.layout, sample=sample_of(self.statements[query][0], text, protocol.kind))
+        groups = {self.context.links.of(self.context.links.groups, link, "") for link in links}
+        if len(groups) == 1 and (column := protocol.columns.get(group := groups.pop())) is not None:
+            node = replace(node, group=column.name if isinstance(column, Column) else group)
+        units = {a.name: a.unit for a in protocol.attributes if a.unit is None or not a.clock}
+        assumed = link and self.context.links.names is None
+        return BoundSource(alias, node, protocol.columns, ref.window, units, assumed, protocol.hidden)
+
+    def _stream(self, name: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
+        if isinstance(self.statements[name][0], syntax.Watchlist):
+            raise text.error(ref.place, f"{name} is a watch list", "join it: WATCHLIST_JOIN FROM protocol p, list w")
+        if name in self.failed:
+            raise BelowError(f"query {name} has errors")
+        node = self.query(name)
+        columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in node.fields}
+        return BoundSource(ref.alias or ref.name, node, columns, ref.window)
+
+    def _bare_link(self, ref: syntax.SourceRef) -> bool:
+        """Whether a source names a link without a protocol. The source then reads DataProtocol."""
+        if ref.links or ref.bracketed or ref.library or ref.name in self.context.protocols:
+            return False
+        links = self.context.links.names
+        if links is not None:
+            return self.context.links.holds(ref.name)
+        # Without a list of links, a name close to a protocol or a query is a misspelling of that name.
+        return not nearest(ref.name, [*self._protocols_like(ref.name), *self.statements]).startswith("did")
+
+    def _protocols_like(self, name: str) -> list[str]:
+        """Returns the protocols that a name may be meant for; logs by their tool only, since a link may be `flows`."""
+        return [known for known in self.context.protocols if known not in READY or name[:3].upper() == known[:3]]
+
+    def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
+        """Binds `A UNION B as M`.
+
+        Links of one protocol become one source. Other streams become the inputs of a Union.
+        """
+        parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
+        sides = _by_protocol(attempt_all([self._reader(query, part, text) for part in parts]), ref, text)
+        alias = ref.alias or sides[0].alias
+        if len(sides) == 1 and isinstance(whole := sides[0].node, Source):
+            return replace(sides[0], alias=alias, node=replace(whole, alias=alias), window=ref.window, assumed=False)
+        packets = all(isinstance(side.node, Source) for side in sides)
+        branches = [side.stream(query, names=side.whole() if packets else None) for side in sides]
+        _check_union(branches, "UNION", ref.place, text)
+        fields = tuple(
+            Field(f.name, f.type, _merged([branch.fields[at].temporal for branch in branches]), f.declared)
+            for at, f in enumerate(branches[0].fields)
+        )
+        united = Union(query, fields, tuple(branches))
+        columns: dict[str, Expr] = {f.name: Column(f.type, f.name) for f in fields}
+        if not packets:
+            return BoundSource(alias, united, columns, ref.window)
+        # A query may use any alias of a packet column, also over the union.
+        first = sides[0]
+        columns |= {n: columns[c] for n in first.columns if (c := first.canonical(n)) in columns}
+        hidden = frozenset[str]().union(*(side.hidden for side in sides))
+        return BoundSource(alias, united, columns, ref.window, hidden=hidden)
+
+    def _links(self, ref: syntax.SourceRef, kind: str, text: Text) -> tuple[str, ...]:
+        links = self.context.links
+        if not ref.links or (ref.links == ("default",) and "default" not in links.sets):
+            if links.names is None:
+                return (ANY_LINK,)
+            # A protocol without a link reads every link of its kind of records but those of another protocol.
+            chosen = {
+                name
+                for name in links.names
+                if _holds(links.of(links.kinds, name, "pcap"), kind)
+                and links.of(links.protocols, name, ref.name) == ref.name
+            }
+            if not chosen:
+                raise text.error(ref.place, f"{ref.name} reads all links of {kind} records, and there are none")
+            return links.read(chosen)
+        chosen = set()
+        for name in ref.links:
+            if ref.bracketed and name in links.sets:
+                group = links.read(links.sets[name])
+            elif links.holds(name):
+                group = links.read([name])
+            else:
+                candidates = [*(links.names or ()), *(links.sets if ref.bracketed else ())]
+                kind = "link or set" if ref.bracketed else "link"
+                message = f"{kind} {name} has no capture" if links.remedy else f"no {kind} is called {name}"
+                alone = not ref.bracketed or links.remedy  # sets have settings of their own
+                hint = links.without(name, candidates) if alone else nearest(name, candidates)
+                raise text.error(ref.place, message, hint)
+            twice = chosen.intersection(group)
+            if twice:
+                message = f"[{', '.join(ref.links)}] lists {min(twice)} twice, which would count its packets twice"
+                raise text.error(ref.place, message, "name every link once")
+            chosen.update(group)
+        return tuple(sorted(chosen))
+
+    def _check_kinds(self, ref: syntax.SourceRef, kind: str, links: Sequence[str], text: Text) -> None:
+        if self.context.links.names is None:
+            return
+        for link in links:
+            link_kind = self.context.links.of(self.context.links.kinds, link, "pcap")
+            if not _holds(link_kind, kind):
+                hint = f"write kind = '{kind}' in {section_of(link)}, or --kind {link}={kind}"
+                hint = hint if kind in LOG_KINDS else ""
+                message = f"{ref.name} reads {kind} records, and link {link} has {link_kind} records"
+                raise text.error(ref.place, message, hint)
+
+
+def _holds(link: str, protocol: str) -> bool:
+    """Whether a link of one kind can hold the records of a protocol of another kind.
+
+    Links of parquet and JSON lines hold the records of a `csv` protocol: all are read by position or name.
+    """
+    return protocol == "other" or link == protocol or (link in ("parquet", "json") and protocol == "csv")
+
+
+def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> tuple[Node, int]:
+    """Binds one input of MERGE. Returns the input and the position of its merge column."""
+    Scope(text, {side.alias: side.columns}).bind(column)
+    branch = side.stream(query)
+    names = [f.name for f in branch.fields]
+    index = names.index(side.canonical(column.name))
+    if branch.fields[index].temporal is None:
+        raise text.error(column.place, f"{column.name} of {side.alias} is not temporal: it cannot be merged on")
+    return branch, index
+
+
+def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
+    """Finds the progress of a column of merged streams: the least progress of the inputs (P3).
+
+    Returns:
+        The progress; None if an input has none or the inputs progress differently.
+    """
+    progresses = [time for time in times if time is not None]
+    if not progresses or len(progresses) < len(times) or not all(progresses[0].alike(time) for time in progresses):
+        return None
+    return progresses[0].merged(*progresses[1:])
+
+
+def _selection(query: str, statement: syntax.Select, scope: Scope, source: BoundSource) -> Node:
+    written = expand_stars(statement.items, [source], scope.text)
+    aliases = {item.alias: print_expression(item.expression) for item in written if item.alias}
+    hints = {name: f"{name} is the name of a select item: write {text}" for name, text in aliases.items()}
+    scope = replace(scope, aliases=hints)
+
+    def where() -> Expr:
+        return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)
+
+    predicate, *bound = attempt_all([where, *(binder(scope, item) for item in written)])
+    items = name_items(written, bound, scope.text)
+    return make_map(query, source.node, predicate if statement.where else None, items)
+
+
+def _as_groups(statement: syntax.Select, sources: Sequence[BoundSource], text: Text) -> syntax.Select:
+    """Rewrites SELECT DISTINCT as GROUP BY of the select items.
+
+    Each distinct row appears once, when its epoch closes.
+    """
+    written = expand_stars(statement.items, sources, text)
+    literals = [Const(Type.BOOL, True)] * len(written)
+    named = name_items(written, literals, text)
+    keys = tuple(
+        syntax.SelectItem(item.expression, name.name, item.place) for item, name in zip(written, named, strict=True)
+    )
+    chosen = tuple(syntax.SelectItem(syntax.Name(key.alias), "", key.place) for key in keys)
+    return replace(statement, items=chosen, group_by=keys)
+
+
+def _by_protocol(sides: Sequence[BoundSource], ref: syntax.SourceRef, text: Text) -> list[BoundSource]:
+    """Merges the sides of a UNION that read packets of one protocol into one side with all their links."""
+    merged: list[BoundSource] = []
+    of: dict[str, int] = {}
+    for side in sides:
+        node = side.node
+        if isinstance(node, Source) and node.protocol in of:
+            first = merged[of[node.protocol]]
+            assert isinstance(first.node, Source)
+            if set(first.node.links) & set(node.links):
+                raise text.error(ref.place, "UNION lists a link twice, which would count its packets twice")
+            links = tuple(sorted((*first.node.links, *node.links)))
+            group = node.group if node.group == first.node.group else ""
+            merged[of[node.protocol]] = replace(first, node=replace(first.node, links=links, group=group))
+        else:
+            if isinstance(node, Source):
+                of[node.protocol] = len(merged)
+            merged.append(side)
+    return merged
+
+
+def _check_union(branches: Sequence[Node], word: str, place: syntax.Place, text: Text) -> None:
+    first = branches[0].fields
+    for branch in branches[1:]:
+        if len(branch.fields) != len(first):
+            raise text.error(place, f"the inputs of {word} have {len(first)} and {len(branch.fields)} columns")
+        for a, b in zip(first, branch.fields, strict=True):
+            if a.type is not b.type:
+                raise text.error(place, f"{word} pairs {a.name} ({a.type}) with {b.name} ({b.type})")
+
 
 # Loads query files: parses them, names their statements and adds the queries of libraries. Between the parser and the
 # binder, called by `queries`.
+
+# The statements of a query set.
 
 Named = tuple[syntax.Statement, Text]
 

@@ -22,7 +22,7 @@ from lowwater.plan.properties import ROW
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
 from lowwater.plan.text import Text, nearest, place_of, spot
 
-# Bound sources of a statement, and the names of its output columns. Shared by `binder` and the other modules of
+# Bound sources of a statement, and the names of its output columns. Shared by `queries` and the other modules of
 # `clauses`.
 
 

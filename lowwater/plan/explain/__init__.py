@@ -1,7 +1,7 @@
 """EXPLAIN: a plan as text, JSON or mermaid.
 
-Reads the same plan objects as the engines. `describe` computes the contents once; `text`, `json` and `mermaid` print
-them. `gsql` writes both levels as GSQL.
+Reads the same plan objects as the engines. `describe` computes the contents once, with both levels as GSQL; `text`
+prints them.
 """
 
 from __future__ import annotations

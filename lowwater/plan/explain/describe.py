@@ -1,28 +1,494 @@
-"""Describes a plan once, for all forms of EXPLAIN.
+"""Describes a plan once, for all forms of EXPLAIN, with both levels of a query as GSQL.
 
 Reads the same plan objects as the engines. A query that is published, or that has several readers, has its own
 description, and its readers name its stream. A query with one reader is described in the place where it is read. No
 function here recurses over operators or visits a shared operator twice, since chains of queries may be long.
+
+The GSQL is that of the papers: `Query x_low: ...` and `Query x_high: ...`. GSQL cannot write every operator into the
+statement of its reader. Such an operator gets its own statement: `<query>_1`, `<query>_2` and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
+from lowwater.catalog import expr as ex
+from lowwater.catalog.builtin.numbers import LOCAL_DAY
 from lowwater.catalog.expr import Expr, conjuncts
+from lowwater.catalog.native import type_of
+from lowwater.catalog.protocols import ALIASES, PROTOCOLS
 from lowwater.catalog.records import field_name
-from lowwater.gsql.printer import print_expression
+from lowwater.catalog.values import format_ip, format_mac
+from lowwater.gsql import nodes as gsql
+from lowwater.gsql.printer import print_expression, print_statement
 from lowwater.plan import operators as ops
-from lowwater.plan.explain import gsql, model
-from lowwater.plan.explain.gsql import HighText, high, low, low_text, params_of, spelled, steps
-from lowwater.plan.levels import Setting, whole_reason
+from lowwater.plan.explain import model
 from lowwater.plan.properties import Prefilter, by_arrival, carried_state, needed_granularity, read_from, unsafe
 from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.rules import Setting, whole_reason
 from lowwater.plan.shares import all_stages, fragment_plan, low_shares, shown
+from lowwater.plan.temporal import Step, Temporal
+
+# Turns bound expressions back into syntax trees, so that the printer of the language prints them for EXPLAIN. `gsql`
+# calls this module.
+
+Names = Mapping[str, gsql.Expression]
+"""Column -> its replacement: an aggregate, or the name of a window's number."""
+
+PARAM_TYPES = {ex.Type.INT: "int", ex.Type.FLOAT: "float", ex.Type.BOOL: "bool", ex.Type.IP: "ip"}
+"""Type -> its name in GSQL; a type without an entry is `string`."""
+
+
+def expression(expr: ex.Expr, names: Names | None = None) -> gsql.Expression:
+    """Returns the syntax tree of a bound expression.
+
+    Args:
+        names: column -> its replacement.
+    """
+    names = names or {}
+    if isinstance(expr, ex.Const):
+        return _constant(expr)
+    if isinstance(expr, ex.Column):
+        if expr.name in names:
+            return names[expr.name]
+        qualifier, _, name = expr.name.rpartition(".")
+        return gsql.Name(field_name(name), qualifier)
+    if isinstance(expr, ex.Param):
+        return gsql.Property(expr.name[1:]) if expr.name.startswith("@") else gsql.Parameter(expr.name)
+    if isinstance(expr, ex.Unary):
+        return _unary(expr, names)
+    if isinstance(expr, ex.Binary):
+        left, right = expression(expr.left, names), expression(expr.right, names)
+        if expr.op == "/" and expr.type is ex.Type.FLOAT and expr.left.type is expr.right.type is ex.Type.INT:
+            left = gsql.Call("FLOAT", (left,))  # GSQL truncates the quotient of integers
+        return gsql.BinaryOp(expr.op, left, right)
+    return _wide(expr, names)
+
+
+def _unary(expr: ex.Unary, names: Names) -> gsql.Expression:
+    if expr.op == ex.SUMMED:
+        return expression(expr.operand, names)
+    if expr.op == "IS NULL":
+        return gsql.IsNull(expression(expr.operand, names))
+    inner = expr.operand
+    if expr.op == "NOT" and isinstance(inner, ex.Unary) and inner.op == "IS NULL":
+        return gsql.IsNull(expression(inner.operand, names), negated=True)
+    return gsql.UnaryOp(expr.op, expression(inner, names))
+
+
+def _wide(expr: ex.Expr, names: Names) -> gsql.Expression:
+    if isinstance(expr, ex.Call | ex.StateCall):
+        arguments = tuple(expression(argument, names) for argument in expr.arguments)
+        if expr.function.name == "like" and len(arguments) == 2:
+            return gsql.Like(*arguments)
+        brackets = isinstance(expr, ex.Call) and expr.function.predicate
+        return gsql.Call(expr.function.name, arguments, brackets=brackets)
+    if isinstance(expr, ex.OneOf):
+        values = tuple(_constant(ex.Const(expr.kind, value)) for value in expr.values)
+        return gsql.InList(expression(expr.operand, names), values)
+    if isinstance(expr, ex.Case):
+        branches = tuple((expression(when, names), expression(then, names)) for when, then in expr.branches)
+        empty = isinstance(expr.otherwise, ex.Const) and expr.otherwise.value is None
+        return gsql.Case(branches, None, None if empty else expression(expr.otherwise, names))
+    raise TypeError(type(expr).__name__)
+
+
+def _constant(expr: ex.Const) -> gsql.Expression:
+    value = expr.value
+    if value is None:
+        return gsql.Literal("null", None)
+    if isinstance(value, bool):
+        return gsql.Literal("bool", value)
+    if isinstance(value, bytes):
+        return gsql.Literal("ip", format_ip(value))
+    if expr.type is ex.Type.MAC:
+        return gsql.Literal("string", format_mac(int(value)))
+    if isinstance(value, str):
+        return gsql.Literal("string", value)
+    kind = "float" if isinstance(value, float) else "int"
+    return gsql.UnaryOp("-", gsql.Literal(kind, -value)) if value < 0 else gsql.Literal(kind, value)
+
+
+def select_items(items: Sequence[ops.Item], names: Names | None = None) -> tuple[gsql.SelectItem, ...]:
+    """Returns the items of a select list; a column that keeps its name has no AS."""
+    select = []
+    for item in items:
+        value = expression(item.expr, names)
+        same = isinstance(value, gsql.Name) and value.name == item.name
+        select.append(gsql.SelectItem(value, "" if same else item.name))
+    return tuple(select)
+
+
+def aggregate_call(aggregate: ops.Aggregate, over: bool = False) -> gsql.Call:
+    """Returns the call of an aggregate, or of a superaggregate (`over`)."""
+    if aggregate.argument is None and aggregate.native is not None:
+        return gsql.Call(aggregate.function, star=True, over=over)
+    arguments = [aggregate.argument] if aggregate.argument is not None else []
+    call = gsql.Call(aggregate.function, tuple(expression(e) for e in (*arguments, *aggregate.more)), over=over)
+    native, argument = aggregate.native, aggregate.argument
+    own = native is None or argument is None or type_of(native.name, argument.type) is aggregate.type
+    return call if own else gsql.Call("FLOAT", (call,))
+
+
+def band(window: ops.Window) -> gsql.Expression:
+    """Returns the condition of a match window."""
+    left, right = expression(window.left), expression(window.right)
+    if window.equality:
+        return gsql.BinaryOp("=", left, right)
+    low = gsql.BinaryOp("<=", _plus(left, -window.below), right)
+    return gsql.BinaryOp("AND", low, gsql.BinaryOp("<=", right, _plus(left, window.above)))
+
+
+def _plus(expr: gsql.Expression, by: int) -> gsql.Expression:
+    if not by:
+        return expr
+    return gsql.BinaryOp("-" if by < 0 else "+", expr, gsql.Literal("int", abs(by)))
+
+
+def both(*conditions: gsql.Expression | None) -> gsql.Expression | None:
+    """Returns the conjunction of some conditions; None if all are None."""
+    present = [condition for condition in conditions if condition is not None]
+    return gsql.chain("AND", present) if present else None
+
+
+def equality(left: ex.Expr, right: ex.Expr) -> gsql.Expression:
+    """Returns the condition `left = right`."""
+    return gsql.BinaryOp("=", expression(left), expression(right))
+
+
+def condition(*parts: ex.Expr | None, names: Names | None = None) -> gsql.Expression | None:
+    """Returns the conjunction of some predicates; None if all are None."""
+    whole = ex.conjunction([part for part in parts if part is not None])
+    return expression(whole, names) if whole is not None else None
+
+
+# Prints expressions and temporal properties for EXPLAIN. Stands between `describe` and `syntax`. LFTAs read stored
+# packet columns, but users know the columns of the protocol. So EXPLAIN prints a stored expression as a protocol
+# column (`timestamp/1000000000` is `time`).
+
+_COLUMNS: dict[ex.Expr, ex.Column] = {}
+for _name, _expr in PROTOCOLS["ETH"].columns.items():
+    if not isinstance(_expr, ex.Column):
+        _COLUMNS.setdefault(_expr, ex.Column(_expr.type, _name))
+
+
+def spelled(expr: ex.Expr, records: str) -> ex.Expr:
+    """Returns an expression over stored columns as an expression over protocol columns.
+
+    Args:
+        records: the kind of the records; only `pcap` has stored columns that differ from the protocol's.
+    """
+    if records != "pcap":
+        return expr
+    column = _COLUMNS.get(expr)
+    return column or ex.with_children(expr, [spelled(child, records) for child in expr.children()])
+
+
+def spelled_item(item: ops.Item, records: str) -> ops.Item:
+    """Returns an item of an LFTA over protocol columns; an item with an alias of a column becomes that alias."""
+    expr = spelled(item.expr, records)
+    second = records == "pcap" and isinstance(expr, ex.Column) and ALIASES.get(item.name) == expr.name
+    return ops.Item(item.name, ex.Column(expr.type, item.name) if second else expr)
+
+
+def low(expr: ex.Expr | None, records: str) -> str:
+    """Returns an expression of the low level as text; empty for None."""
+    return high(spelled(expr, records)) if expr is not None else ""
+
+
+def high(expr: ex.Expr | None) -> str:
+    """Returns an expression of the high level as text; empty for None."""
+    return print_expression(expression(expr)) if expr is not None else ""
+
+
+def params_of(*exprs: ex.Expr | None) -> dict[str, ex.Param]:
+    """Returns name -> parameter, for the parameters without a value in some expressions."""
+    return {
+        node.name: node for expr in exprs if expr is not None for node in ex.walk(expr) if isinstance(node, ex.Param)
+    }
+
+
+def steps(time: Temporal) -> tuple[str, ...]:
+    """Returns each component of a value as GSQL over `clock` (ns) or over the origin, such as `(clock - 5)/10*60`."""
+    start: ex.Expr = ex.Column(ex.Type.INT, time.origin or "clock")
+    return tuple(high(reduce(_step, component, start)) for component in time.components)
+
+
+def _step(value: ex.Expr, step: Step) -> ex.Expr:
+    if step.op == "neg":
+        return ex.Unary(ex.Type.INT, "-", value)
+    if step.op == "day":
+        zone = ex.Param(ex.Type.STRING, step.param) if step.param else ex.Const(ex.Type.STRING, step.zone)
+        return ex.Call(ex.Type.INT, LOCAL_DAY, (value, zone))
+    op = {"add": "-" if step.by < 0 else "+", "mul": "*", "div": "/"}[step.op]
+    constant = ex.Param(ex.Type.INT, step.param) if step.param else ex.Const(ex.Type.INT, abs(step.by))
+    return ex.Binary(ex.Type.INT, op, value, constant)
+
+
+def low_name(lfta: ops.Lfta) -> str:
+    """Returns the name of an LFTA's statement."""
+    return f"{lfta.name.replace('.', '_')}_low"
+
+
+def low_text(lfta: ops.Lfta) -> str:
+    """Returns an LFTA as a GSQL statement."""
+    keys = [spelled_item(key, lfta.kind) for key in lfta.keys]
+    where = spelled(lfta.predicate, lfta.kind) if lfta.predicate is not None else None
+    links = () if lfta.links == (ops.ANY_LINK,) else lfta.links
+    source = gsql.SourceRef(lfta.protocol, links, bracketed=len(links) > 1)
+    partials = [
+        ops.Aggregate(p.name, p.function, spelled(p.argument, lfta.kind) if p.argument is not None else None, p.type)
+        for p in lfta.partials
+    ]
+    if lfta.aggregates:
+        chosen = select_items([ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in keys])
+        chosen += tuple(gsql.SelectItem(aggregate_call(partial), partial.name) for partial in partials)
+    else:
+        chosen = select_items(keys)
+    groups = select_items(keys) if lfta.aggregates else ()
+    read = params_of(lfta.predicate, *(key.expr for key in keys), *(partial.argument for partial in partials))
+    select = gsql.Select(chosen, (source,), where=condition(where), group_by=groups, params=_params(read))
+    return _headed(low_name(lfta), select)
+
+
+def _headed(name: str, statement: gsql.Statement) -> str:
+    return f"Query {name}:\n{print_statement(statement)}"
+
+
+def _params(read: Mapping[str, ex.Expr]) -> tuple[gsql.ParamDecl, ...]:
+    chosen = [(name, param) for name, param in read.items() if not name.startswith("@")]
+    return tuple(gsql.ParamDecl(name, PARAM_TYPES.get(param.type, "string")) for name, param in chosen)
+
+
+@dataclass
+class HighText:
+    """Builder of the high level of one query as GSQL.
+
+    Attributes:
+        query: name of the query.
+        streams: id of an operator -> the stream by which its readers name it.
+        statements: (name, statement) pairs, inputs before their readers.
+    """
+
+    query: str
+    streams: Mapping[int, str]
+    statements: list[tuple[str, gsql.Statement]] = field(default_factory=list)
+    _done: dict[int, str] = field(default_factory=dict)
+
+    def text(self, root: ops.Node) -> str:
+        """Returns the statements as text; empty if an LFTA alone computes the query."""
+        if isinstance(root, ops.LftaInput):
+            return ""
+        self._whole(root)
+        return ";\n\n".join(_headed(name, statement) for name, statement in self.statements)
+
+    def _whole(self, root: ops.Node) -> None:
+        # A statement follows the statements that it reads. Chains of queries are long, so a stack replaces recursion.
+        stack: list[tuple[ops.Node, ops.Node | None]] = [(root, None)]
+        while stack:
+            node, reader = stack[-1]
+            waiting = [below for below in _read(node) if self._name(below) is None]
+            if waiting:
+                stack += [(below, node) for below in reversed(waiting)]
+                continue
+            stack.pop()
+            if id(node) in self._done:
+                continue
+            name = self._fresh(node, reader)
+            self.statements.append((name, self._statement(node)))
+            self._done[id(node)] = name
+
+    def _name(self, node: ops.Node) -> str | None:
+        if isinstance(node, ops.LftaInput):
+            return self.streams.get(id(node)) or low_name(node.lfta)
+        return self._done.get(id(node)) or self.streams.get(id(node))
+
+    def _fresh(self, node: ops.Node, reader: ops.Node | None) -> str:
+        """Returns the query's own name for its last operator, and a numbered name for the operators before it."""
+        taken = {*self.streams.values(), *(name for name, _ in self.statements)}
+        own = f"{node.query}_high"
+        if reader is None or (reader.query != node.query and own not in taken):
+            return own if reader is not None else f"{self.query}_high"
+        at = 1
+        while f"{node.query}_{at}" in taken:
+            at += 1
+        return f"{node.query}_{at}"
+
+    def _statement(self, node: ops.Node) -> gsql.Statement:
+        statement = self._bare(node)
+        params = _params(params_of(*(expr for operator in (node, *_folded(node)) for expr in operator.exprs())))
+        return replace(statement, params=params) if params else statement
+
+    def _bare(self, node: ops.Node) -> gsql.Select | gsql.Merge:
+        if type(node) not in STATEMENTS:
+            raise TypeError(f"EXPLAIN has no text for {type(node).__name__}")
+        return STATEMENTS[type(node)](self, node)
+
+    def _map(self, node: ops.Map) -> gsql.Select:
+        items = select_items(node.items)
+        return gsql.Select(items, (self._source(node.input),), where=condition(node.predicate))
+
+    def _all_rows(self, node: ops.Bucket | ops.Expand) -> gsql.Select:
+        """Returns a statement for tagged rows whose reader is no aggregation."""
+        return gsql.Select((gsql.SelectItem(gsql.Star()),), (self._source(node.input),))
+
+    def _filter_join(self, node: ops.FilterJoin) -> gsql.Select:
+        where = both(*(equality(left, right) for left, right in node.keys))
+        select = gsql.Select(select_items(node.items), self._sides(node), "FILTER_JOIN", where)
+        time = node.left_time.name.rpartition(".")[2] if isinstance(node.left_time, ex.Column) else "time"
+        return replace(select, filter_range=(gsql.Name(time), gsql.Literal("int", node.range)))
+
+    def _watch_join(self, node: ops.WatchJoin) -> gsql.Select:
+        keys = [equality(key, ex.Column(key.type, name)) for key, name in node.keys]
+        sources = (
+            replace(self._source(node.input), alias=node.alias),
+            gsql.SourceRef(node.watchlist, alias=node.watch_alias),
+        )
+        where = both(*keys, condition(node.residual))
+        return gsql.Select(select_items(node.items), sources, "WATCHLIST_JOIN", where)
+
+    def _source(self, node: ops.Node) -> gsql.SourceRef:
+        """Returns the source that FROM names: a stream, or the union of several streams."""
+        name = self._name(node)
+        if name is not None:
+            return gsql.SourceRef(name)
+        first, *rest = (self._source(branch) for branch in node.inputs())
+        return replace(first, union=tuple(rest))
+
+    def _sides(self, node: ops.Join | ops.FilterJoin) -> tuple[gsql.SourceRef, ...]:
+        pairs = ((node.left, node.left_alias), (node.right, node.right_alias))
+        return tuple(replace(self._source(side), alias=alias) for side, alias in pairs)
+
+    def _join(self, node: ops.Join) -> gsql.Select:
+        equalities = [equality(left, right) for left, right in node.equalities]
+        where = both(band(node.window), *equalities, condition(node.residual))
+        return gsql.Select(select_items(node.items), self._sides(node), node.kind.value, where)
+
+    def _union(self, node: ops.Union) -> gsql.Select | gsql.Merge:
+        position = next((at for at, f in enumerate(node.fields) if f.temporal), None)
+        sources = [self._source(branch) for branch in node.branches]
+        names = [source.name for source in sources]
+        aliased = [replace(s, alias=f"b{at}" if names.count(s.name) > 1 else "") for at, s in enumerate(sources)]
+        if position is None:
+            first, *rest = sources
+            return gsql.Select((gsql.SelectItem(gsql.Star()),), (replace(first, union=tuple(rest)),))
+        columns = [
+            gsql.Name(field_name(branch.fields[position].name), source.alias or source.name)
+            for branch, source in zip(node.branches, aliased, strict=True)
+        ]
+        return gsql.Merge(tuple(columns), tuple(aliased))
+
+    def _aggregation(self, node: ops.Aggregation) -> gsql.Select:
+        names: dict[str, gsql.Expression] = {a.name: aggregate_call(a) for a in node.aggregates}
+        below, window, keys = node.input, None, list(node.keys)
+        groups: tuple[gsql.SelectItem | gsql.Grouping, ...] = ()
+        if isinstance(below, ops.Bucket):
+            window, source = _window(below), self._source(below.input)
+            number = next((key.name for key in keys if key.expr == ex.Column(ex.Type.INT, below.name)), below.name)
+            names[number] = gsql.Name("wid")
+            partition = {item.name for item in below.partition}
+            keys = [key for key in keys if key.name != number and key.name not in partition]
+        elif isinstance(below, ops.Expand):
+            source = self._source(below.input)
+            groups = _grouping(below, keys)
+            keys = [key for key in keys if key.name != below.name and key.name not in below.keys]
+        else:
+            source = self._source(below)
+        select = gsql.Select(
+            select_items(node.items, names),
+            (source,),
+            where=condition(node.predicate),
+            group_by=(*select_items(keys), *groups),
+            having=condition(node.having, names=names),
+            window=window,
+        )
+        if isinstance(node, ops.Running):
+            return replace(select, closing_when=expression(node.closing, names))
+        return _sampling_statement(node, names, select) if isinstance(node, ops.Sampling) else select
+
+
+STATEMENTS: dict[type[ops.Node], Callable[[HighText, Any], gsql.Select | gsql.Merge]] = {
+    ops.Map: HighText._map,
+    ops.Group: HighText._aggregation,
+    ops.Running: HighText._aggregation,
+    ops.Sampling: HighText._aggregation,
+    ops.Union: HighText._union,
+    ops.Join: HighText._join,
+    ops.FilterJoin: HighText._filter_join,
+    ops.WatchJoin: HighText._watch_join,
+    ops.Bucket: HighText._all_rows,
+    ops.Expand: HighText._all_rows,
+}
+"""Operator -> the method that writes its statement."""
+
+
+def _sampling_statement(node: ops.Sampling, names: dict[str, gsql.Expression], select: gsql.Select) -> gsql.Select:
+    names = {**names, **{a.name: aggregate_call(a, over=True) for a in node.supers}}
+    return replace(
+        select,
+        items=select_items(node.items, names),
+        having=condition(node.having, names=names),
+        supergroup=tuple(gsql.Name(name) for name in node.supergroup),
+        cleaning_when=condition(node.cleaning_when, names=names),
+        cleaning_by=condition(node.cleaning_by, names=names),
+    )
+
+
+def _folded(node: ops.Node) -> list[ops.Node]:
+    """Returns the inputs that the statement of their reader includes."""
+    if isinstance(node, ops.Aggregation) and isinstance(node.input, ops.Bucket | ops.Expand):
+        return [node.input]
+    return []
+
+
+def _read(node: ops.Node) -> list[ops.Node]:
+    """Returns the operators that need a name before the statement of an operator."""
+    below = [child for operator in (_folded(node) or [node]) for child in operator.inputs()]
+    # FROM includes a UNION, unless the UNION is the whole statement.
+    return [
+        child for operator in below for child in (operator.branches if isinstance(operator, ops.Union) else (operator,))
+    ]
+
+
+def _window(bucket: ops.Bucket) -> gsql.Window:
+    if bucket.rows:
+        unit = "ROWS"
+        partition = tuple(gsql.Name(field_name(item.name)) for item in bucket.partition)
+        reach, slide = gsql.Extent(bucket.range, unit), gsql.Extent(bucket.slide, unit)
+        return gsql.Window(reach, slide, None, partition, condition(bucket.counted))
+    column, scale = bucket.attribute, 1
+    if isinstance(column, ex.Binary) and column.op == "*" and isinstance(column.right, ex.Const):
+        scale, column = int(column.right.value or 1), column.left
+    name = column.name if isinstance(column, ex.Column) else "_attribute"
+    # A window over panes slides over the number of the pane, so RANGE and SLIDE are numbers of panes.
+    extents = (gsql.Extent(bucket.range // scale), gsql.Extent(bucket.slide // scale))
+    return gsql.Window(*extents, gsql.Name(name))
+
+
+def _grouping(expand: ops.Expand, keys: Sequence[ops.Item]) -> tuple[gsql.Grouping, ...]:
+    """Returns the grouping sets by the shortest keyword that expresses them."""
+    chosen = [tuple(name for name in names if name in expand.keys) for names in expand.sets]
+    order = max(chosen, key=len)
+    names = (*order, *(name for name in expand.keys if name not in order))
+    exprs = {key.name: key for key in keys}
+    items = select_items([exprs[name] for name in names])
+    rollup = [names[:count] for count in range(len(names), -1, -1)]
+    if chosen == rollup and len(names) > 1:
+        return (gsql.Grouping("ROLLUP", items),)
+    # As binary numbers with one bit per name, the sets of CUBE count down to 0.
+    bits = [sum(1 << at for at, name in enumerate(reversed(names)) if name in some) for some in chosen]
+    if bits == list(range((1 << len(names)) - 1, -1, -1)):
+        return (gsql.Grouping("CUBE", items),)
+    return (gsql.Grouping("GROUPING_SETS", items, tuple(chosen)),)
+
 
 # Describes one operator of the high level. `describe` walks the plan and calls this module.
+
+
+# The description of a plan.
 
 
 def describe_operator(
@@ -189,7 +655,7 @@ def _named(items: Sequence[ops.Item]) -> tuple[model.Named, ...]:
 
 
 def _aggregates(aggregates: Sequence[ops.Aggregate], over: bool = False) -> tuple[model.Named, ...]:
-    return tuple(model.Named(a.name, print_expression(gsql.aggregate_call(a, over))) for a in aggregates)
+    return tuple(model.Named(a.name, print_expression(aggregate_call(a, over))) for a in aggregates)
 
 
 def _match(node: ops.Join) -> model.Match:
@@ -197,7 +663,7 @@ def _match(node: ops.Join) -> model.Match:
     left, right = _promises(window)
     return model.Match(
         "equality" if window.equality else "band",
-        print_expression(gsql.band(window)),
+        print_expression(band(window)),
         left,
         right,
         tuple(f"{high(a)} = {high(b)}" for a, b in node.equalities),
@@ -298,7 +764,7 @@ def _arrival(lfta: ops.Lfta) -> str:
 
 def _partial(partial: ops.Partial, lfta: ops.Lfta) -> str:
     argument = spelled(partial.argument, lfta.kind) if partial.argument is not None else None
-    return print_expression(gsql.aggregate_call(ops.Aggregate(partial.name, partial.function, argument, partial.type)))
+    return print_expression(aggregate_call(ops.Aggregate(partial.name, partial.function, argument, partial.type)))
 
 
 def _signatures(lfta: ops.Lfta, prefilters: Sequence[Prefilter]) -> tuple[model.SignatureInfo, ...]:

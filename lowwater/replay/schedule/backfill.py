@@ -16,9 +16,9 @@ from enum import StrEnum
 
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.high.runner import Runner
-from lowwater.lake.kinds import WAITING
 from lowwater.lake.ledgers.intervals import HELD, RUNNING
 from lowwater.lake.ledgers.runs import FAILED
+from lowwater.lake.query_sets import WAITING
 from lowwater.processes import STEP, in_background, pause, until_stopped
 from lowwater.replay.interval import run_interval
 from lowwater.replay.job import Job

@@ -13,7 +13,6 @@ from lowwater.config import FILE_NAME, load_config
 from lowwater.documents import stored_object
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.instants import format_instant
-from lowwater.lake.kinds import KINDS
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.coverage import gap_texts
@@ -27,6 +26,8 @@ from lowwater.lake.ledgers.intervals import (
     StatusInputs,
     StatusRow,
     Timetable,
+    awaited,
+    consented,
     gravest,
     set_status,
     status,
@@ -47,13 +48,13 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.locks import at_work
 from lowwater.lake.packets import PacketFiles
-from lowwater.lake.results.table_state import damages
+from lowwater.lake.query_sets import KINDS
+from lowwater.lake.results.published import damages
 from lowwater.lake.run_inputs import changes
 from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.suites import suite_digest
-from lowwater.replay.consent import awaited, consented
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
 from lowwater.replay.schedule.links import set_names
 from lowwater.replay.stages.engines import last_instant

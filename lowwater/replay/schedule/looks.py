@@ -17,14 +17,12 @@ from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.ingestion.arrivals import Watch
 from lowwater.lake.ingestion.folders import look as look_into_folders
-from lowwater.lake.kinds import SKIPPED, UNREPORTED, WAITING
 from lowwater.lake.layout import open_lake
-from lowwater.lake.ledgers import untold
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import merged, range_words, without
-from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays
-from lowwater.lake.looks import LastLook, Told, last_look, store_look
+from lowwater.lake.ledgers.runs import FAILED, ReplayRow, read_replays, tell_untold
+from lowwater.lake.query_sets import SKIPPED, UNREPORTED, WAITING, LastLook, Told, last_look, store_look
 from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
@@ -96,7 +94,7 @@ def look(job: Job, now: int, by: str = "") -> Findings:
         LakeError: a ledger cannot be read, or the look cannot be kept.
     """
     job.prepare()
-    untold.tell(job.lake)
+    tell_untold(job.lake)
     before = last_look(job.lake.root, job.query_set)
     job = replace(job, passed=now)  # not the latest ever: a clock that was years ahead is right again
     found = _Look(job, now).findings()

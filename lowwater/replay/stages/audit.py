@@ -31,8 +31,8 @@ from lowwater.lake.ledgers.runs import (
     record_quality,
 )
 from lowwater.lake.packets import LinkRead
+from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.lake.results.table_state import damage_of
 from lowwater.limits import EXAMPLE_ROWS
 from lowwater.quality import suites as judging
 from lowwater.quality.history import (

@@ -1,25 +1,33 @@
-"""The stages of one interval as functions of their inputs: low, high, and the reference engine.
+"""The stages of one interval as functions of their inputs: low with its tasks, high, and the reference engine.
 
-`replay.run_command` and `interval` both call them, so there is one way to evaluate an interval.
+`replay.run_command` and `interval` both call them, so there is one way to evaluate an interval. A task of the low stage
+knows which of its promises no query waits for (003; SEMANTICS T2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lowwater.capture.tables.reader import TaskMap
+from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
-from lowwater.catalog.schemas import THINNED_BY, stored
-from lowwater.catalog.time import Skews, link_skews
+from lowwater.catalog.schemas import FRAME, LAST, THINNED_BY, stored
+from lowwater.catalog.time import Skews, is_late, link_skews, ticks_up_to
+from lowwater.columns.files import FEWEST, Choices, DividedWriter
 from lowwater.config import Config
-from lowwater.errors import ConfigError, LowwaterError, error_of_query
+from lowwater.errors import ConfigError, LakeError, LowwaterError, error_of_query
 from lowwater.high.operators import StateHandover
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
@@ -27,26 +35,539 @@ from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.packets import CopyRule, HashedLink, LinkRead, PacketFiles, hashed_link, packet_files
-from lowwater.low import Bounds, LowSettings, Policy
-from lowwater.plan.operators import Lfta, Node, Source
-from lowwater.plan.properties import ROW, by_arrival, hands_over, horizon, needed_granularity, read_from, value_schema
+from lowwater.lake.packets import (
+    CopyRule,
+    DroppedCopies,
+    HashedLink,
+    LinkRead,
+    PacketFiles,
+    divide,
+    hashed_link,
+    packet_files,
+)
+from lowwater.lake.tables import safe_name
+from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
+from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merge_results, needed_columns, run_link
+from lowwater.low.run import LoadCounter, PacketSampling
+from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
+from lowwater.plan.operators import Lfta, LftaInput, Node, Source, walk
+from lowwater.plan.properties import (
+    ROW,
+    by_arrival,
+    hands_over,
+    horizon,
+    needed_granularity,
+    read_from,
+    stream_schema,
+    value_schema,
+)
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
-from lowwater.replay.stages.low_tasks import (
-    LowOutcome,
-    LowTask,
-    by_link,
-    links_to_compile,
-    low_tasks,
-    on_demand,
-    run_tasks,
-)
+from lowwater.replay.packets import Predicate
 from lowwater.replay.tuning import Tuning, tuned_lftas
+from lowwater.storage import paths
+from lowwater.storage.paths import lake_path, locals_of
 from lowwater.stream.records import packet_samplings
+
+# A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
+
+
+@dataclass(frozen=True)
+class LowTask:
+    """A pass over a chunk of one link; a small link is one chunk.
+
+    Attributes:
+        link: name of the link.
+        read: packets of the chunk, in canonical order.
+        lftas: all LFTAs that read the link.
+        bounds: bounds of the interval, of every read range, and of the chunk, ns.
+        settings: settings of the kernels.
+        folder: folder for the files: of this machine, or of the lake for tasks on other machines.
+        number: number of the chunk.
+        thinnings: LFTA -> its sampling of a link that sheds load.
+        keys: LFTA -> what may divide its rows by share (`plan.shares`).
+    """
+
+    link: str
+    read: LinkRead
+    lftas: tuple[Lfta, ...]
+    bounds: Bounds
+    settings: LowSettings
+    folder: PurePath
+    number: int = 0
+    thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
+    keys: Mapping[str, Choices] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> int:
+        """Packets to read; the heaviest tasks start first."""
+        return self.read.packets
+
+    @property
+    def home(self) -> str:
+        """The first file that it reads, by which a machine of a cluster is chosen."""
+        files = [str(file.path) for capture in self.read.captures for file in capture.files]
+        return files[0] if files else self.link
+
+    @property
+    def label(self) -> str:
+        """The link and the number of the chunk, from 1."""
+        return f"{self.link} {self.number + 1}"
+
+
+@dataclass(frozen=True)
+class LowOutcome:
+    """The result of a link or of a chunk: its accounting, and the files of each LFTA in the order of chunks."""
+
+    result: LinkResult
+    files: dict[str, tuple[str, ...]]
+
+
+def low_tasks(
+    read: LinkRead,
+    lftas: tuple[Lfta, ...],
+    bounds: Bounds,
+    settings: LowSettings,
+    folder: PurePath,
+    keys: Mapping[str, Choices] = MappingProxyType({}),
+) -> list[LowTask]:
+    """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
+
+    Args:
+        bounds: what the pass reads and owns, ns since the epoch.
+        keys: LFTA -> what divides its rows by share.
+
+    Raises:
+        LakeError: its packets cannot be read.
+    """
+    return [
+        LowTask(read.link, part, lftas, _chunk_bounds(bounds, part), settings, folder, number, keys=keys)
+        for number, part in enumerate(divide(read, settings.task_packets))
+    ]
+
+
+def _chunk_bounds(bounds: Bounds, part: LinkRead) -> Bounds:
+    return replace(bounds, entered=part.entered, left=part.left, before=part.before)
+
+
+def run_tasks(tasks: Sequence[LowTask], runner: TaskMap) -> list[LowOutcome]:
+    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks.
+
+    On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5).
+    """
+    shedding = [task for task in tasks if task.settings.shed is not None]
+    loads: dict[str, dict[str, LoadCounter]] = {}
+    for task, task_loads in zip(shedding, runner(count_loads, shedding), strict=True):
+        link_loads = loads.setdefault(task.link, {})
+        loads[task.link] = {
+            name: link_loads[name].also(load) if link_loads else load for name, load in task_loads.items()
+        }
+    thinned = {link: {name: load.thinning() for name, load in lfta_loads.items()} for link, lfta_loads in loads.items()}
+    whole = [replace(task, thinnings=thinned.get(task.link, {})) for task in tasks]
+    links: dict[str, list[LowOutcome]] = {}
+    for outcome in runner(run_low, whole):
+        links.setdefault(outcome.result.link, []).append(outcome)
+    return [_merged_outcome(parts) for parts in links.values()]
+
+
+def links_to_compile(tasks: Sequence[LowTask]) -> dict[str, int]:
+    """The links whose kernels must be compiled first, each with its number of LFTAs."""
+    links: dict[str, list[LowTask]] = {}
+    for task in tasks:
+        links.setdefault(task.link, []).append(task)
+    links_to_compile: dict[str, int] = {}
+    for link, (task, *more) in links.items():
+        records = sum(chunk.read.packets for chunk in (task, *more))
+        if compiles(task.lftas, link, task.settings, records):
+            links_to_compile[link] = len(task.lftas)
+    return links_to_compile
+
+
+def _merged_outcome(parts: Sequence[LowOutcome]) -> LowOutcome:
+    names = parts[0].files
+    files = {name: tuple(path for part in parts for path in part.files[name]) for name in names}
+    return LowOutcome(merge_results([part.result for part in parts]), files)
+
+
+def run_low(task: LowTask) -> LowOutcome:
+    """Runs all LFTAs of a link in one pass over the packets of a chunk.
+
+    Raises:
+        LakeError: the files cannot be written.
+    """
+    sinks = {
+        lfta.name: StreamWriter(
+            task.folder / safe_name(lfta.name),
+            f"{safe_name(task.link)}-{task.number}",
+            stream_schema(lfta.fields),
+            task.keys.get(lfta.name, ()),
+            task.bounds.grains.get(lfta.name, 1),
+            task.settings.shared_rows,
+        )
+        for lfta in task.lftas
+    }
+    try:
+        columns = needed_columns(task.lftas, task.settings.shed is not None, task.settings.skews)
+        dropped = DroppedCopies()
+        batches = task.read.batches(columns, FRAME_BATCH_ROWS if FRAME in columns else GROUP_ROWS, dropped=dropped)
+
+        def write(name: str, batch: pa.RecordBatch) -> None:
+            sinks[name].write(batch)
+
+        arguments = task.settings, write, task.thinnings, task.read.packets
+        result = run_link(task.lftas, task.link, batches, task.bounds, *arguments)
+        for sink in sinks.values():
+            sink.close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LakeError(
+            f"link {task.link}: {task.folder} cannot be written: {reason}", "make room on the disk"
+        ) from None
+    return LowOutcome(
+        replace(result, duplicates=dropped.owned), {name: (str(sink.path),) for name, sink in sinks.items()}
+    )
+
+
+def count_loads(task: LowTask) -> dict[str, LoadCounter]:
+    """Counts, for each LFTA, the packets of every second in a chunk of a link that sheds load (SEMANTICS O5).
+
+    Only the protocol counts: the prefilter depends on the other queries of the set.
+    """
+    budget = task.settings.shed
+    assert budget is not None
+    selections = {lfta.name: (lfta.member, PacketSampling.of(lfta.sample, task.link)) for lfta in task.lftas}
+    loads = {pair: LoadCounter(pair[1], budget) for pair in selections.values()}
+    members = {member: Predicate(member, None) for member, _ in loads}
+    tests = {member: predicate.test(task.link) for member, predicate in members.items()}
+    columns = list(
+        dict.fromkeys([*THINNED_BY, *(name for predicate in members.values() for name in predicate.columns)])
+    )
+    for batch in task.read.batches(columns, GROUP_ROWS):
+        stamps, arrivals, lengths, heads = (
+            batch.column(name).to_numpy() for name in ("timestamp", "arrival", *THINNED_BY)
+        )
+        sane = ~is_late(arrivals, stamps, task.settings.skew)
+        for member, test in tests.items():
+            chosen = sane & test(batch)
+            for (of, _), load in loads.items():
+                if of == member:
+                    load.add(stamps[chosen], lengths[chosen], heads[chosen])
+    return {name: loads[pair] for name, pair in selections.items()}
+
+
+class StreamWriter:
+    """Writes a stream to a parquet file, collecting small batches into row groups.
+
+    Args:
+        folder, name: where.
+        keys: what may divide its rows by share; empty for nothing.
+        grain: ns between two instants at which slices of its readers may begin.
+        shared: rows of so long a time from which they are divided.
+    """
+
+    def __init__(
+        self,
+        folder: PurePath,
+        name: str,
+        schema: pa.Schema,
+        keys: Choices = (),
+        grain: int = 1,
+        shared: int = LowSettings.shared_rows,
+    ) -> None:
+        self.path = folder / f"{name}.parquet"
+        options = {"compression": "zstd", "compression_level": 1}
+        fewest = min(FEWEST, -(-shared // 8))
+        self._writer = DividedWriter(paths.draft(self.path), schema, keys, GROUP_ROWS, fewest, **options)
+        self._schema, self._keys, self._grain, self._least = schema, keys, grain, shared
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._epochs: set[int] = set()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        if self._keys:
+            lasts = batch.column(LAST).filter(pc.equal(batch.column("_kind"), schemas.ROW)).to_numpy()
+            self._epochs.update((np.unique(lasts) // self._grain).tolist())
+        if self._rows >= (SHARED_GROUP_ROWS if self._shared else GROUP_ROWS):
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+        paths.put(self.path)
+
+    @property
+    def _shared(self) -> bool:
+        """Whether slices of time would have too many of the waiting rows, so that shares divide them."""
+        return 0 < len(self._epochs) * self._least <= self._rows
+
+    def _flush(self) -> None:
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting, self._schema)
+            if self._shared:
+                is_row = pc.equal(table["_kind"], schemas.ROW)
+                self._writer.write(table.filter(is_row))
+                table = table.filter(pc.invert(is_row))
+            if table.num_rows:
+                self._writer.write(table, divided=False)
+        self._waiting, self._rows = [], 0
+        self._epochs.clear()
+
+
+def by_link(lftas: Sequence[Lfta]) -> dict[str, tuple[Lfta, ...]]:
+    """Link -> LFTAs that read it, links sorted."""
+    links = sorted({link for lfta in lftas for link in lfta.links})
+    return {link: tuple(lfta for lfta in lftas if link in lfta.links) for link in links}
+
+
+# Heartbeats on demand. `low` has made the promises of every tick. A query that reads several streams, of links or
+# LFTAs, releases a row when the least of their promises has passed it. So a promise is stored only at a tick where it
+# releases rows of the query. A query that reads one stream waits for no other promise.
+
+Instants = npt.NDArray[np.int64]
+NO_TICK = (1 << 63) - 1
+StreamName = tuple[str, str]
+"""An LFTA and a link."""
+
+
+@dataclass(frozen=True)
+class Promises:
+    """The promises of a stream as runs of ticks; within a run the promise rises with the ticks (T4).
+
+    Attributes:
+        first: first tick of each run, ns, ascending.
+        until: last tick of each run, ns.
+        period: time between ticks of a run, ns; 0 for a single tick.
+        promise: promise at the first tick, ns; every tick promises more than the ticks before it.
+    """
+
+    first: Instants
+    until: Instants
+    period: Instants
+    promise: Instants
+
+    @staticmethod
+    def of(runs: Iterable[tuple[int, int, int, int]]) -> Promises:
+        """Builds promises from runs: first tick, last tick, period, promise."""
+        columns = np.array([*runs], np.int64).reshape(-1, 4).T
+        return Promises(*(np.ascontiguousarray(column) for column in columns))
+
+    def first_ticks_past(self, instants: Instants) -> Instants:
+        """The first tick that promises more than each instant; NEVER where none does."""
+        most = self.promise + self.until - self.first
+        at = np.searchsorted(most, instants, side="right")
+        run = np.minimum(at, len(most) - 1)
+        period = np.maximum(self.period[run], 1)
+        ahead = np.maximum(instants + 1 - self.promise[run], 0)
+        tick = self.first[run] + -(-ahead // period) * period
+        return np.where(at < len(most), tick, NO_TICK) if len(most) else np.full(len(instants), NO_TICK, np.int64)
+
+    def latest(self, tick: int) -> tuple[int, int]:
+        """The last tick up to a given one, with the number of its run."""
+        run = int(np.searchsorted(self.first, tick, side="right")) - 1
+        ticks = ticks_up_to(np.array([tick]), self.first[run], self.until[run], self.period[run])
+        return run, int(ticks[0])
+
+    def runs_to_keep(self, ticks: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """Run -> first and last tick to keep, so that the last tick up to each given tick stays."""
+        spans: dict[int, tuple[int, int]] = {}
+        for run, tick in map(self.latest, ticks):
+            spans[run] = (min(tick, spans.get(run, (tick, tick))[0]), max(tick, spans.get(run, (tick, tick))[1]))
+        return spans
+
+
+class Demand:
+    """The promises that the rows of a query wait for.
+
+    Args:
+        promises: stream -> its promises, for every stream that the query reads.
+    """
+
+    def __init__(self, plan: Node, promises: Mapping[StreamName, Promises]) -> None:
+        self._plan, self._promises = plan, promises
+        self._read: dict[str, set[int]] = {name: set() for name, _ in promises}
+
+    def add(self, lfta: str, lasts: Instants) -> None:
+        """Adds the `_last` of rows of an LFTA."""
+        self._read[lfta] = self._greatest_per_tick([*self._read[lfta], *self._greatest_per_tick(lasts)])
+
+    def tick_spans(self, name: StreamName) -> Iterator[tuple[int, int]]:
+        """Yields, for a stream, spans of ticks (first, latest) that must contain a promise."""
+        lasts = np.array([*self._lasts_waiting], np.int64)
+        return zip(
+            self._promises[name].first_ticks_past(lasts).tolist(), self._release_ticks(lasts).tolist(), strict=True
+        )
+
+    @property
+    def streams(self) -> list[StreamName]:
+        """The streams that the query reads."""
+        return [*self._promises]
+
+    @cached_property
+    def _lasts_waiting(self) -> set[int]:
+        """The `_last` of rows, and of results that operators make of them, that wait for a promise."""
+        lasts_of: dict[int, set[int]] = {}
+        for node in walk(self._plan):
+            if isinstance(node, LftaInput):
+                lasts_of[id(node)] = self._read[node.lfta.name]
+                continue
+            ends = [(node.final(port), lasts_of[id(below)]) for port, below in enumerate(node.inputs())]
+            results = {end(last) if end else last for end, lasts in ends for last in lasts}
+            lasts_of[id(node)] = self._greatest_per_tick([last for last in results if last < END_OF_TIME])
+        return set().union(*lasts_of.values())
+
+    def _release_ticks(self, lasts: Instants) -> Instants:
+        """The tick at which the least promise has passed each `_last`."""
+        ticks: Instants = np.maximum.reduce(
+            [stream_promises.first_ticks_past(lasts) for stream_promises in self._promises.values()]
+        )
+        return ticks
+
+    def _greatest_per_tick(self, lasts: Sequence[int] | Instants) -> set[int]:
+        """The greatest `_last` released at each tick; its promise releases the others too."""
+        values = np.sort(np.array(lasts, np.int64))
+        ticks = self._release_ticks(values)
+        edges = np.append(ticks[1:] != ticks[:-1], True)[: len(ticks)] & (ticks < NO_TICK)
+        return set(values[edges].tolist())
+
+
+def fewest_ticks(spans: Iterable[tuple[int, int]]) -> list[int]:
+    """The smallest set of ticks with one in every span, each as late as possible; ascending.
+
+    Example:
+        >>> fewest_ticks([(1, 4), (3, 9), (5, 7), (6, 6)])
+        [4, 6]
+    """
+    ticks: list[int] = []
+    for first, latest in sorted(spans, key=lambda span: span[1]):
+        if not ticks or first > ticks[-1]:
+            ticks.append(latest)
+    return ticks
+
+
+# The last step of `low` under the policy `on-demand`: promises that no query waits for are removed. Rows do not
+# change.
+
+StayingTicks = Mapping[int, tuple[int, int]]
+"""Number of a stored run of promises -> first and last tick of it that stay."""
+
+
+def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
+    """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes.
+
+    Raises:
+        LakeError: a stream cannot be read or written.
+    """
+    try:
+        outcomes = [_near(outcome) for outcome in outcomes]
+        files = {
+            (name, outcome.result.link): [Path(path) for path in paths]
+            for outcome in outcomes
+            for name, paths in outcome.files.items()
+        }
+        promises = {name: _promises(paths) for name, paths in files.items()}
+        demands = [_demand(plan, files, promises) for plan in plans]
+        spared: dict[StreamName, int] = {}
+        for lfta in lftas:
+            for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
+                spans = [span for demand in demands if name in demand.streams for span in demand.tick_spans(name)]
+                staying = promises[name].runs_to_keep(fewest_ticks(spans))
+                spared[name] = _thin(lfta, files[name], staying, promises[name])
+    except (OSError, pa.ArrowException) as error:
+        raise LakeError(
+            f"surplus punctuation cannot be removed from the streams of the low stage: {error}", "make room on the disk"
+        ) from None
+    return tuple(_counted(outcome, spared) for outcome in outcomes)
+
+
+def _near(outcome: LowOutcome) -> LowOutcome:
+    """Brings the files that tasks left in the lake to this machine, where they are rewritten."""
+    files = {
+        name: tuple(map(str, locals_of(lake_path(path) for path in paths))) for name, paths in outcome.files.items()
+    }
+    return replace(outcome, files=files)
+
+
+def _promises(paths: Sequence[Path]) -> Promises:
+    runs: list[tuple[int, int, int, int]] = []
+    names = ["_tick", "_until", "_period", "_last"]
+    for batch in _batches(paths, ["_kind", *names]):
+        marks = batch.filter(pc.not_equal(batch["_kind"], schemas.ROW))
+        runs += zip(*(marks[name].to_pylist() for name in names), strict=True)
+    return Promises.of(runs)
+
+
+def _batches(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(columns=list(columns))
+
+
+def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Mapping[StreamName, Promises]) -> Demand:
+    leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
+    read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
+    demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
+    for name in demand.streams:
+        for batch in _batches(files[name], ["_kind", "_last"]):
+            rows = batch.filter(pc.equal(batch["_kind"], schemas.ROW))
+            demand.add(name[0], rows["_last"].to_numpy())
+    return demand
+
+
+def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: Promises) -> int:
+    """Rewrites a stream; returns the number of promises removed. The closing one stays (SEMANTICS T6)."""
+    total, number = len(promises.first), 0
+    staying = {**requested, total - 1: (int(promises.first[-1]), int(promises.until[-1]))}
+    for path in paths:
+        number = _thin_file(lfta, path, staying, promises, number)
+    return total - len(staying)
+
+
+def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
+    """Rewrites a file whose first promise has this number; returns the number after its last promise."""
+    folder = path.with_suffix(".demand")
+    sink = StreamWriter(folder, path.stem, stream_schema(lfta.fields))
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            is_row = np.asarray(pc.equal(batch["_kind"], schemas.ROW))
+            marks = np.flatnonzero(~is_row)
+            before = {number + at: int(place) - at for at, place in enumerate(marks)}
+            punctuation = [_part(promises, staying[at], at, rows) for at, rows in before.items() if at in staying]
+            for part in _joined(lfta, batch.filter(pa.array(is_row)), punctuation, promises):
+                sink.write(part)
+            number += len(marks)
+    sink.close()
+    os.replace(sink.path, path)
+    folder.rmdir()
+    return number
+
+
+def _part(promises: Promises, ticks: tuple[int, int], run: int, before: int) -> PunctuationRun:
+    """The part of a run of promises between two ticks."""
+    return PunctuationRun(before, int(promises.promise[run]) + ticks[0] - int(promises.first[run]), *ticks)
+
+
+def _joined(
+    lfta: Lfta, rows: pa.RecordBatch, punctuation: list[PunctuationRun], promises: Promises
+) -> Iterator[pa.RecordBatch]:
+    if not punctuation:
+        yield from [rows] if rows.num_rows else []
+        return
+    batch = punctuation_batch(lfta, punctuation, int(promises.period.max()))
+    yield from in_order(rows, batch, [part.before for part in punctuation])
+
+
+def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcome:
+    """The outcome with the counts of the remaining promises."""
+    statistics = []
+    for counts in outcome.result.statistics:
+        out = spared[counts.lfta, outcome.result.link]
+        statistics.append(replace(counts, punctuations=counts.punctuations - out, spared=out))
+    return replace(outcome, result=replace(outcome.result, statistics=tuple(statistics)))
 
 
 @dataclass(frozen=True)

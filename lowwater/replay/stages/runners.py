@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lowwater.capture.tables.reader import TaskMap, each_on_threads, memory, thread_count
-from lowwater.columns.blocks import ROWS_IN_MEMORY, rows_within
+from lowwater.columns.values import ROWS_IN_MEMORY, rows_within
 from lowwater.config import Config, names_spark
 from lowwater.documents import override
 from lowwater.errors import ConfigError

@@ -9,17 +9,21 @@ the history is.
 from __future__ import annotations
 
 import itertools
+import json
+import random
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from heapq import heappop, heappush
 from io import BytesIO
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -27,19 +31,372 @@ import pyarrow.parquet as pq
 
 from lowwater.documents import json_value
 from lowwater.errors import LakeError
-from lowwater.instants import HOUR, format_instant
+from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.open_tables import ValuesByState, cached_value, identity, log_folder
-from lowwater.lake.results import published_log
+from lowwater.lake.open_tables import ValuesByState, cached_value, entry, identity, log_folder
 from lowwater.lake.tables import OWNER, files_of, lake_errors
 from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
+from lowwater.plan.operators import Field
+from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+# The log as a queue: which commit published which interval, and what others did to the rows. `publish` writes a note
+# into its commit, and `subscription` follows the log. Maintenance joins files and changes no rows; its commits have no
+# note.
+
+NOTE = "lowwater.published"
+"""Key of the note in the information about a commit."""
+
+LOST = "lowwater.lost"
+"""Key of what a commit of maintenance says: files that are gone, as JSON of begin, end and text."""
+
+
+INTERVAL = "lowwater.interval:"
+"""Begins the names under which Delta keeps the number of the newest publication of each interval, also in its
+checkpoints, and whoever writes them."""
+
+ALWAYS = -(1 << 62), END_OF_TIME
+
+_HOUR_OF = re.compile(r"(?:^|/)_hour=(-?[0-9]+)/")
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Act:
+    """A publication of an interval into all tables of a query set.
+
+    Attributes:
+        id: names the act; 24 bits.
+        tables: number of the tables of the set.
+    """
+
+    id: int
+    tables: int
+
+    @staticmethod
+    def begin(tables: int) -> Act:
+        """Names a new act."""
+        return Act(random.getrandbits(24), min(tables, 255))
+
+    def number(self, version: int) -> int:
+        """The number of the commit of the act that becomes a version of a table; later ones are larger."""
+        return version << 32 | self.tables << 24 | self.id
+
+
+def act_of(number: int) -> Act:
+    """Returns the act of a number.
+
+    Example:
+        >>> act_of(Act(5, 2).number(7)), version_of(Act(5, 2).number(7))
+        (Act(id=5, tables=2), 7)
+    """
+    return Act(number & 0xFFFFFF, number >> 24 & 0xFF)
+
+
+def version_of(number: int) -> int:
+    """Returns the version of the table that a number is of."""
+    return number >> 32
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Rows of a published table that another program changed.
+
+    Attributes:
+        start: begin of the range, ns since the epoch.
+        end: end of the range, ns since the epoch, exclusive.
+        why: which commit did it: version, time, operation and program.
+    """
+
+    start: int
+    end: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What a commit says about the interval that it published.
+
+    Attributes:
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        restated: whether a part of it was published before.
+        late: whether an interval after its begin was published before, so that a promise was made about it.
+        ranges: everything that is published, in order, ns; ranges that touch are one.
+        promise: temporal attribute -> bound of the rows that are still to come, if none is late.
+        damage: rows that others had changed before, and that no publication has replaced.
+        recent: interval -> number of its newest publication, of those after the version `since`.
+        since: version of the checkpoint that has the other numbers; -1 without one, None in notes without numbers.
+    """
+
+    start: int
+    end: int
+    restated: bool
+    late: bool
+    ranges: tuple[Range, ...]
+    promise: Mapping[str, int]
+    damage: tuple[Damage, ...] = ()
+    recent: Mapping[Range, int] = field(default_factory=dict)
+    since: int | None = None
+
+    def text(self) -> str:
+        """The note, as one line of JSON."""
+        return json.dumps(
+            {
+                "start": self.start,
+                "end": self.end,
+                "restated": self.restated,
+                "late": self.late,
+                "ranges": self.ranges,
+                "promise": dict(self.promise),
+                **({"damage": [[each.start, each.end, each.why] for each in self.damage]} if self.damage else {}),
+                **({} if self.since is None else {"since": self.since}),
+                **({"recent": [[*bounds, number] for bounds, number in self.recent.items()]} if self.recent else {}),
+            },
+            separators=(",", ":"),
+        )
+
+    @staticmethod
+    def parse(text: str) -> Publication:
+        """Reads a note."""
+        values = json_value(text)
+        ranges = tuple((int(first), int(last)) for first, last in values["ranges"])
+        promise = {str(name): int(bound) for name, bound in values["promise"].items()}
+        since = values.get("since")
+        return Publication(
+            int(values["start"]),
+            int(values["end"]),
+            bool(values["restated"]),
+            bool(values["late"]),
+            ranges,
+            promise,
+            tuple(Damage(int(first), int(last), str(why)) for first, last, why in values.get("damage", ())),
+            {(int(first), int(last)): int(number) for first, last, number in values.get("recent", ())},
+            None if since is None else int(since),
+        )
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """A commit of a published table.
+
+    Attributes:
+        version: number of the commit.
+        publication: the note; None if it published nothing.
+        added: files with rows of it, relative to the table.
+        changes: whether rows came or went, other than into other files.
+        digest: digest of the entry: another history has another one at the same version.
+        ranges: hours in which rows came or went, ns since the epoch.
+        numbers: interval -> number of its publication that the commit says.
+        at: when it was made, by the clock of its writer, ns since the epoch.
+        told: what the commit says of itself: its operation, and the notes of whoever made it.
+    """
+
+    version: int
+    publication: Publication | None
+    added: tuple[str, ...]
+    changes: bool
+    digest: str = ""
+    ranges: tuple[Range, ...] = ()
+    numbers: Mapping[Range, int] = field(default_factory=dict)
+    at: int = 0
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What the commit did to rows, or says of them, if it published nothing."""
+        if LOST in self.told:
+            lost = json_value(self.told[LOST])
+            return tuple(Damage(int(start), int(end), str(why)) for start, end, why in lost)
+        if self.publication is not None or not self.changes:
+            return ()
+        why = f"version {self.version} of the table changed its rows: {self._described()}"
+        return tuple(Damage(start, end, why) for start, end in self.ranges)
+
+    def _described(self) -> str:
+        """Says when the commit was made, what it did, and which program made it."""
+        at = format_instant(self.at // SECOND * SECOND) if self.at else "at an unknown time"
+        program = self.told.get("engineInfo") or self.told.get("clientVersion") or "a program without a name"
+        return " ".join(f"{at}, {self.told.get('operation') or 'an unknown operation'} by {program}".split())[:200]
+
+
+def next_publication(
+    before: Publication | None,
+    earlier: Sequence[Range],
+    fields: Iterable[Field],
+    start: int,
+    end: int,
+    damage: Iterable[Damage] = (),
+    recent: Mapping[Range, int] = MappingProxyType({}),
+    since: int | None = None,
+) -> Publication:
+    """Makes the note of a publication.
+
+    Args:
+        before: note of the publication before; None without one.
+        earlier: what is published without a note, ns; used without a note.
+        start: first instant of the interval, ns since the epoch.
+        end: end of the interval, ns since the epoch, exclusive.
+        damage: rows that others have changed; those of the interval are replaced.
+
+    Example:
+        >>> first = next_publication(None, (), (), 0, 10)
+        >>> second = next_publication(first, (), (), 10, 20)
+        >>> second.ranges, second.late, next_publication(second, (), (), 0, 10).restated
+        (((0, 20),), False, True)
+    """
+    ranges = joined(before.ranges if before else earlier)
+    furthest = max([end, *(last for _, last in ranges)])
+    clocked = [(field.name, field.temporal) for field in fields if field.temporal and not field.temporal.origin]
+    return Publication(
+        start,
+        end,
+        any(first < end and start < last for first, last in ranges),
+        any(start < last for _, last in ranges),
+        joined([*ranges, (start, end)]),
+        {name: temporal.promise(furthest) for name, temporal in clocked},
+        tuple(left for each in damage for left in _without(each, start, end)),
+        dict(recent),
+        since,
+    )
+
+
+def _without(damage: Damage, start: int, end: int) -> Iterator[Damage]:
+    for first, last in ((damage.start, min(damage.end, start)), (max(damage.start, end), damage.end)):
+        if first < last:
+            yield Damage(first, last, damage.why)
+
+
+def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """Joins ranges that overlap or touch.
+
+    Example:
+        >>> joined([(5, 7), (0, 2), (2, 3)])
+        ((0, 3), (5, 7))
+    """
+    result: list[Range] = []
+    for first, last in sorted(ranges):
+        if result and first <= result[-1][1]:
+            result[-1] = result[-1][0], max(last, result[-1][1])
+        else:
+            result.append((first, last))
+    return tuple(result)
+
+
+def last_note(path: PurePath, version: int, most: int = SEARCHED_COMMITS) -> Publication | None:
+    """Returns the newest note of a table up to a version; None if the last commits have none.
+
+    Args:
+        most: most commits to look at.
+    """
+    for at in range(version, max(-1, version - most), -1):
+        found = read_entry(path, at)
+        if found is None:
+            return None
+        if found.publication is not None:
+            return found.publication
+    return None
+
+
+def ledger_ranges(lake: Lake, query_set: str, query: str) -> tuple[Range, ...]:
+    """Returns what the ledger says is published of a query, ns."""
+    rows = [row for row in read_replays(lake, query_set) if row.query == query and row.stage == PUBLISH]
+    return joined((row.interval_start, row.interval_end) for row in rows if row.state != FAILED)
+
+
+def read_entry(path: PurePath, version: int) -> LogEntry | None:
+    """Reads a commit of a table; None if its entry is not, or no longer, in the log.
+
+    Raises:
+        LakeError: it cannot be read.
+    """
+    try:
+        data = entry(path, version)
+        actions = [json_value(line) for line in data.splitlines() if line.strip()]
+        return _entry(version, actions, digest_of(data))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no commit of a Delta table"
+        file = path / "_delta_log" / f"{version:020d}.json"
+        raise LakeError(f"{file}: cannot be read: {reason}", "check that the lake can be read and is whole") from None
+
+
+def digest_of(entry: bytes) -> str:
+    """Returns the digest of an entry of a log, hex."""
+    return sha256(entry).hexdigest()[:16]
+
+
+def commit_digest(path: PurePath, version: int) -> str:
+    """Returns the digest of a commit of a table; empty if its entry is not, or no longer, in the log.
+
+    Raises:
+        LakeError: it cannot be read.
+    """
+    try:
+        return digest_of(entry(path, version))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        file = path / "_delta_log" / f"{version:020d}.json"
+        raise LakeError(f"{file}: cannot be read: {error.strerror}", "check that the lake can be read") from None
+
+
+def interval_key(start: int, end: int) -> str:
+    """Returns the name under which Delta keeps the number of an interval, ns."""
+    return f"{INTERVAL}{start}..{end}"
+
+
+def interval_numbers(transactions: Iterable[tuple[str, int]]) -> dict[Range, int]:
+    """Returns the numbers of intervals among the names and numbers that Delta keeps.
+
+    Example:
+        >>> interval_numbers([(interval_key(-10, 10), 5), ("another program", 7)])
+        {(-10, 10): 5}
+    """
+    numbers = {}
+    for name, number in transactions:
+        if name.startswith(INTERVAL):
+            start, _, end = name.removeprefix(INTERVAL).partition("..")
+            numbers[int(start), int(end)] = int(number)
+    return numbers
+
+
+def _entry(version: int, actions: Sequence[Mapping[str, Any]], digest: str) -> LogEntry:
+    publication, added, changes = None, [], False
+    told: dict[str, Any] = {}
+    hours: set[int | None] = set()
+    transactions = []
+    for action in actions:
+        told |= action.get("commitInfo", {})
+        if "txn" in action:
+            transactions.append((str(action["txn"]["appId"]), int(action["txn"]["version"])))
+        for kind in ("add", "remove"):
+            if action.get(kind, {}).get("dataChange"):
+                changes = True
+                found = _HOUR_OF.search(str(action[kind]["path"]))
+                hours.add(int(found[1]) if found else None)
+                if kind == "add":
+                    added.append(str(action[kind]["path"]))
+    ranges = (
+        (ALWAYS,) if None in hours else joined((hour * HOUR, (hour + 1) * HOUR) for hour in hours if hour is not None)
+    )
+    if NOTE in told:
+        publication = Publication.parse(told[NOTE])
+    at = int(told.get("timestamp", 0)) * 1_000_000
+    return LogEntry(
+        version, publication, tuple(added), changes, digest, ranges, interval_numbers(transactions), at, told
+    )
+
+
 T = TypeVar("T")
+
+# The commits added up, and beside the ledger.
 
 _CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.[^/]*)?\.parquet")
 _CHECKPOINTS = ValuesByState(64)
@@ -82,10 +439,10 @@ class TableState:
     owner: str
     version: int
     digest: str
-    note: published_log.Publication | None
-    numbers: Mapping[published_log.Range, int] | None
+    note: Publication | None
+    numbers: Mapping[Range, int] | None
     checkpoint: int
-    damage: tuple[published_log.Damage, ...]
+    damage: tuple[Damage, ...]
     listed: pa.Table = field(repr=False)
 
     @cached_property
@@ -105,12 +462,10 @@ class TableState:
         return names
 
     @property
-    def recent(self) -> dict[published_log.Range, int]:
+    def recent(self) -> dict[Range, int]:
         """The numbers that no checkpoint has."""
         return {
-            bounds: number
-            for bounds, number in (self.numbers or {}).items()
-            if published_log.version_of(number) > self.checkpoint
+            bounds: number for bounds, number in (self.numbers or {}).items() if version_of(number) > self.checkpoint
         }
 
     def number(self, start: int, end: int) -> int | None:
@@ -132,7 +487,7 @@ class TableState:
         return bool(self.meeting(start, end)) or any(first < end and start < last for first, last in ranges)
 
     @property
-    def strays(self) -> list[published_log.Damage]:
+    def strays(self) -> list[Damage]:
         """What other programs have put where nothing was published, and is still there."""
         others = [each for each in self.damage if not self.is_published(each.start, each.end)]
         return [each for each in others if any(each.start <= hour * HOUR < each.end for hour in self.files)]
@@ -207,15 +562,15 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
 
 
 def _digest_of(path: PurePath, version: int) -> str:
-    entry = published_log.read_entry(path, version)
+    entry = read_entry(path, version)
     return "" if entry is None else entry.digest
 
 
-def _newest(path: PurePath, version: int) -> tuple[published_log.Publication | None, list[published_log.LogEntry]]:
+def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
     """Returns the newest note, and the commits after it, in order."""
-    later: list[published_log.LogEntry] = []
+    later: list[LogEntry] = []
     for at in range(version, max(-1, version - SEARCHED_COMMITS), -1):
-        entry = published_log.read_entry(path, at)
+        entry = read_entry(path, at)
         if entry is None:
             break
         if entry.publication is not None:
@@ -225,8 +580,8 @@ def _newest(path: PurePath, version: int) -> tuple[published_log.Publication | N
 
 
 def _numbers(
-    path: PurePath, note: published_log.Publication | None, later: Sequence[published_log.LogEntry]
-) -> tuple[dict[published_log.Range, int] | None, int]:
+    path: PurePath, note: Publication | None, later: Sequence[LogEntry]
+) -> tuple[dict[Range, int] | None, int]:
     """Returns the numbers of all intervals, and the version of the checkpoint that has the others."""
     if note is not None and note.since is None:  # of an older version of Lowwater
         return {bounds: number for entry in later for bounds, number in entry.numbers.items()}, -1
@@ -237,12 +592,12 @@ def _numbers(
     known = {**numbers, **(note.recent if note else {})}
     for bounds, number in numbers.items():
         known[bounds] = max(number, known[bounds])
-    for entry in later:
-        known |= entry.numbers
+    for one in later:
+        known |= one.numbers
     return known, at
 
 
-def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[published_log.Range, int]] | None:
+def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] | None:
     """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
 
     Args:
@@ -264,7 +619,7 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[published_log
             found[int(match[1])].append(file)
     for version in sorted(found, reverse=True):
         try:
-            numbers: dict[published_log.Range, int] = {}
+            numbers: dict[Range, int] = {}
             for file in found[version]:
                 numbers |= _of_checkpoint(file)
             return version, numbers
@@ -273,14 +628,14 @@ def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[published_log
     return None
 
 
-def _of_checkpoint(file: PurePath) -> dict[published_log.Range, int]:
+def _of_checkpoint(file: PurePath) -> dict[Range, int]:
     state = paths.state(file)
     if state is None:
         raise FileNotFoundError(2, "there is no such checkpoint")
     return _CHECKPOINTS.get(file, state, lambda: _read_checkpoint(file))
 
 
-def _read_checkpoint(file: PurePath) -> dict[published_log.Range, int]:
+def _read_checkpoint(file: PurePath) -> dict[Range, int]:
     content = BytesIO(paths.read(file))
     if "txn" not in pq.read_schema(content).names:
         return {}
@@ -288,7 +643,7 @@ def _read_checkpoint(file: PurePath) -> dict[published_log.Range, int]:
     if not len(rows):
         return {}
     names, numbers = rows.field("appId"), rows.field("version")
-    return published_log.interval_numbers(zip(names.to_pylist(), numbers.to_pylist(), strict=True))
+    return interval_numbers(zip(names.to_pylist(), numbers.to_pylist(), strict=True))
 
 
 def _by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
@@ -308,7 +663,7 @@ def _by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
     return hours
 
 
-def visible(numbers: Mapping[published_log.Range, int]) -> list[Piece]:
+def visible(numbers: Mapping[Range, int]) -> list[Piece]:
     """Returns what is newest at each time: the largest number of the ranges that have it.
 
     Example:
@@ -337,7 +692,7 @@ def visible(numbers: Mapping[published_log.Range, int]) -> list[Piece]:
     return pieces
 
 
-def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[published_log.Range, str]:
+def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, str]:
     """Says of which published intervals the table of a query does not have the rows that were published, and why.
 
     Args:
@@ -361,8 +716,8 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[published
         return dict.fromkeys(newest, f"the table of {query} is not there")
     compared = _Compared(query, state, state.lost())
     pieces = visible(newest)
-    found: dict[published_log.Range, str] = {}
-    counted: dict[int, list[published_log.Range]] = defaultdict(list)
+    found: dict[Range, str] = {}
+    counted: dict[int, list[Range]] = defaultdict(list)
     for piece in pieces:
         row = published[piece.number]
         bounds = row.interval_start, row.interval_end
@@ -401,10 +756,10 @@ class _Compared:
         number = self.state.number(piece.start, piece.end)
         if number is not None and number == row.publication:
             return ""
-        others = [published_log.version_of(each.number) for each in self.state.meeting(piece.start, piece.end)]
+        others = [version_of(each.number) for each in self.state.meeting(piece.start, piece.end)]
         if not others:
             return self._absent()
-        if row.publication is not None and max(others) < published_log.version_of(row.publication):
+        if row.publication is not None and max(others) < version_of(row.publication):
             return f"{self._absent()}, and has what version {max(others)} published"
         return (
             f"the table has what its version {max(others)} published, and the ledger `replays` does not: one of them "
@@ -509,7 +864,7 @@ def _owner(path: PurePath) -> str:
     return "" if state is None else state.owner
 
 
-def unfinished(states: Sequence[TableState]) -> list[published_log.Range]:
+def unfinished(states: Sequence[TableState]) -> list[Range]:
     """Returns the ranges of which the tables of a set do not have the same publication, and those that are damaged."""
     ranges = [
         (each.start, each.end) for state in states for each in state.damage if state.is_published(each.start, each.end)
@@ -517,11 +872,11 @@ def unfinished(states: Sequence[TableState]) -> list[published_log.Range]:
     acts = [{(piece.start, piece.end): piece.number & 0xFFFFFFFF for piece in state.pieces} for state in states]
     if all(each == acts[0] for each in acts[1:]):
         return ranges
-    together: dict[tuple[published_log.Range, int], int] = defaultdict(int)
+    together: dict[tuple[Range, int], int] = defaultdict(int)
     for each in acts:
         for item in each.items():
             together[item] += 1
     for (bounds, number), count in together.items():
-        if count < min(len(states), published_log.act_of(number).tables):
+        if count < min(len(states), act_of(number).tables):
             ranges.append(bounds)
     return ranges

@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 from lowwater.config import Retention
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.commits import doubled_tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results import pins as pinning
-from lowwater.lake.results.pins import pins_file, publishing
-from lowwater.lake.results.publish import publish
+from lowwater.lake.results import publish as pinning
+from lowwater.lake.results.publish import pins_file, publish, publishing
+from lowwater.lake.results.published import damages
 from lowwater.lake.results.streams import fingerprint, stream_files
-from lowwater.lake.results.table_state import damages
+from lowwater.lake.upkeep import doubled_tables
 from tests.breadth import examples
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 
@@ -165,16 +164,15 @@ def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch:
     table.create_checkpoint()
     put(lake, 1, 60)
     read: list[int] = []
-    from lowwater.lake.results import published_log
-    from lowwater.lake.results import table_state as module
+    from lowwater.lake.results import published as module
 
     def counted(path: Path, version: int) -> object:
         read.append(version)
         return read_entry(path, version)
 
-    read_entry = published_log.read_entry
+    read_entry = module.read_entry
 
-    monkeypatch.setattr(published_log, "read_entry", counted)
+    monkeypatch.setattr(module, "read_entry", counted)
     state = module.state_at(lake.table("q"), opened(lake))
     assert state.numbers is not None and len(state.numbers) == HOURS
     assert set(read) == {state.version} and not damaged(lake)

@@ -1,11 +1,17 @@
-"""Exports of a lake: packets that a condition selects as a capture, other records as a table."""
+"""Packets of a lake again: exports by a condition as a capture (other records as a table), and the packets of a row.
+
+From a published row to the packets that it counted, its group is turned into conditions. The plan of the query gives
+each GROUP BY variable as an expression over packets. A condition says that the expressions have the values of the row.
+Where the packets are no function of the row, `row_conditions` says why.
+"""
 
 from __future__ import annotations
 
 import heapq
 import json
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -20,24 +26,28 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
-from lowwater.capture.formats.capture_file import (
-    LINK_NUMBERS,
-    PCAP_SECONDS,
-    PCAPNG_LINK_TYPES,
-    SNAPLEN,
-    WrittenInterface,
-    pcap_header,
-    pcap_record,
-    pcapng_header,
-    pcapng_record,
-)
+from lowwater.capture.formats import capture_file
 from lowwater.capture.reader import digest, read
 from lowwater.capture.tables.reader import READER_VERSION, TableOptions
-from lowwater.catalog.expr import Call, Const, Expr, StateCall, Type, columns_of, conjunction, walk
+from lowwater.catalog.expr import (
+    Binary,
+    Call,
+    Column,
+    Const,
+    Expr,
+    StateCall,
+    Type,
+    columns_of,
+    conjunction,
+    rewrite,
+    walk,
+)
+from lowwater.catalog.expr import Unary as UnaryExpr
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, RecordField, stored_parts
 from lowwater.catalog.schemas import FRAME, PAYLOAD, READABLE, stored
-from lowwater.catalog.values import format_ip, ip_from_words
+from lowwater.catalog.time import Skews, is_late, link_skews
+from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryError, QueryErrors, UnsupportedError, raise_all
 from lowwater.gsql.nodes import Select
@@ -45,19 +55,20 @@ from lowwater.gsql.parser import parse
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, ingested_links, read_captures, standing_for
+from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures, standing_for
 from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files, read_packets
 from lowwater.lake.run_inputs import outdated
-from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS
+from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS, ROW_PACKETS
 from lowwater.low.code.expressions import of_link
 from lowwater.low.evaluate import ChunkColumns, ExpressionKernel
 from lowwater.low.runtime.node import Host, gate_of
 from lowwater.low.settings import LowSettings
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
-from lowwater.plan.operators import Map, Source
-from lowwater.plan.queryset import plan_texts
+from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Node, Source, Union
+from lowwater.plan.properties import unique_key
+from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
 from lowwater.replay.row_files import spreadsheet_rows
@@ -177,7 +188,7 @@ def _compiled_test(member: Expr | None, condition: Expr | None, link: str) -> Te
 # Frames read from the capture files themselves, for packets whose bytes the lake did not keep. A file is found by the
 # path in the ledger, and is used only if its SHA-256 is that of the ingest.
 
-SHOWN = 5
+NAMED = 5
 """Most files that a message names."""
 
 
@@ -241,10 +252,10 @@ def frame_sources(
         )
     gone = [text for capture in chosen if (text := _fault(capture, file_of(capture)))]
     if gone:
-        more = f", and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        more = f", and {len(gone) - NAMED} more" if len(gone) > NAMED else ""
         raise LakeError(
             f"link {link!r}: the lake kept no bytes of the frames, and their files cannot be read: "
-            f"{', '.join(gone[:SHOWN])}{more}",
+            f"{', '.join(gone[:NAMED])}{more}",
             "bring the files back to their places, or set `payload` and ingest them again",
         )
     return {
@@ -311,7 +322,7 @@ class Selection:
     interfaces: list[tuple[str, str]] = field(default_factory=list)
     nanoseconds: bool = False
     latest: int = 0
-    snaplen: int = SNAPLEN
+    snaplen: int = capture_file.SNAPLEN
     absent: dict[tuple[str, str], list[NDArray[np.int64]]] = field(default_factory=dict)
 
     @property
@@ -519,35 +530,35 @@ def write_selection(selection: Selection, form: str, write: Callable[[bytes], ob
     numbers = {link_type: _number(link_type) for link_type in selection.link_types}
     if form == "pcapng":
         for kind, number in numbers.items():
-            if number >= PCAPNG_LINK_TYPES:
+            if number >= capture_file.PCAPNG_LINK_TYPES:
                 raise ConfigError(f"a pcapng cannot say the link type {kind}", "give --format pcap")
-        interfaces = [WrittenInterface(link, numbers[kind]) for link, kind in selection.interfaces]
-        write(pcapng_header(interfaces, selection.snaplen))
+        interfaces = [capture_file.WrittenInterface(link, numbers[kind]) for link, kind in selection.interfaces]
+        write(capture_file.pcapng_header(interfaces, selection.snaplen))
         for _, _, interface, stamp, wire, frame in _merged(selection):
-            write(pcapng_record(interface, stamp, wire, frame))
+            write(capture_file.pcapng_record(interface, stamp, wire, frame))
         return
     _check_pcap(selection)
     nanoseconds = selection.nanoseconds
-    write(pcap_header(numbers[selection.link_types[0]], nanoseconds, selection.snaplen))
+    write(capture_file.pcap_header(numbers[selection.link_types[0]], nanoseconds, selection.snaplen))
     for _, _, _, stamp, wire, frame in _merged(selection):
-        write(pcap_record(stamp, wire, frame, nanoseconds))
+        write(capture_file.pcap_record(stamp, wire, frame, nanoseconds))
 
 
 def _check_pcap(selection: Selection) -> None:
     if len(selection.link_types) > 1:
         kinds = ", ".join(sorted(f"{link} has {kind}" for link, kind in selection.interfaces))
         raise ConfigError(f"a pcap has one link type, and {kinds}", "give --format pcapng, or one --link")
-    if selection.latest >= PCAP_SECONDS * SECOND:
+    if selection.latest >= capture_file.PCAP_SECONDS * SECOND:
         raise ConfigError("a pcap cannot say the time of packets after 2106", "give --format pcapng")
 
 
 def _numbered(link_type: str) -> bool:
     """Whether a text is a single link type, by name or number."""
-    return link_type in LINK_NUMBERS or link_type.isdecimal()
+    return link_type in capture_file.LINK_NUMBERS or link_type.isdecimal()
 
 
 def _number(link_type: str) -> int:
-    return LINK_NUMBERS[link_type] if link_type in LINK_NUMBERS else int(link_type)
+    return capture_file.LINK_NUMBERS[link_type] if link_type in capture_file.LINK_NUMBERS else int(link_type)
 
 
 Row = tuple[int, int, int, int, int, bytes]
@@ -737,3 +748,343 @@ def _addresses(version: pa.Array, high: pa.Array, low: pa.Array) -> pa.Array:
             texts[words] = format_ip(ip_from_words(*words))
         values.append(texts[words])
     return pa.array(values, pa.string())
+
+
+# The packets of a row.
+
+SHOWN = ("srcIP", "srcPort", "destIP", "destPort", "protocol", "len")
+"""Columns that a list of packets shows beside link, record and time."""
+
+
+@dataclass(frozen=True)
+class SourceCondition:
+    """The packets of one source that a row counted.
+
+    Attributes:
+        source: the source of the plan.
+        parts: conditions over packets that all hold.
+    """
+
+    source: Source
+    parts: tuple[Expr, ...]
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition as export takes it."""
+        return Predicate(self.source.member, conjunction([*self.parts]))
+
+
+@dataclass(frozen=True)
+class RowPackets:
+    """The packets that a row counted.
+
+    Attributes:
+        conditions: one for each source of packets.
+        start: first timestamp, ns.
+        end: end of the timestamps, ns, exclusive.
+    """
+
+    conditions: tuple[SourceCondition, ...]
+    start: int
+    end: int
+
+
+def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
+    """Finds the conditions of the packets that a published row counted.
+
+    Raises:
+        LakeError: the packets are no function of the row; the message says why.
+    """
+    node = query.logical
+    missing = [item.name for item in node.fields if item.name not in row]
+    if missing:
+        raise LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
+    others = [part.label for part in _chain(node) if not (isinstance(part, _KNOWN) or _is_inner(part))]
+    if others:
+        raise _refused(query, f"it has a {others[0]}, whose packets a row does not tell")
+    usable = _from_keys(node)
+    grouped = any(isinstance(part, Group) for part in _chain(node))
+    key = unique_key(node)
+    if grouped and (key is None or not set(key) <= usable):
+        raise _refused(query, "its columns do not carry the whole GROUP BY, so several groups may give the same row")
+    chosen = [item for item in node.fields if item.name in usable]
+    parts = [_equals(query, item, row[item.name]) for item in chosen]
+    start, end = _span(node.fields, row)
+    if end <= start:
+        raise _refused(query, "no column of it tells a time of packets")
+    conditions = _together(_conditions(query, node, parts, True))
+    # A packet of the other side lies as far from those of this one as the window of the join is wide.
+    reach = sum(start - min(join.window.needed(start, join.kind)) for join in _chain(node) if isinstance(join, Join))
+    return RowPackets(conditions, max(0, start - reach), end + reach)
+
+
+_KNOWN = Source | Map | Group | Union
+
+
+def _is_inner(node: Node) -> bool:
+    return isinstance(node, Join) and node.kind is JoinKind.INNER
+
+
+def _together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, ...]:
+    """Makes one condition of those over the same packets, so that a packet of both sides of a join counts once."""
+    found: dict[tuple[Any, ...], SourceCondition] = {}
+    for each in conditions:
+        key = each.source.links, each.source.member
+        if before := found.get(key):
+            sides = [conjunction([*side.parts]) for side in (before, each)]
+            either = None if None in sides else Binary(Type.BOOL, "OR", *sides)  # type: ignore[arg-type]
+            each = SourceCondition(each.source, () if either is None else (either,))
+        found[key] = each
+    return tuple(found.values())
+
+
+def _chain(node: Node) -> Iterator[Node]:
+    yield node
+    for below in node.inputs():
+        yield from _chain(below)
+
+
+def _from_keys(node: Node) -> set[str]:
+    """Returns the output columns that are functions of packets' own columns, not of aggregates."""
+    if isinstance(node, Map):
+        below = _from_keys(node.input)
+        return {item.name for item in node.items if set(columns_of(item.expr)) <= below}
+    if isinstance(node, Group):
+        below = _from_keys(node.input)
+        keys = {key.name for key in node.keys if set(columns_of(key.expr)) <= below}
+        return {item.name for item in node.items if set(columns_of(item.expr)) <= keys}
+    if isinstance(node, Join):
+        below = {f"{alias}.{name}" for alias, side in _sides(node) for name in _from_keys(side)}
+        return {item.name for item in node.items if set(columns_of(item.expr)) <= below}
+    if isinstance(node, Union):
+        branches = [[item.name in _from_keys(branch) for item in branch.fields] for branch in node.branches]
+        return {item.name for at, item in enumerate(node.fields) if all(branch[at] for branch in branches)}
+    return {item.name for item in node.fields}
+
+
+def _conditions(query: QueryPlan, node: Node, parts: Sequence[Expr], top: bool) -> Iterator[SourceCondition]:
+    """Moves conditions over the columns of a node down to its sources."""
+    if isinstance(node, Source):
+        if node.kind != "pcap":
+            raise _refused(query, f"it reads {node.kind} records, which are no packets")
+        if node.sample is not None:
+            raise _refused(query, "it samples packets")
+        yield SourceCondition(node, tuple(parts))
+        return
+    if isinstance(node, Union):
+        for branch in node.branches:
+            renamed = [
+                Item(item.name, Column(own.type, own.name))
+                for item, own in zip(node.fields, branch.fields, strict=True)
+            ]
+            yield from _conditions(query, branch, _moved(parts, renamed), False)
+        return
+    if isinstance(node, Join):
+        yield from _joined(query, node, parts)
+        return
+    if isinstance(node, Map):
+        moved = [*_moved(parts, node.items), *_predicate(node.predicate)]
+    elif isinstance(node, Group):
+        names = {key.name for key in node.keys}
+        moved = _moved(parts, node.items)
+        if any(not set(columns_of(part)) <= names for part in moved) or (node.having is not None and not top):
+            raise _refused(query, f"a condition of {query.name} is on sums or counts of {node.query}, not on packets")
+        moved = [*_moved(moved, node.keys), *_predicate(node.predicate)]
+    else:
+        raise TypeError(type(node).__name__)
+    (below,) = node.inputs()
+    if any(not set(columns_of(part)) <= _from_keys(below) for part in moved):
+        raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
+    yield from _conditions(query, below, moved, False)
+
+
+def _joined(query: QueryPlan, node: Join, parts: Sequence[Expr]) -> Iterator[SourceCondition]:
+    """Divides conditions over the rows of an inner join into those of either side.
+
+    Columns of which the row says the value are replaced by it, so that an equality of the join says the value of the
+    other side too. If no condition on both sides is left, every packet of one side meets every one of the other, and
+    gives the same row.
+    """
+    window = node.window
+    far, near = (Const(window.left.type, bound) for bound in (window.above, window.below))
+    bounds = [
+        Binary(Type.BOOL, ">=", window.right, Binary(window.left.type, "-", window.left, near)),
+        Binary(Type.BOOL, "<=", window.right, Binary(window.left.type, "+", window.left, far)),
+    ]
+    ties = [Binary(Type.BOOL, "=", left, right) for left, right in node.equalities]
+    left = [*_moved(parts, node.items), *ties, *bounds, *_predicate(node.residual)]
+    known: dict[str, Expr] = {}
+
+    def told(expr: Expr) -> Expr:
+        return known.get(expr.name, expr) if isinstance(expr, Column) else expr
+
+    while said := {name: value for part in left for name, value in _value(part) if name not in known}:
+        known.update(said)
+        left = [rewrite(part, told) for part in left if all(name not in known for name, _ in _value(part))]
+    left += [Binary(Type.BOOL, "=", Column(value.type, name), value) for name, value in known.items()]
+    for alias, side in _sides(node):
+        own = [part for part in left if any(name.startswith(f"{alias}.") for name in columns_of(part))]
+        if any(not name.startswith(f"{alias}.") for part in own for name in columns_of(part)):
+            raise _refused(query, "its columns do not say which packets of one side met those of the other")
+        names = {name for part in own for name in columns_of(part)}
+        plain = [Item(name, Column(_type(side, name.partition(".")[2]), name.partition(".")[2])) for name in names]
+        below = _moved(own, plain)
+        if any(not set(columns_of(part)) <= _from_keys(side) for part in below):
+            raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
+        yield from _conditions(query, side, below, False)
+
+
+def _sides(node: Join) -> tuple[tuple[str, Node], tuple[str, Node]]:
+    return (node.left_alias, node.left), (node.right_alias, node.right)
+
+
+def _type(node: Node, name: str) -> Type:
+    return next(item.type for item in node.fields if item.name == name)
+
+
+def _value(part: Expr) -> Iterator[tuple[str, Expr]]:
+    """Yields the column of which a condition says the value, and the value."""
+    if isinstance(part, Binary) and part.op == "=":
+        for column, value in ((part.left, part.right), (part.right, part.left)):
+            if isinstance(column, Column) and isinstance(value, Const):
+                yield column.name, value
+
+
+def _predicate(predicate: Expr | None) -> list[Expr]:
+    return [] if predicate is None else [predicate]
+
+
+def _moved(parts: Sequence[Expr], items: Sequence[Item]) -> list[Expr]:
+    """Replaces the columns of conditions by the expressions that compute them."""
+    by_name = {item.name: item.expr for item in items}
+
+    def change(expr: Expr) -> Expr:
+        return by_name.get(expr.name, expr) if isinstance(expr, Column) else expr
+
+    return [rewrite(part, change) for part in parts]
+
+
+def _equals(query: QueryPlan, item: Field, value: Any) -> Expr:
+    column = Column(item.type, item.name)
+    if value is None:
+        return UnaryExpr(Type.BOOL, "IS NULL", column)
+    if item.type is Type.BOOL:
+        return column if value else UnaryExpr(Type.BOOL, "NOT", column)
+    try:
+        if item.type is Type.IP:
+            value = pack_ip(value)
+        elif item.type is Type.MAC and isinstance(value, str):
+            value = parse_mac(value)
+        elif item.type is Type.INT:
+            value = int(value)
+        elif item.type is Type.FLOAT and not math.isfinite(value := float(value)):
+            raise _refused(query, f"its column {item.name} is {value}")
+        elif item.type is Type.STRING:
+            value = str(value)
+    except (ValueError, TypeError, OverflowError):
+        raise LakeError(f"{value!r:.80} is no value of column {item.name}", f"its type is {item.type}") from None
+    return Binary(Type.BOOL, "=", column, Const(item.type, value, f"row_{item.name}"))
+
+
+def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns the range of timestamps (ns) in which packets of the row lie; empty without a column of the clock."""
+    start, end = 0, END_OF_TIME
+    clocks = [item for item in fields if item.temporal and not item.temporal.origin and row[item.name] is not None]
+    for item in clocks:
+        clock = item.temporal
+        assert clock is not None
+        value = int(row[item.name])
+        bounds = clock.first(value), clock.last(value)
+        start, end = max(start, min(bounds)), min(end, max(bounds) + 1)
+    return (start, end) if clocks else (0, 0)
+
+
+def _refused(query: QueryPlan, why: str) -> LakeError:
+    return LakeError(
+        f"the packets of a row of {query.name} are not known: {why}",
+        "`lowwater export` selects packets by a condition of your own",
+    )
+
+
+@dataclass
+class FoundPackets:
+    """Packets of a row.
+
+    Attributes:
+        count: number of packets.
+        first: the first packets: link, record, timestamp (ns) and the columns SHOWN.
+        admitted: link and capture -> positions of the packets that queries read: not late, in the life of the link.
+    """
+
+    count: int = 0
+    first: list[dict[str, Any]] = field(default_factory=list)
+    links: dict[str, int] = field(default_factory=dict)
+    admitted: dict[tuple[str, str], list[NDArray[np.int64]]] = field(default_factory=dict)
+
+
+def find_packets(lake: Lake, config: Config, wanted: RowPackets, shown: int = 100) -> FoundPackets:
+    """Reads the packets that a row counted: those that its conditions select and that are not late (T2).
+
+    Args:
+        wanted: the conditions, from `row_packets`.
+
+    Raises:
+        LakeError: a link drops copies or sheds load, or the lake cannot be read.
+    """
+    result, files = FoundPackets(), PacketFiles.of(lake)
+    for condition in wanted.conditions:
+        captures = read_captures(lake, condition.source.links)
+        for link in condition.source.links:
+            _find_link(files, config, link, captures[link], condition, wanted, shown, result)
+    return result
+
+
+def _find_link(
+    files: PacketFiles,
+    config: Config,
+    link: str,
+    captures: Captures,
+    condition: SourceCondition,
+    wanted: RowPackets,
+    shown: int,
+    result: FoundPackets,
+) -> None:
+    settings = config.link(link)
+    if settings.shed is not None or settings.duplicates != "keep":
+        why = "sheds load" if settings.shed is not None else "looks for copies of packets"
+        raise LakeError(
+            f"link {link!r} {why}: which packets a row counted is not stored",
+            "`lowwater export` selects packets by a condition of your own",
+        )
+    predicate, skews = condition.predicate, link_skews(config, link)
+    test = predicate.test(link)
+    columns = list(dict.fromkeys([*predicate.columns, *_columns(), *skews.columns]))
+    read = packet_files(files, link, captures, settings, wanted.start, wanted.start, wanted.end)
+    for batch in read.batches(
+        [name for name in columns if name not in ("arrival", "timestamp", "position", "capture")]
+    ):
+        rows = batch.filter(_on_time(batch, skews, wanted))
+        rows = rows.filter(pa.array(test(rows))) if rows.num_rows else rows
+        if not rows.num_rows:
+            continue
+        result.count += rows.num_rows
+        if result.count > ROW_PACKETS:
+            raise LakeError(
+                f"the row counted more than {ROW_PACKETS:,} packets",
+                "`lowwater export` selects packets by a condition of your own",
+            )
+        result.links[link] = result.links.get(link, 0) + rows.num_rows
+        capture = str(rows.column("capture")[0].as_py())
+        result.admitted.setdefault((link, capture), []).append(rows.column("position").to_numpy())
+        result.first += [{"link": link, **row} for row in rows.slice(0, shown - len(result.first)).to_pylist()]
+
+
+def _on_time(batch: pa.RecordBatch, skews: Skews, wanted: RowPackets) -> pa.Array:
+    stamps, arrivals = batch.column("timestamp").to_numpy(), batch.column("arrival").to_numpy()
+    return pa.array(~is_late(arrivals, stamps, skews.of(batch)) & (stamps >= wanted.start) & (stamps < wanted.end))
+
+
+def _columns() -> list[str]:
+    from lowwater.catalog.schemas import stored
+
+    return stored(list(SHOWN))

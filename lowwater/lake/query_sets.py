@@ -1,0 +1,130 @@
+"""What commands, DAG files and schedules ask of query sets without loading anything slow: names of states, which sets
+are chained, and what the last look at a set has left.
+
+`replay.schedule.looks` writes the last look. So hours in which no link delivered exist for everybody who asks the lake,
+without a clock of their own: status, plan and pages say the same until the next look. Whoever plans a set marks whether
+it is chained, that is, must run its intervals in order, since each hands its state to the next (SEMANTICS I4).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import PurePath
+from urllib.parse import quote
+
+from lowwater.documents import json_value
+from lowwater.errors import LakeError
+from lowwater.limits import STATE_BYTES
+from lowwater.storage import objects, paths
+
+KINDS = ("missing", "failed", "stale", "damaged", "provisional", "incomplete")
+"""Reasons for an interval to be due; one that is half published, or audited only, counts as missing. One that is
+provisional or incomplete is due where it would be done, or less would be missing."""
+
+WAITING = "waiting"
+"""State of an interval that does not run: its links have not reported, or an earlier interval of its chain failed, or
+is not published."""
+SKIPPED, UNREPORTED = "skipped", "unreported"
+"""States of an interval that does not run: it is in no state that was asked for, or its links may still report."""
+
+
+def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
+    """Stores whether the intervals of a query set must run in order.
+
+    Args:
+        chained: whether the intervals run in order.
+
+    Raises:
+        LakeError: if the marker cannot be written.
+    """
+    path = _marker(root, query_set)
+    if (paths.may_hold(root, path.parent.name) and paths.has_file(path)) == chained:
+        return
+    objects.look_again(root)
+    try:
+        if chained:
+            paths.write(path, b"")
+        else:
+            paths.remove(path)
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
+
+
+def is_chained(root: PurePath, query_set: str) -> bool:
+    """Whether the intervals of a query set run in order, according to its last plan; False if it was never planned."""
+    return paths.has_file(_marker(root, query_set))
+
+
+def _marker(root: PurePath, query_set: str) -> PurePath:
+    return root / "_chained" / _file_name(query_set)
+
+
+FOLDER = "_looks"
+
+
+@dataclass(frozen=True)
+class Told:
+    """Intervals [start, end), ns, of which somebody was told that they cannot start, and why.
+
+    `by` names the look that told it, where one that is tried again tells it again.
+    """
+
+    start: int
+    end: int
+    why: str
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class LastLook:
+    """The last look at a query set.
+
+    Attributes:
+        at: when, ns since the epoch; 0 if nobody has ever looked.
+        told: what cannot start, as it was told.
+    """
+
+    at: int = 0
+    told: tuple[Told, ...] = ()
+
+
+def last_look(root: PurePath, query_set: str) -> LastLook:
+    """Reads what the last look at a query set has left. What is not there, or nobody can read, was never told."""
+    path = _path(root, query_set)
+    if not paths.may_hold(root, FOLDER):
+        return LastLook()
+    try:
+        values = json_value(paths.read(path, STATE_BYTES))
+        told = tuple(
+            Told(int(each["from"]), int(each["to"]), str(each["why"]), str(each.get("by", "")))
+            for each in values["cannot_start"]
+        )
+        return LastLook(int(values["at"]), told)
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return LastLook()
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be read: {error.strerror}", "check that the lake can be read") from None
+
+
+def store_look(root: PurePath, query_set: str, look: LastLook) -> None:
+    """Keeps a look, in the place of the one before.
+
+    Raises:
+        LakeError: it cannot be written.
+    """
+    path = _path(root, query_set)
+    told = [{"from": t.start, "to": t.end, "why": t.why} | ({"by": t.by} if t.by else {}) for t in look.told]
+    values = {"at": look.at, "cannot_start": told}
+    try:
+        paths.write(path, json.dumps(values, indent=1).encode())
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
+
+
+def _path(root: PurePath, query_set: str) -> PurePath:
+    return root / FOLDER / f"{_file_name(query_set)}.json"
+
+
+def _file_name(query_set: str) -> str:
+    return quote(query_set, safe="").replace(".", "%2E")

@@ -1,1 +1,0 @@
-"""Selects packets of a lake by a condition and writes them as a capture."""
