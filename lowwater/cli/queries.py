@@ -30,17 +30,8 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
 from lowwater.refused import refusals
+from lowwater.replay import checks
 from lowwater.replay.accounts import empty_query_notes
-from lowwater.replay.checks import (
-    REFERENCE,
-    cost_notes,
-    estimate_notes,
-    not_run,
-    require_affordable,
-    require_kept,
-    require_lowered,
-    require_marked,
-)
 from lowwater.replay.job import config_links, lake_links
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
@@ -146,7 +137,7 @@ def _noted(
     else:
         names, config = _links_and_settings(links)
         plan = Definitions(**definitions).plan(files, names, config)
-    notes = *not_run(plan), *cost_notes(plan, config.replay.copies), *estimate_notes(plan, config)
+    notes = *checks.not_run(plan), *checks.cost_notes(plan, config.replay.copies), *checks.estimate_notes(plan, config)
     return replace(plan, notes=(*plan.notes, *notes)), config
 
 
@@ -169,7 +160,7 @@ def check_files(
         plan, config = _noted(files, links, definitions, lake)
         notes = plan.notes
         if lake is not None or links is not None:
-            require_kept(plan, config)
+            checks.require_kept(plan, config)
     except QueryError as refusal:
         errors = refusal.errors if isinstance(refusal, QueryErrors) else (refusal,)
     if form == "json":
@@ -253,7 +244,7 @@ def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions
         raise click.UsageError("--spreadsheet goes with --format csv")
     if chosen.interval is not None and chosen.interval <= 0:
         raise click.BadParameter("--interval must be above 0")
-    if chosen.traces and chosen.engine == REFERENCE:
+    if chosen.traces and chosen.engine == checks.REFERENCE:
         raise click.UsageError("--traces: the reference engine has no heartbeats between nodes")
     config, captures = _links(chosen.links, chosen.capture, options.durations(chosen.skew), dict(chosen.kind))
     period, policy = _heartbeat(chosen.heartbeat)
@@ -263,9 +254,9 @@ def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions
         names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
         plan = definitions.plan(files, replace(links_of_settings, names=names, interfaces=interfaces), config)
         plan = plan.only(chosen.query) if chosen.query else plan
-        require_lowered(plan, chosen.engine)
-        require_affordable(plan, chosen.copies or config.replay.copies)
-        require_marked(plan, config)
+        checks.require_lowered(plan, chosen.engine)
+        checks.require_affordable(plan, chosen.copies or config.replay.copies)
+        checks.require_marked(plan, config)
         return plan
 
     written = {

@@ -13,20 +13,12 @@ from lowwater.config import load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import shared_lines
 from lowwater.lake.ledgers.coverage import tolerated_lines, undeclared_lines
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import BLOCKED, DAMAGED, HALF, HELD, MISSING, STALE, StatusRow, gravest
 from lowwater.lake.ledgers.missing import outside_lines
-from lowwater.lake.ledgers.runs import (
-    DONE,
-    FAILED,
-    INCOMPLETE,
-    PROVISIONAL,
-    ROLLED_BACK,
-    read_quarantine,
-    replayed_sets,
-)
 from lowwater.lake.results.published import stray_lines
 from lowwater.quality.reports import IntervalAudit, Key, findings, interval_audits
 from lowwater.replay.schedule.due import statuses
@@ -73,7 +65,7 @@ def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
 
 def _states(lake: Lake, queries: Path) -> dict[Key, StatusRow]:
     """Returns the state of each interval as in `lowwater status`, taken from its query in the gravest state."""
-    relevant = {*load_config(lake.root).query_sets, *replayed_sets(lake)}
+    relevant = {*load_config(lake.root).query_sets, *runs.replayed_sets(lake)}
 
     def tell(name: str, error: LowwaterError) -> None:
         if name in relevant:  # other sets of the folder, such as examples, may read links that this lake does not have
@@ -95,11 +87,11 @@ def summary(rows: Sequence[StatusRow]) -> str:
     for row in rows:
         counts[row.shown] += row.intervals
     due = sum(counts[state] for state in (MISSING, HALF, HELD, STALE, DAMAGED))
-    shown = (DONE, PROVISIONAL, INCOMPLETE, ROLLED_BACK, BLOCKED, FAILED)
+    shown = (runs.DONE, runs.PROVISIONAL, runs.INCOMPLETE, runs.ROLLED_BACK, BLOCKED, runs.FAILED)
     numbers = {"due": due} | {name: counts[name] for name in shown}
-    rare = (INCOMPLETE, ROLLED_BACK)
+    rare = (runs.INCOMPLETE, runs.ROLLED_BACK)
     text = ", ".join(f"{count:,} {name}" for name, count in numbers.items() if count or name not in rare)
-    ask = "; `lowwater plan` says what is due and why" if due or counts[BLOCKED] or counts[FAILED] else ""
+    ask = "; `lowwater plan` says what is due and why" if due or counts[BLOCKED] or counts[runs.FAILED] else ""
     return f"{counts.total():,} interval{'' if counts.total() == 1 else 's'}: {text}{ask}"
 
 
@@ -132,13 +124,13 @@ def _tell(keys: Sequence[Key], states: Mapping[Key, StatusRow]) -> None:
 
 def _say_marked(before: str, state_text: str, behind: str = "") -> None:
     """Prints a line with a state in it, in red if the state needs action."""
-    state = styled(state_text, "bold red" if state_text in (BLOCKED, DAMAGED, FAILED) else "")
+    state = styled(state_text, "bold red" if state_text in (BLOCKED, DAMAGED, runs.FAILED) else "")
     open_console().print(styled(before) + state + styled(behind), soft_wrap=True)
 
 
 def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: bool) -> None:
     _say_marked(f"{audit.query_set}, {audit.interval}: ", audit.verdict)
-    if state is not None and state.shown not in (DONE, audit.verdict):
+    if state is not None and state.shown not in (runs.DONE, audit.verdict):
         state_text, why = _state_and_reason(state)
         _say_marked("  ", state_text, f": {why}")
     messages = tuple((failure.severity, message) for failure in audit.failures for message in failure.messages)
@@ -150,7 +142,7 @@ def _show(lake: Lake, audit: IntervalAudit, state: StatusRow | None, detailed: b
 
 
 def _expectations(lake: Lake, audit: IntervalAudit) -> Table:
-    rows = read_quarantine(lake, audit.query_set, audit.start, audit.end)
+    rows = runs.read_quarantine(lake, audit.query_set, audit.start, audit.end)
     stored = Counter(rows.column("expectation").to_pylist())
     subjects = {(row["expectation"], row["subject"]): row["total"] for row in rows.to_pylist()}
     total: Counter[str] = Counter()

@@ -29,20 +29,7 @@ from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_t
 from lowwater.capture.formats import capture_file
 from lowwater.capture.reader import digest, read
 from lowwater.capture.tables.reader import READER_VERSION, TableOptions
-from lowwater.catalog.expr import (
-    Binary,
-    Call,
-    Column,
-    Const,
-    Expr,
-    StateCall,
-    Type,
-    columns_of,
-    conjunction,
-    rewrite,
-    walk,
-)
-from lowwater.catalog.expr import Unary as UnaryExpr
+from lowwater.catalog import expr as ex
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, RecordField, stored_parts
 from lowwater.catalog.schemas import FRAME, PAYLOAD, READABLE, stored
@@ -93,18 +80,18 @@ class Predicate:
         condition: condition of the WHERE clause; None for all packets.
     """
 
-    member: Expr | None
-    condition: Expr | None
+    member: ex.Expr | None
+    condition: ex.Expr | None
 
     @property
     def reads_payload(self) -> bool:
         """Whether the condition reads stored frames."""
-        return PAYLOAD in columns_of(self.condition)
+        return PAYLOAD in ex.columns_of(self.condition)
 
     @property
     def columns(self) -> list[str]:
         """The stored columns that a test reads, beside `arrival` and `timestamp`."""
-        names = columns_of(self.member, self.condition)
+        names = ex.columns_of(self.member, self.condition)
         return stored(names)
 
     def test(self, link: str) -> Test:
@@ -144,14 +131,14 @@ def read_predicate(
         raise_all([_in_text(cause, source) for cause in (error.errors if isinstance(error, QueryErrors) else (error,))])
     node = plan.queries[0].logical
     assert isinstance(node, Map) and isinstance(node.input, Source)
-    for expr in walk(node.predicate) if node.predicate else ():
+    for expr in ex.walk(node.predicate) if node.predicate else ():
         _require_value(expr, source)
     return Predicate(node.input.member, node.predicate)
 
 
-def _require_value(expr: Expr, source: str) -> None:
+def _require_value(expr: ex.Expr, source: str) -> None:
     """Refuses expressions that have no value for a single packet."""
-    if isinstance(expr, StateCall) or (isinstance(expr, Call) and expr.function.value is None):
+    if isinstance(expr, ex.StateCall) or (isinstance(expr, ex.Call) and expr.function.value is None):
         line, column = expr.place
         raise UnsupportedError(
             f"{expr.function.name} cannot be computed for one packet", "", OPTION, line - 1, column, source
@@ -165,9 +152,9 @@ def _in_text(error: QueryError, source: str) -> QueryError:
     return type(error)(error.message, hint, OPTION, line, column, source)
 
 
-def _compiled_test(member: Expr | None, condition: Expr | None, link: str) -> Test:
+def _compiled_test(member: ex.Expr | None, condition: ex.Expr | None, link: str) -> Test:
     parts = [of_link(part, link) for part in (member, condition) if part is not None]
-    whole = conjunction(parts) or Const(Type.BOOL, True)
+    whole = ex.conjunction(parts) or ex.Const(ex.Type.BOOL, True)
     evaluation = ExpressionKernel(whole, compiled=True)
     host = Host(evaluation.hosted, evaluation.beside, gate_of(member, condition, link), LowSettings(skew=0))
 
@@ -587,7 +574,7 @@ def _rows(selection: Selection, place: int) -> Iterator[Row]:
 
 _ISO, _SECONDS = pa.timestamp("ns", "UTC"), pa.decimal128(28, 9)
 _BILLIONTH = Decimal("0.000000001")
-_ARROW = {Type.BOOL: pa.bool_(), Type.INT: pa.int64(), Type.FLOAT: pa.float64(), Type.STRING: pa.string()}
+_ARROW = {ex.Type.BOOL: pa.bool_(), ex.Type.INT: pa.int64(), ex.Type.FLOAT: pa.float64(), ex.Type.STRING: pa.string()}
 
 
 @dataclass(frozen=True)
@@ -727,7 +714,7 @@ def _exported_type(field: RecordField) -> pa.DataType:
 
 def _exported(batch: pa.RecordBatch, field: RecordField, clock: bool) -> pa.Array:
     parts = [batch.column(name) for name in stored_parts(field.stored)]
-    if field.type is Type.IP:
+    if field.type is ex.Type.IP:
         return _addresses(*parts)
     if not field.form:
         return parts[0]
@@ -766,12 +753,12 @@ class SourceCondition:
     """
 
     source: Source
-    parts: tuple[Expr, ...]
+    parts: tuple[ex.Expr, ...]
 
     @property
     def predicate(self) -> Predicate:
         """The condition as export takes it."""
-        return Predicate(self.source.member, conjunction([*self.parts]))
+        return Predicate(self.source.member, ex.conjunction([*self.parts]))
 
 
 @dataclass(frozen=True)
@@ -831,8 +818,8 @@ def _together(conditions: Iterable[SourceCondition]) -> tuple[SourceCondition, .
     for each in conditions:
         key = each.source.links, each.source.member
         if before := found.get(key):
-            sides = [conjunction([*side.parts]) for side in (before, each)]
-            either = None if None in sides else Binary(Type.BOOL, "OR", *sides)  # type: ignore[arg-type]
+            sides = [ex.conjunction([*side.parts]) for side in (before, each)]
+            either = None if None in sides else ex.Binary(ex.Type.BOOL, "OR", *sides)  # type: ignore[arg-type]
             each = SourceCondition(each.source, () if either is None else (either,))
         found[key] = each
     return tuple(found.values())
@@ -848,21 +835,21 @@ def _from_keys(node: Node) -> set[str]:
     """Returns the output columns that are functions of packets' own columns, not of aggregates."""
     if isinstance(node, Map):
         below = _from_keys(node.input)
-        return {item.name for item in node.items if set(columns_of(item.expr)) <= below}
+        return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= below}
     if isinstance(node, Group):
         below = _from_keys(node.input)
-        keys = {key.name for key in node.keys if set(columns_of(key.expr)) <= below}
-        return {item.name for item in node.items if set(columns_of(item.expr)) <= keys}
+        keys = {key.name for key in node.keys if set(ex.columns_of(key.expr)) <= below}
+        return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= keys}
     if isinstance(node, Join):
         below = {f"{alias}.{name}" for alias, side in _sides(node) for name in _from_keys(side)}
-        return {item.name for item in node.items if set(columns_of(item.expr)) <= below}
+        return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= below}
     if isinstance(node, Union):
         branches = [[item.name in _from_keys(branch) for item in branch.fields] for branch in node.branches]
         return {item.name for at, item in enumerate(node.fields) if all(branch[at] for branch in branches)}
     return {item.name for item in node.fields}
 
 
-def _conditions(query: QueryPlan, node: Node, parts: Sequence[Expr], top: bool) -> Iterator[SourceCondition]:
+def _conditions(query: QueryPlan, node: Node, parts: Sequence[ex.Expr], top: bool) -> Iterator[SourceCondition]:
     """Moves conditions over the columns of a node down to its sources."""
     if isinstance(node, Source):
         if node.kind != "pcap":
@@ -874,7 +861,7 @@ def _conditions(query: QueryPlan, node: Node, parts: Sequence[Expr], top: bool) 
     if isinstance(node, Union):
         for branch in node.branches:
             renamed = [
-                Item(item.name, Column(own.type, own.name))
+                Item(item.name, ex.Column(own.type, own.name))
                 for item, own in zip(node.fields, branch.fields, strict=True)
             ]
             yield from _conditions(query, branch, _moved(parts, renamed), False)
@@ -887,18 +874,18 @@ def _conditions(query: QueryPlan, node: Node, parts: Sequence[Expr], top: bool) 
     elif isinstance(node, Group):
         names = {key.name for key in node.keys}
         moved = _moved(parts, node.items)
-        if any(not set(columns_of(part)) <= names for part in moved) or (node.having is not None and not top):
+        if any(not set(ex.columns_of(part)) <= names for part in moved) or (node.having is not None and not top):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of {node.query}, not on packets")
         moved = [*_moved(moved, node.keys), *_predicate(node.predicate)]
     else:
         raise TypeError(type(node).__name__)
     (below,) = node.inputs()
-    if any(not set(columns_of(part)) <= _from_keys(below) for part in moved):
+    if any(not set(ex.columns_of(part)) <= _from_keys(below) for part in moved):
         raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
     yield from _conditions(query, below, moved, False)
 
 
-def _joined(query: QueryPlan, node: Join, parts: Sequence[Expr]) -> Iterator[SourceCondition]:
+def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[SourceCondition]:
     """Divides conditions over the rows of an inner join into those of either side.
 
     Columns of which the row says the value are replaced by it, so that an equality of the join says the value of the
@@ -906,30 +893,30 @@ def _joined(query: QueryPlan, node: Join, parts: Sequence[Expr]) -> Iterator[Sou
     gives the same row.
     """
     window = node.window
-    far, near = (Const(window.left.type, bound) for bound in (window.above, window.below))
+    far, near = (ex.Const(window.left.type, bound) for bound in (window.above, window.below))
     bounds = [
-        Binary(Type.BOOL, ">=", window.right, Binary(window.left.type, "-", window.left, near)),
-        Binary(Type.BOOL, "<=", window.right, Binary(window.left.type, "+", window.left, far)),
+        ex.Binary(ex.Type.BOOL, ">=", window.right, ex.Binary(window.left.type, "-", window.left, near)),
+        ex.Binary(ex.Type.BOOL, "<=", window.right, ex.Binary(window.left.type, "+", window.left, far)),
     ]
-    ties = [Binary(Type.BOOL, "=", left, right) for left, right in node.equalities]
+    ties = [ex.Binary(ex.Type.BOOL, "=", left, right) for left, right in node.equalities]
     left = [*_moved(parts, node.items), *ties, *bounds, *_predicate(node.residual)]
-    known: dict[str, Expr] = {}
+    known: dict[str, ex.Expr] = {}
 
-    def told(expr: Expr) -> Expr:
-        return known.get(expr.name, expr) if isinstance(expr, Column) else expr
+    def told(expr: ex.Expr) -> ex.Expr:
+        return known.get(expr.name, expr) if isinstance(expr, ex.Column) else expr
 
     while said := {name: value for part in left for name, value in _value(part) if name not in known}:
         known.update(said)
-        left = [rewrite(part, told) for part in left if all(name not in known for name, _ in _value(part))]
-    left += [Binary(Type.BOOL, "=", Column(value.type, name), value) for name, value in known.items()]
+        left = [ex.rewrite(part, told) for part in left if all(name not in known for name, _ in _value(part))]
+    left += [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
     for alias, side in _sides(node):
-        own = [part for part in left if any(name.startswith(f"{alias}.") for name in columns_of(part))]
-        if any(not name.startswith(f"{alias}.") for part in own for name in columns_of(part)):
+        own = [part for part in left if any(name.startswith(f"{alias}.") for name in ex.columns_of(part))]
+        if any(not name.startswith(f"{alias}.") for part in own for name in ex.columns_of(part)):
             raise _refused(query, "its columns do not say which packets of one side met those of the other")
-        names = {name for part in own for name in columns_of(part)}
-        plain = [Item(name, Column(_type(side, name.partition(".")[2]), name.partition(".")[2])) for name in names]
+        names = {name for part in own for name in ex.columns_of(part)}
+        plain = [Item(name, ex.Column(_type(side, name.partition(".")[2]), name.partition(".")[2])) for name in names]
         below = _moved(own, plain)
-        if any(not set(columns_of(part)) <= _from_keys(side) for part in below):
+        if any(not set(ex.columns_of(part)) <= _from_keys(side) for part in below):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
         yield from _conditions(query, side, below, False)
 
@@ -938,52 +925,52 @@ def _sides(node: Join) -> tuple[tuple[str, Node], tuple[str, Node]]:
     return (node.left_alias, node.left), (node.right_alias, node.right)
 
 
-def _type(node: Node, name: str) -> Type:
+def _type(node: Node, name: str) -> ex.Type:
     return next(item.type for item in node.fields if item.name == name)
 
 
-def _value(part: Expr) -> Iterator[tuple[str, Expr]]:
+def _value(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
     """Yields the column of which a condition says the value, and the value."""
-    if isinstance(part, Binary) and part.op == "=":
+    if isinstance(part, ex.Binary) and part.op == "=":
         for column, value in ((part.left, part.right), (part.right, part.left)):
-            if isinstance(column, Column) and isinstance(value, Const):
+            if isinstance(column, ex.Column) and isinstance(value, ex.Const):
                 yield column.name, value
 
 
-def _predicate(predicate: Expr | None) -> list[Expr]:
+def _predicate(predicate: ex.Expr | None) -> list[ex.Expr]:
     return [] if predicate is None else [predicate]
 
 
-def _moved(parts: Sequence[Expr], items: Sequence[Item]) -> list[Expr]:
+def _moved(parts: Sequence[ex.Expr], items: Sequence[Item]) -> list[ex.Expr]:
     """Replaces the columns of conditions by the expressions that compute them."""
     by_name = {item.name: item.expr for item in items}
 
-    def change(expr: Expr) -> Expr:
-        return by_name.get(expr.name, expr) if isinstance(expr, Column) else expr
+    def change(expr: ex.Expr) -> ex.Expr:
+        return by_name.get(expr.name, expr) if isinstance(expr, ex.Column) else expr
 
-    return [rewrite(part, change) for part in parts]
+    return [ex.rewrite(part, change) for part in parts]
 
 
-def _equals(query: QueryPlan, item: Field, value: Any) -> Expr:
-    column = Column(item.type, item.name)
+def _equals(query: QueryPlan, item: Field, value: Any) -> ex.Expr:
+    column = ex.Column(item.type, item.name)
     if value is None:
-        return UnaryExpr(Type.BOOL, "IS NULL", column)
-    if item.type is Type.BOOL:
-        return column if value else UnaryExpr(Type.BOOL, "NOT", column)
+        return ex.Unary(ex.Type.BOOL, "IS NULL", column)
+    if item.type is ex.Type.BOOL:
+        return column if value else ex.Unary(ex.Type.BOOL, "NOT", column)
     try:
-        if item.type is Type.IP:
+        if item.type is ex.Type.IP:
             value = pack_ip(value)
-        elif item.type is Type.MAC and isinstance(value, str):
+        elif item.type is ex.Type.MAC and isinstance(value, str):
             value = parse_mac(value)
-        elif item.type is Type.INT:
+        elif item.type is ex.Type.INT:
             value = int(value)
-        elif item.type is Type.FLOAT and not math.isfinite(value := float(value)):
+        elif item.type is ex.Type.FLOAT and not math.isfinite(value := float(value)):
             raise _refused(query, f"its column {item.name} is {value}")
-        elif item.type is Type.STRING:
+        elif item.type is ex.Type.STRING:
             value = str(value)
     except (ValueError, TypeError, OverflowError):
         raise LakeError(f"{value!r:.80} is no value of column {item.name}", f"its type is {item.type}") from None
-    return Binary(Type.BOOL, "=", column, Const(item.type, value, f"row_{item.name}"))
+    return ex.Binary(ex.Type.BOOL, "=", column, ex.Const(item.type, value, f"row_{item.name}"))
 
 
 def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:

@@ -24,13 +24,7 @@ from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.lake.files.patterns import by_rotation
-from lowwater.lake.ingestion.replacement import (
-    Coverage,
-    LedgerFile,
-    LedgerFiles,
-    span,
-    version_of,
-)
+from lowwater.lake.ingestion import replacement
 from lowwater.lake.ingestion.tasks import (
     FailedTask,
     PackResult,
@@ -140,10 +134,10 @@ class Batch:
 
     def __init__(
         self,
-        ledger: LedgerFiles,
+        ledger: replacement.LedgerFiles,
         settings: Link,
         paths: Sequence[Path],
-        coverage: Sequence[Coverage | None],
+        coverage: Sequence[replacement.Coverage | None],
         growing: bool,
         clock: Callable[[], int],
         by_hand: bool = False,
@@ -225,7 +219,7 @@ class Batch:
         self._redeclare(number, file_survey, same)
         return True
 
-    def _is_damaged(self, file: LedgerFile) -> bool:
+    def _is_damaged(self, file: replacement.LedgerFile) -> bool:
         """Whether packets are missing of a file that is in the ledger: another program changed the table."""
         packets = PacketFiles.of_table(self._table)
         found = (
@@ -380,7 +374,7 @@ class Batch:
     def _is_rotated(self, number: int) -> bool:
         return by_rotation(self._settings, self._paths[number])
 
-    def _redeclare(self, number: int, file_survey: Survey, old: LedgerFile) -> None:
+    def _redeclare(self, number: int, file_survey: Survey, old: replacement.LedgerFile) -> None:
         """Updates what the ledger says of a file whose records it has: declared coverage, place, and copies."""
         declared_now, keeps_declared = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
         by_hand = self._by_hand or (old.row.by_hand if declared_now is None else keeps_declared)
@@ -414,7 +408,7 @@ class Batch:
             new = here
             note += f"; {_coverage_kept(declared)}" if keeps_declared and declared and declared != declared_now else ""
         else:
-            note = f"now covers {span(new.row)}"
+            note = f"now covers {replacement.span(new.row)}"
         result = IngestResult(file_survey.path, new.rows, "known" if covers_same else "replaced", note)
         if new == old:
             self.results[number] = result
@@ -425,7 +419,7 @@ class Batch:
                 if old.row.attempt not in self._ledger.attempts:
                     return  # the commit failed, which is told
             packets = PacketFiles.of_table(self._table)
-            new = LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
+            new = replacement.LedgerFile(tuple(_counted(row, attempt_paths(packets, row)) for row in new.rows))
         try:
             self._ledger.put(new, self._settings, 0)
         except LowwaterError as error:
@@ -483,13 +477,13 @@ class Batch:
                 part, damage = joined.summary, pa.concat_tables([damage.filter(pc.invert(marks)), joined.damage])
             count = len({each.interface.name for each in of_link})
             rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
-        bare = self._ledger.here(LedgerFile(tuple(sorted(rows, key=lambda row: row.link))), survey.path)
+        bare = self._ledger.here(replacement.LedgerFile(tuple(sorted(rows, key=lambda row: row.link))), survey.path)
         rotated = not self._by_hand and self._is_rotated(number)
         file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand, rotated), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
             file, note_kept = bare.covering(by_hand, work.growing, True), _coverage_kept(by_hand)
-        file = LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
+        file = replacement.LedgerFile(tuple(_counted(row, paths[row.link]) for row in file.rows))
         replaced, note = self._ledger.put(file, self._settings, facts.unpacked)
         note = "read again: packets of it were missing" if damaged else note
         beyond = pc.sum(pc.equal(damage.column("reason"), "sub-second")).as_py() or 0
@@ -507,7 +501,7 @@ def _of_link(file: DataFile, link: str) -> DataFile:
     return replace(file, partition={"link": link, **file.partition})
 
 
-def _coverage_kept(declared: Coverage) -> str:
+def _coverage_kept(declared: replacement.Coverage) -> str:
     return f"it keeps the coverage that --covers declared, {'/'.join(format_instant(bound) for bound in declared)}"
 
 
@@ -525,17 +519,17 @@ def _counted(row: Capture, paths: Sequence[PurePath]) -> Capture:
     return replace(row, early=early, late=late)
 
 
-def _note(ledger_file: LedgerFile) -> str:
+def _note(ledger_file: replacement.LedgerFile) -> str:
     row = ledger_file.row
     if row.growing:
-        return f"it is still growing: it covers {span(row)} so far; ingest it again later"
+        return f"it is still growing: it covers {replacement.span(row)} so far; ingest it again later"
     if row.covers_from == row.covers_to:
         if row.declared is not None:
             return "it covers nothing: it is cut before the time that it is declared to cover"
         record = "record" if row.format in RECORD_KINDS else "packet"
         why = f"its first {record} has its largest time" if ledger_file.packets else f"it has no {record}"
         return f"it covers nothing: {why}, and no coverage is declared; ingest it with --covers FROM/TO"
-    return "" if row.ended_cleanly else f"it is cut: it covers {span(row)} only"
+    return "" if row.ended_cleanly else f"it is cut: it covers {replacement.span(row)} only"
 
 
 def _row(
@@ -571,7 +565,7 @@ def _row(
         ended_cleanly=facts.ended_cleanly,
         largest_ahead=facts.largest_ahead,
         smallest_jump=facts.smallest_jump,
-        decoder_version=version_of(content),
+        decoder_version=replacement.version_of(content),
         ingested_at=time.time_ns(),
         attempt=work.attempt,
         interface=part.interface.name or None,

@@ -22,18 +22,9 @@ from lowwater.config import Link
 from lowwater.documents import stored_object, stored_pair
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND
+from lowwater.lake import tables
 from lowwater.lake.layout import CAPTURES, MALFORMED, Lake
 from lowwater.lake.open_tables import ValuesByState, cached_value
-from lowwater.lake.tables import (
-    append_rows,
-    column_values,
-    files_dataset,
-    files_of,
-    lake_errors,
-    quote,
-    read_rows,
-    replace_rows,
-)
 from lowwater.lake.upkeep import MEND
 from lowwater.limits import CAPTURE_OBJECTS
 from lowwater.link_names import family_of
@@ -478,7 +469,7 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
 
     A link is read again only if files of it have come or gone.
     """
-    with lake_errors(f"{lake.captures}: the table cannot be read"):
+    with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
         asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
         families: dict[str, list[tuple[str, str]]] = {}
         for link, files in known.items():
@@ -491,7 +482,7 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     """Names the files of each link of a table that is divided by links."""
     if table is None:
         return {}
-    files = files_of(table)
+    files = tables.files_of(table)
     if not files.num_rows:
         return {}
     by_link: dict[str, list[str]] = {}
@@ -509,7 +500,7 @@ def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) 
 
     def read() -> dict[str, Captures]:
         parts = [(name, pads.field("link") == link) for link, name in files]
-        rows = files_dataset(lake.captures, parts, CAPTURES).to_table()
+        rows = tables.files_dataset(lake.captures, parts, CAPTURES).to_table()
         entries = pc.binary_join_element_wise(rows.column("link"), rows.column("attempt"), "\n")
         if twice := rows.num_rows - len(pc.unique(entries)):
             raise LakeError(f"{lake.captures}: {twice:,} captures of link {family!r} are there twice", MEND)
@@ -556,19 +547,19 @@ def _values(column: Any, size: int, pool: dict[int, int]) -> list[Any]:
     """Returns the values of a packed column, as `column_values`."""
     if not isinstance(column, pa.Array):
         return [column] * size
-    return column_values(column, pool)
+    return tables.column_values(column, pool)
 
 
 def ingested_links(lake: Lake) -> list[str]:
     """Names of the links with captures."""
-    with lake_errors(f"{lake.captures}: the table cannot be read"):
+    with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
         return sorted(cached_value(lake.captures, "capture files", files_by_link))
 
 
 def family_captures(lake: Lake, link: str) -> list[Capture]:
     """Reads the captures of a link and of its interfaces, in no order."""
     of_family = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    return [Capture(**row) for row in read_rows(lake.captures, CAPTURES, of_family).to_pylist()]
+    return [Capture(**row) for row in tables.read_rows(lake.captures, CAPTURES, of_family).to_pylist()]
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -599,19 +590,21 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
     columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
     table = pa.Table.from_arrays(columns, schema=CAPTURES)
     if not replaced:
-        append_rows(lake.captures, table, lake.fence)
+        tables.append_rows(lake.captures, table, lake.fence)
         return
     both = [*rows, *replaced]
-    links, attempts = (", ".join(quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY)
+    links, attempts = (
+        ", ".join(tables.quote(text) for text in sorted({getattr(row, name) for row in both})) for name in _KEY
+    )
     # The rows satisfy the predicate by their own attempt, as Delta demands.
-    replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
+    tables.replace_rows(lake.captures, table, f"link IN ({links}) AND attempt IN ({attempts})", lake.fence)
 
 
 def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:
     """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces.
 
     Args:
-        damage: rows of the schema `survey.DAMAGE`, or `capture.tables.reader.DAMAGE`.
+        damage: rows of the schema `ingestion.tasks.DAMAGE`, or `capture.tables.reader.DAMAGE`.
     """
     size = damage.num_rows
     constants = {
@@ -646,14 +639,14 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
     if not begins:
         return MALFORMED.empty_table()
     of_captures = pads.field("attempt").isin(pa.array(list(begins), pa.string()))
-    rows = read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & of_captures).sort_by("offset")
-    tables = [MALFORMED.empty_table()]
+    rows = tables.read_rows(lake.malformed, MALFORMED, (pads.field("link") == link) & of_captures).sort_by("offset")
+    kept = [MALFORMED.empty_table()]
     for attempt, (before, first) in begins.items():
         capture_rows = rows.filter(pc.equal(rows.column("attempt"), attempt))
         clock = pc.coalesce(capture_rows.column("arrival"), pa.scalar(first, pa.int64()))
         clock = pc.max_element_wise(clock, pa.scalar(before, pa.int64()))
-        tables.append(capture_rows.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
-    return pa.concat_tables(tables)
+        kept.append(capture_rows.filter(pc.and_(pc.greater_equal(clock, start), pc.less(clock, end))))
+    return pa.concat_tables(kept)
 
 
 # Captures that several links have: a query over these links counts each of their packets several times. Copies of
@@ -768,7 +761,7 @@ def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
         return {}
     chosen = pa.array(sorted(digests), pa.string())
     alike = [pads.field(name).isin(chosen) for name in ("capture", "sha256", "head")]
-    found = read_rows(lake.captures, CAPTURES, alike[0] | alike[1] | alike[2])
+    found = tables.read_rows(lake.captures, CAPTURES, alike[0] | alike[1] | alike[2])
     by_link: dict[str, list[Capture]] = defaultdict(list)
     for row in found.to_pylist():
         by_link[row["link"]].append(Capture(**row))

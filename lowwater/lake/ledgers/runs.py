@@ -21,25 +21,10 @@ from numpy.typing import NDArray
 from lowwater.caches import cache_folder
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake import layout
+from lowwater.lake import layout, tables
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import files_by_link
 from lowwater.lake.open_tables import cached_value
-from lowwater.lake.tables import (
-    append_rows,
-    chosen_rows,
-    column_values,
-    create,
-    fetch_rows,
-    files_dataset,
-    lake_errors,
-    open_table,
-    quote,
-    read_rows,
-    replace_rows,
-    table_dataset,
-    with_fields,
-)
 from lowwater.storage.locks import Fence
 
 # Every write is one commit and may be repeated.
@@ -63,11 +48,11 @@ def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: 
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
     of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
-    if not rows.num_rows and not read_rows(lake.violations, layout.VIOLATIONS, of_link & where).num_rows:
+    if not rows.num_rows and not tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & where).num_rows:
         return
     table = with_constants(rows, layout.VIOLATIONS, {"link": link, "skew": skew})
-    predicate = f"link = {quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
-    replace_rows(lake.violations, table, predicate, lake.fence)
+    predicate = f"link = {tables.quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
+    tables.replace_rows(lake.violations, table, predicate, lake.fence)
 
 
 def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
@@ -79,7 +64,7 @@ def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: in
         end: end of the arrivals, ns, exclusive.
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
-    rows = read_rows(
+    rows = tables.read_rows(
         lake.violations, layout.VIOLATIONS, (pads.field("link") == link) & (pads.field("skew") == skew) & where
     )
     return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
@@ -95,8 +80,8 @@ def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, r
             interval cuts counts only its part in the interval, so that runs of any length add up.
     """
     table = with_constants(rows, layout.HEARTBEATS, {"query_set": query_set})
-    predicate = f'query_set = {quote(query_set)} AND "start" >= {start} AND "start" < {end}'
-    replace_rows(lake.heartbeats, table, predicate, lake.fence)
+    predicate = f'query_set = {tables.quote(query_set)} AND "start" >= {start} AND "start" < {end}'
+    tables.replace_rows(lake.heartbeats, table, predicate, lake.fence)
 
 
 def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
@@ -107,7 +92,9 @@ def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> 
         end: end, ns, exclusive.
     """
     where = (pads.field("start") >= start) & (pads.field("start") < end)
-    return _counted(read_rows(lake.heartbeats, layout.HEARTBEATS, (pads.field("query_set") == query_set) & where))
+    return _counted(
+        tables.read_rows(lake.heartbeats, layout.HEARTBEATS, (pads.field("query_set") == query_set) & where)
+    )
 
 
 def read_statistics(lake: layout.Lake, lftas: Sequence[str], most: int) -> pa.Table:
@@ -117,17 +104,17 @@ def read_statistics(lake: layout.Lake, lftas: Sequence[str], most: int) -> pa.Ta
         most: longest time between a row and the newest row, ns.
     """
     chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
-    table = open_table(lake.heartbeats)
+    table = tables.open_table(lake.heartbeats)
     if table is None:
         return layout.HEARTBEATS.empty_table()
     # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    whole = with_fields(table_dataset(lake.heartbeats, table), layout.HEARTBEATS)
-    dataset = fetch_rows(lake.heartbeats, whole, chosen)
-    when = chosen_rows(dataset, ["start", "records"], chosen).drop_null()
+    whole = tables.with_fields(tables.table_dataset(lake.heartbeats, table), layout.HEARTBEATS)
+    dataset = tables.fetch_rows(lake.heartbeats, whole, chosen)
+    when = tables.chosen_rows(dataset, ["start", "records"], chosen).drop_null()
     if not when.num_rows:
         return layout.HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
-    rows = read_rows(lake.heartbeats, layout.HEARTBEATS, chosen & (pads.field("start") > latest - most))
+    rows = tables.read_rows(lake.heartbeats, layout.HEARTBEATS, chosen & (pads.field("start") > latest - most))
     return _counted(rows.filter(pc.is_valid(rows.column("records"))))
 
 
@@ -193,7 +180,7 @@ class ReplayRow:
 def record_replays(lake: layout.Lake, rows: list[ReplayRow]) -> None:
     """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
-        append_rows(
+        tables.append_rows(
             lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=layout.REPLAYS), lake.fence
         )
 
@@ -220,25 +207,25 @@ def read_replays(
         wanted.append(pads.field("stage") == stage)
     chosen = reduce(and_, wanted) if wanted else None
     if newest is not None:
-        finished = read_rows(lake.replays, pa.schema([layout.REPLAYS.field("finished_at")]), chosen).column(
+        finished = tables.read_rows(lake.replays, pa.schema([layout.REPLAYS.field("finished_at")]), chosen).column(
             "finished_at"
         )
         if len(finished) > newest:
             recent = pads.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest])
             chosen = recent if chosen is None else chosen & recent
-    return replay_rows(read_rows(lake.replays, layout.REPLAYS, chosen))
+    return replay_rows(tables.read_rows(lake.replays, layout.REPLAYS, chosen))
 
 
 def replay_rows(rows: pa.Table) -> list[ReplayRow]:
     """Returns rows of the ledger as objects, oldest first."""
     pool: dict[int, int] = {}  # by column: a dictionary for every row of a year takes more than the rows
-    columns = (column_values(rows.column(column.name), pool) for column in fields(ReplayRow))
+    columns = (tables.column_values(rows.column(column.name), pool) for column in fields(ReplayRow))
     return sorted((ReplayRow(*values) for values in zip(*columns, strict=True)), key=lambda row: row.finished_at)
 
 
 def replayed_sets(lake: layout.Lake) -> set[str]:
     """Names of the query sets that ever ran."""
-    names = read_rows(lake.replays, pa.schema([layout.REPLAYS.field("query_set")]))
+    names = tables.read_rows(lake.replays, pa.schema([layout.REPLAYS.field("query_set")]))
     return set(pc.unique(names["query_set"]).to_pylist())
 
 
@@ -327,14 +314,14 @@ def record_quality(
     constants, predicate = _interval(query_set, start, end)
     failed = with_constants(quarantine, layout.QUARANTINE, constants)
     if failed.num_rows or (again and read_quarantine(lake, query_set, start, end).num_rows):
-        replace_rows(lake.quarantine, failed, predicate, lake.fence)
-    replace_rows(lake.quality, with_constants(rows, layout.QUALITY, constants), predicate, lake.fence)
+        tables.replace_rows(lake.quarantine, failed, predicate, lake.fence)
+    tables.replace_rows(lake.quality, with_constants(rows, layout.QUALITY, constants), predicate, lake.fence)
 
 
 def _interval(query_set: str, start: int, end: int) -> tuple[dict[str, str | int], str]:
     """The columns of the rows of an interval, and the predicate by which they are replaced."""
     constants: dict[str, str | int] = {"query_set": query_set, "interval_start": start, "interval_end": end}
-    return constants, f"query_set = {quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
+    return constants, f"query_set = {tables.quote(query_set)} AND interval_start = {start} AND interval_end = {end}"
 
 
 def read_quality(lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
@@ -345,13 +332,15 @@ def read_quality(lake: layout.Lake, query_set: str | None = None, start: int = 0
         start: first instant of the interval, ns since the epoch; unused without a query set.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    return read_rows(lake.quality, layout.QUALITY, None if query_set is None else _of_interval(query_set, start, end))
+    return tables.read_rows(
+        lake.quality, layout.QUALITY, None if query_set is None else _of_interval(query_set, start, end)
+    )
 
 
 def read_qualities(lake: layout.Lake, start: int, end: int) -> pa.Table:
     """Reads the newest audit results of every interval that begins in [start, end), ns."""
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
-    return read_rows(lake.quality, layout.QUALITY, chosen)
+    return tables.read_rows(lake.quality, layout.QUALITY, chosen)
 
 
 def read_quarantine(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
@@ -361,7 +350,7 @@ def read_quarantine(lake: layout.Lake, query_set: str, start: int, end: int) -> 
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
     """
-    return read_rows(lake.quarantine, layout.QUARANTINE, _of_interval(query_set, start, end))
+    return tables.read_rows(lake.quarantine, layout.QUARANTINE, _of_interval(query_set, start, end))
 
 
 def _of_interval(query_set: str, start: int, end: int) -> pads.Expression:
@@ -407,23 +396,23 @@ def record_metrics(lake: layout.Lake, query_set: str, start: int, end: int, rows
 
 def _write(path: PurePath, rows: pa.Table, predicate: str, again: bool, fence: Fence | None) -> None:
     if again:
-        replace_rows(path, rows, predicate, fence)
+        tables.replace_rows(path, rows, predicate, fence)
     else:
-        append_rows(path, rows, fence)  # touches no file, however large the compacted ones are
+        tables.append_rows(path, rows, fence)  # touches no file, however large the compacted ones are
 
 
 def record_measures(
-    lake: layout.Lake, query_set: str, start: int, end: int, tables: Mapping[str, pa.Table], now: int, again: bool
+    lake: layout.Lake, query_set: str, start: int, end: int, measured: Mapping[str, pa.Table], now: int, again: bool
 ) -> None:
     """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`.
 
     `again` is False if `metrics`, which an audit writes before them, has none of the interval.
     """
     constants, predicate = _interval(query_set, start, end)
-    for name, table in tables.items():
+    for name, table in measured.items():
         path, schema = lake.measures(name), layout.measures_schema(table.schema)
-        if table.num_rows or (again and open_table(path) is not None):
-            create(path, schema, ["query_set"], about=layout.MEASURES[name])
+        if table.num_rows or (again and tables.open_table(path) is not None):
+            tables.create(path, schema, ["query_set"], about=layout.MEASURES[name])
             rows = with_constants(table, schema, {**constants, "measured_at": now})
             _write(path, rows, predicate, again, lake.fence)
 
@@ -444,7 +433,7 @@ def read_metrics(
         chosen &= pads.field("query_set") == query_set
     if subject is not None:
         chosen &= pads.field("subject") == subject
-    return read_rows(lake.metrics, layout.METRICS, chosen)
+    return tables.read_rows(lake.metrics, layout.METRICS, chosen)
 
 
 def record_lateness(lake: layout.Lake, rows: Sequence[LinkLateness]) -> None:
@@ -453,7 +442,7 @@ def record_lateness(lake: layout.Lake, rows: Sequence[LinkLateness]) -> None:
     new = [row for row in rows if _comparable(row) not in stored[row.link]]
     if new:
         records = [{**vars(row), "month": _month(row.interval_start)} for row in new]
-        append_rows(lake.lateness, pa.Table.from_pylist(records, schema=layout.LATENESS), lake.fence)
+        tables.append_rows(lake.lateness, pa.Table.from_pylist(records, schema=layout.LATENESS), lake.fence)
 
 
 def _rows_of(lake: layout.Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:
@@ -478,11 +467,13 @@ def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
         files = [name for name in lateness_files(lake, link) if name.partition("month=")[2].partition("/")[0] in months]
-        with lake_errors(f"{lake.lateness}: the table cannot be read"):
-            rows = files_dataset(lake.lateness, [(name, pads.field("link") == link) for name in files], layout.LATENESS)
+        with tables.lake_errors(f"{lake.lateness}: the table cannot be read"):
+            rows = tables.files_dataset(
+                lake.lateness, [(name, pads.field("link") == link) for name in files], layout.LATENESS
+            )
             rows = rows.to_table([name for name in layout.LATENESS.names if name != "month"])
     else:
-        rows = read_rows(lake.lateness, layout.LATENESS, (pads.field("link") == link) & chosen)
+        rows = tables.read_rows(lake.lateness, layout.LATENESS, (pads.field("link") == link) & chosen)
     scalars = rows.select([name for name in layout.LATENESS.names if name not in ("month", "bounds", "counts")])
     lists = list(zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True))
     newest = {}

@@ -5,21 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lowwater.plan.explain.model import (
-    ColumnInfo,
-    Description,
-    LftaInfo,
-    Match,
-    MemoryInfo,
-    Named,
-    OperatorInfo,
-    PrefilterInfo,
-    PunctuationInfo,
-    QueryInfo,
-    SharesInfo,
-    SignatureInfo,
-    Sliding,
-)
+from lowwater.plan.explain import model
 from lowwater.plan.operators import ANY_LINK
 
 # EXPLAIN as text: stable, readable in a diff, at most 120 columns wide. Renders a Description of `describe`.
@@ -29,7 +15,7 @@ WIDTH = 112
 _WORD = re.compile(r"(?:'[^']*'|[^\s'])+|\s+|'")
 
 
-def render_text(description: Description) -> str:
+def render_text(description: model.Description) -> str:
     """Returns the description as text."""
     parts = [_lines(_query(query)) for query in description.queries]
     parts.append(_lines(["low level", *(line for lfta in description.lftas for line in _indent(_lfta(lfta)))]))
@@ -71,7 +57,7 @@ def _quoted(text: str) -> Iterator[str]:
     return (f"| {line}".rstrip() for line in text.splitlines())
 
 
-def _query(query: QueryInfo) -> Iterator[str]:
+def _query(query: model.QueryInfo) -> Iterator[str]:
     yield f"query {query.name}{'' if query.output else ', internal'}{f' ({query.file})' if query.file else ''}"
     yield from _indent(_quoted(query.text))
     yield from _indent(f"note: {note}" for note in query.notes)
@@ -96,7 +82,7 @@ def _query(query: QueryInfo) -> Iterator[str]:
             yield f"    {read.lfta}: {_range(read.before)}"
 
 
-def _spark_queries(query: QueryInfo) -> Iterator[str]:
+def _spark_queries(query: model.QueryInfo) -> Iterator[str]:
     again = f"; recomputes {', '.join(query.again)}" if query.again else ""
     if not query.parts:
         yield f"  evaluations: one{again}"
@@ -106,7 +92,7 @@ def _spark_queries(query: QueryInfo) -> Iterator[str]:
         yield f"    {part.operator} of query {part.of}, stored and then read by the {part.reader}: {part.reason}"
 
 
-def _shares(shares: Sequence[SharesInfo]) -> Iterator[str]:
+def _shares(shares: Sequence[model.SharesInfo]) -> Iterator[str]:
     what = "parts of an epoch with many rows"
     if len(shares) == 1:
         yield f"  {what}: {_share(shares[0])}"
@@ -115,7 +101,7 @@ def _shares(shares: Sequence[SharesInfo]) -> Iterator[str]:
     yield from (f"    {_share(share)}" for share in shares)
 
 
-def _share(share: SharesInfo) -> str:
+def _share(share: model.SharesInfo) -> str:
     if share.keys:
         return f"by {', '.join(share.keys)}: {share.reason}"
     return f"{'any rows' if share.anywhere else 'one'}: {share.reason}"
@@ -134,7 +120,7 @@ def _duration(ns: int) -> str:
     return f"{ns:,} ns"
 
 
-def _tree(operators: Sequence[OperatorInfo]) -> Iterator[str]:
+def _tree(operators: Sequence[model.OperatorInfo]) -> Iterator[str]:
     """Yields the lines of the operators, inputs below readers; a stack replaces recursion, as chains are long."""
     stack: list[tuple[int, str, str]] = [(0, "", "")]
     shown: set[int] = set()
@@ -158,7 +144,7 @@ def _tree(operators: Sequence[OperatorInfo]) -> Iterator[str]:
             stack.append((below, f"{indent}    " if several else indent, f"input {names[number]}" if several else ""))
 
 
-def _operator(op: OperatorInfo) -> Iterator[str]:
+def _operator(op: model.OperatorInfo) -> Iterator[str]:
     if op.kind == "stream":
         yield f"stream of query {op.reads}"
         return
@@ -175,7 +161,7 @@ def _operator(op: OperatorInfo) -> Iterator[str]:
         yield f"  punctuation{_punctuation(op.punctuation)}"
 
 
-def _details(op: OperatorInfo) -> Iterator[str]:
+def _details(op: model.OperatorInfo) -> Iterator[str]:
     if op.keys:
         yield f"group by {_names(op.keys)}"
     if op.supergroup:
@@ -212,28 +198,28 @@ def _details(op: OperatorInfo) -> Iterator[str]:
         yield f"select {_names(op.items)}"
 
 
-def _both(match: Match) -> tuple[str, str]:
+def _both(match: model.Match) -> tuple[str, str]:
     return match.left_promise, match.right_promise
 
 
-def _window(window: Sliding) -> str:
+def _window(window: model.Sliding) -> str:
     unit = " rows" if window.rows else ""
     parts = f" per {', '.join(window.partition)}" if window.partition else ""
     parts += f" where {window.counted}" if window.counted else ""
     return f"window of {window.range}{unit} of {window.attribute}{parts}, a new one every {window.slide}{unit}"
 
 
-def _names(items: Sequence[Named]) -> str:
+def _names(items: Sequence[model.Named]) -> str:
     # In GSQL, `A.time` without AS gives a column called time.
     plain = (item.expression.rpartition(".")[2] == item.name for item in items)
     return ", ".join(e.expression if p else f"{e.expression} AS {e.name}" for e, p in zip(items, plain, strict=True))
 
 
-def _columns(columns: Sequence[ColumnInfo]) -> str:
+def _columns(columns: Sequence[model.ColumnInfo]) -> str:
     return ", ".join(_column(column) for column in columns)
 
 
-def _column(column: ColumnInfo) -> str:
+def _column(column: model.ColumnInfo) -> str:
     text = f"{column.name} {column.type}"
     if column.progress is None:
         return text
@@ -242,7 +228,7 @@ def _column(column: ColumnInfo) -> str:
     return f"{text} {column.progress.direction} ({ways if len(column.progress.steps) == 1 else f'{extreme} of {ways}'})"
 
 
-def _punctuation(promise: PunctuationInfo) -> str:
+def _punctuation(promise: model.PunctuationInfo) -> str:
     if not promise.columns:
         return f": {promise.reason}"
     kind = (" together" if promise.joint else " separately") if len(promise.columns) > 1 else ""
@@ -262,7 +248,7 @@ def links_text(links: Sequence[str], other: bool = False) -> str:
     return f"link{'s' if len(links) > 1 else ''} {', '.join(links)}"
 
 
-def _lfta(lfta: LftaInfo) -> Iterator[str]:
+def _lfta(lfta: model.LftaInfo) -> Iterator[str]:
     records = "" if lfta.records == "pcap" else f", {lfta.records} records"
     yield f"LFTA {lfta.name}: {lfta.kind} of {lfta.protocol} on {links_text(lfta.links)}{records}"
     yield from _indent(_quoted(lfta.gsql))
@@ -285,14 +271,14 @@ def _lfta(lfta: LftaInfo) -> Iterator[str]:
         yield f"  {_signature(signature, several)}"
 
 
-def _signature(signature: SignatureInfo, other: bool) -> str:
+def _signature(signature: model.SignatureInfo, other: bool) -> str:
     word = "bits" if len(signature.bits) > 1 else "bit"
     bits = f"{word} {', '.join(str(bit) for bit in signature.bits)} ({signature.mask})" if signature.bits else "no bit"
     rest = f"then tests {signature.rest}" if signature.rest else "no further test"
     return f"prefilter on {links_text(signature.links, other)}: needs {bits}, {rest}"
 
 
-def _prefilter(prefilter: PrefilterInfo, other: bool) -> Iterator[str]:
+def _prefilter(prefilter: model.PrefilterInfo, other: bool) -> Iterator[str]:
     yield f"{links_text(prefilter.links, other)}, read by {', '.join(prefilter.lftas)}"
     if not prefilter.bits:
         yield "  no bit: every record reaches the LFTAs"
@@ -308,7 +294,7 @@ _LONGEST = 60
 _ESCAPES = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "`": "#96;", "\\": "#92;"}
 
 
-def render_mermaid(description: Description) -> str:
+def render_mermaid(description: model.Description) -> str:
     """Returns the description as a flowchart that grows from the links upward."""
     return "\n".join(["flowchart BT", *(f"  {line}" for line in _Chart(description).lines())]) + "\n"
 
@@ -333,7 +319,7 @@ class _Chart:
         queries: name of a query -> its node.
     """
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: model.Description) -> None:
         self.description = description
         self.lftas = {lfta.name: f"lfta{at}" for at, lfta in enumerate(description.lftas)}
         self.queries = {query.name: f"query{at}" for at, query in enumerate(description.queries)}
@@ -353,7 +339,7 @@ class _Chart:
             if query.operators:
                 yield from self._query(query)
 
-    def _query(self, query: QueryInfo) -> Iterator[str]:
+    def _query(self, query: model.QueryInfo) -> Iterator[str]:
         node = self.queries[query.name]
         out = f"{node}out"
         word = "table" if query.output else "stream"
@@ -368,7 +354,7 @@ class _Chart:
                 arrow = f"-- {label(name)} -->" if name else "-->"
                 yield f"{self._end(query, below)} {arrow} {node}op{at}"
 
-    def _end(self, query: QueryInfo, at: int) -> str:
+    def _end(self, query: model.QueryInfo, at: int) -> str:
         """Returns the node of an operator."""
         op = query.operators[at]
         if op.kind == "lfta":
@@ -384,13 +370,13 @@ def _subgraph(name: str, title: str, nodes: Sequence[str] | Iterator[str]) -> It
     yield "end"
 
 
-def _of_lfta(lfta: LftaInfo) -> list[str]:
+def _of_lfta(lfta: model.LftaInfo) -> list[str]:
     head = f"{lfta.kind} LFTA {lfta.name} of {lfta.protocol}"
     where = f"WHERE {lfta.predicate}" if lfta.predicate else ""
     return [head, where, _mermaid_names(lfta.keys), _mermaid_names(lfta.partials)]
 
 
-def _of_operator(op: OperatorInfo, query: QueryInfo) -> list[str]:
+def _of_operator(op: model.OperatorInfo, query: model.QueryInfo) -> list[str]:
     of = f" of {op.query}" if op.query != query.name else ""
     clauses = (("WHERE", op.predicate), ("HAVING", op.having), ("CLOSING_WHEN", op.closing), ("", op.lookup))
     lines = [f"{word} {text}".strip() for word, text in clauses if text]
@@ -401,11 +387,11 @@ def _of_operator(op: OperatorInfo, query: QueryInfo) -> list[str]:
     return [f"{op.kind}{of}", *lines, op.physical]
 
 
-def _mermaid_names(items: Sequence[Named]) -> str:
+def _mermaid_names(items: Sequence[model.Named]) -> str:
     return ", ".join(item.name for item in items)
 
 
-def memory_lines(memory: MemoryInfo) -> Iterator[str]:
+def memory_lines(memory: model.MemoryInfo) -> Iterator[str]:
     """Yields what bounds the memory of a run, in the words of EXPLAIN and `doctor`."""
     whose = "" if memory.setting else "; [replay] memory is not set"
     usual = "" if memory.setting else " (as usual)"

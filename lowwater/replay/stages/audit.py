@@ -20,20 +20,14 @@ from lowwater.catalog.time import Skews
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import QUALITY, QUARANTINE, row_schema
+from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.coverage import covered_share
-from lowwater.lake.ledgers.runs import (
-    FAILED,
-    read_metrics,
-    record_lateness,
-    record_measures,
-    record_metrics,
-    record_quality,
-)
 from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.limits import EXAMPLE_ROWS
+from lowwater.quality import streams
 from lowwater.quality import suites as judging
 from lowwater.quality.history import (
     LINK,
@@ -53,14 +47,6 @@ from lowwater.quality.history import (
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts, measure_tables
 from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
-from lowwater.quality.streams import (
-    BrokenRows,
-    QueryMeasures,
-    WrittenStream,
-    check_stream,
-    distinct_keys,
-    shared_keys,
-)
 from lowwater.quality.suites import RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
@@ -134,7 +120,9 @@ def compare(
         LakeError: a ledger cannot be read or written.
     """
     settings, length = scope.config.history, scope.end - scope.start
-    metrics = read_metrics(scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start + 1)
+    metrics = runs.read_metrics(
+        scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start + 1
+    )
     again = pc.any(pc.equal(metrics.column("interval_start"), scope.start)).as_py() or False
     history, now = interval_history(settings, metrics, length), time.time_ns()
     covered = {
@@ -165,8 +153,8 @@ def compare(
         about = {name: row[name] for name in ("query", "interval", "links", "captures")}
         before = history.before(QUERY, row["query"], scope.start)
         by_query.append(query_row(about, items, before, settings))
-    record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(metrics_rows), again)
-    record_lateness(scope.lake, late)
+    runs.record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(metrics_rows), again)
+    runs.record_lateness(scope.lake, late)
     return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}, again
 
 
@@ -215,7 +203,7 @@ class Verdict:
 def audit(
     job: Job,
     inputs: IntervalInputs,
-    written: Mapping[str, WrittenStream],
+    written: Mapping[str, streams.WrittenStream],
     scans: LinkScans,
     scratch: Path,
 ) -> Verdict:
@@ -247,7 +235,7 @@ def audit(
     page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
     report = str(job.lake.reports / page)
     accounting = _accounting(measured["links"], counts)
-    if verdict(findings) == FAILED:
+    if verdict(findings) == runs.FAILED:
         error = _error(scope, failures, report)
         error.accounting = accounting
         raise error
@@ -273,8 +261,8 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
 
 
 def _queries(
-    job: Job, inputs: IntervalInputs, written: Mapping[str, WrittenStream], scratch: Path
-) -> list[QueryMeasures]:
+    job: Job, inputs: IntervalInputs, written: Mapping[str, streams.WrittenStream], scratch: Path
+) -> list[streams.QueryMeasures]:
     """Measures every output query."""
     files = {
         query.name: locals_of(stream_files(job.lake.stream(query.name), inputs.start, inputs.end))
@@ -284,21 +272,25 @@ def _queries(
     checks = {}
     for query in job.plan.queries:
         altered = prints[query.name] != written[query.name].fingerprint
-        checks[query.name] = check_stream(files[query.name], query.high.fields, inputs.start, inputs.end, altered)
+        checks[query.name] = streams.check_stream(
+            files[query.name], query.high.fields, inputs.start, inputs.end, altered
+        )
     measures = []
     for query in job.plan.queries:
         name, key, fields = query.name, query.key, query.high.fields
-        keys, broken = 0, BrokenRows()
-        if key and files[name] and not checks[name].columns and not distinct_keys(files[name], fields, key):
-            keys, broken = shared_keys(files[name], fields, key, EXAMPLE_ROWS, scratch / "keys")
+        keys, broken = 0, streams.BrokenRows()
+        if key and files[name] and not checks[name].columns and not streams.distinct_keys(files[name], fields, key):
+            keys, broken = streams.shared_keys(files[name], fields, key, EXAMPLE_ROWS, scratch / "keys")
         damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
         measures.append(
-            QueryMeasures(name, query.links, key, written[name], prints[name], checks[name], broken, keys, damage)
+            streams.QueryMeasures(
+                name, query.links, key, written[name], prints[name], checks[name], broken, keys, damage
+            )
         )
     return measures
 
 
-def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[RuleResult]:
+def _judged(job: Job, inputs: IntervalInputs, query: streams.QueryMeasures) -> list[RuleResult]:
     """Checks the rows of a query against its custom suite; the suite `queries` reports a stream that has changed."""
     sound = query.fingerprint == query.written.fingerprint and not query.stream.columns
     files = stream_files(job.lake.stream(query.query), inputs.start, inputs.end) if sound else []
@@ -308,8 +300,8 @@ def _judged(job: Job, inputs: IntervalInputs, query: QueryMeasures) -> list[Rule
 
 
 def _evidence(
-    queries: Sequence[QueryMeasures], rules: Mapping[str, Sequence[RuleResult]]
-) -> dict[tuple[str, tuple[str, ...]], BrokenRows]:
+    queries: Sequence[streams.QueryMeasures], rules: Mapping[str, Sequence[RuleResult]]
+) -> dict[tuple[str, tuple[str, ...]], streams.BrokenRows]:
     """(expectation, subject) -> rows of streams that break it."""
     evidence = {(kind, (query.query,)): query.broken[name] for query in queries for kind, name in EVIDENCE.items()}
     return evidence | {(CUSTOM_RULE, (query, rule.name)): rule.broken for query in rules for rule in rules[query]}
@@ -326,7 +318,7 @@ def _keep(
     scope: AuditScope,
     validations: Sequence[Validation],
     measured: Mapping[str, pa.Table],
-    evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
+    evidence: Mapping[tuple[str, tuple[str, ...]], streams.BrokenRows],
     scratch: Path,
     again: bool,
 ) -> None:
@@ -345,8 +337,8 @@ def _keep(
                 for subject, total, row in _rows(finding, validation.rows, evidence)
             ]
     about = scope.lake, scope.query_set, scope.start, scope.end
-    record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
-    record_measures(*about, measure_tables(measured), now, again)
+    runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
+    runs.record_measures(*about, measure_tables(measured), now, again)
     write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 
 
@@ -366,7 +358,7 @@ def _named(finding: Finding) -> dict[str, Any]:
 def _rows(
     finding: Finding,
     frame: Sequence[Mapping[str, Any]],
-    evidence: Mapping[tuple[str, tuple[str, ...]], BrokenRows],
+    evidence: Mapping[tuple[str, tuple[str, ...]], streams.BrokenRows],
 ) -> Iterator[tuple[str, int, str]]:
     """Yields the rows that break an expectation: subject, total number for it, row as JSON."""
     from lowwater_expectations.audits import read_suite

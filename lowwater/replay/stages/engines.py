@@ -50,17 +50,8 @@ from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
 from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merge_results, needed_columns, run_link
 from lowwater.low.run import LoadCounter, PacketSampling
 from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
+from lowwater.plan import properties
 from lowwater.plan.operators import Lfta, LftaInput, Node, Source, walk
-from lowwater.plan.properties import (
-    ROW,
-    by_arrival,
-    hands_over,
-    horizon,
-    needed_granularity,
-    read_from,
-    stream_schema,
-    value_schema,
-)
 from lowwater.plan.queryset import Plan, QueryPlan
 from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
@@ -202,7 +193,7 @@ def run_low(task: LowTask) -> LowOutcome:
         lfta.name: StreamWriter(
             task.folder / safe_name(lfta.name),
             f"{safe_name(task.link)}-{task.number}",
-            stream_schema(lfta.fields),
+            properties.stream_schema(lfta.fields),
             task.keys.get(lfta.name, ()),
             task.bounds.grains.get(lfta.name, 1),
             task.settings.shared_rows,
@@ -530,7 +521,7 @@ def _thin(lfta: Lfta, paths: Sequence[Path], requested: StayingTicks, promises: 
 def _thin_file(lfta: Lfta, path: Path, staying: StayingTicks, promises: Promises, number: int) -> int:
     """Rewrites a file whose first promise has this number; returns the number after its last promise."""
     folder = path.with_suffix(".demand")
-    sink = StreamWriter(folder, path.stem, stream_schema(lfta.fields))
+    sink = StreamWriter(folder, path.stem, properties.stream_schema(lfta.fields))
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches():
             is_row = np.asarray(pc.equal(batch["_kind"], schemas.ROW))
@@ -614,14 +605,14 @@ class LowInputs:
         return starts
 
     def _read_from(self, query: QueryPlan) -> dict[str, int]:
-        return read_from(query.high, self.start, self.handed and hands_over(query.high))
+        return properties.read_from(query.high, self.start, self.handed and properties.hands_over(query.high))
 
     def carry(self, query: QueryPlan, earlier_state: Path | None, state_folder: Path) -> StateHandover:
         """The place of the interval in the chain of a query: earlier state, and folder for the next one."""
         ends = [self.ends[link] for link in query.links if link in self.ends]
         latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
         late = arrival_lag(self.config, query.links, query.high)
-        if not (self.handed and hands_over(query.high)):
+        if not (self.handed and properties.hands_over(query.high)):
             return StateHandover(end=self.end, latest=latest, late=late, disorder=self._disorder(query))
         return StateHandover(self.start, self.end, latest, late, earlier_state, state_folder, self._disorder(query))
 
@@ -703,12 +694,12 @@ class LowResult:
 def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
     """The time (ns) by which an epoch of a plan evaluated by arrival ends later: the largest skew of its links;
     otherwise 0."""
-    return max(config.link(link).longest_skew for link in links) if by_arrival(plan) else 0
+    return max(config.link(link).longest_skew for link in links) if properties.by_arrival(plan) else 0
 
 
 def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
     """The largest `_last` (ns) of a query whose last packet is at `latest` (ns)."""
-    last = horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
+    last = properties.horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
     return min(last, END_OF_TIME - 1)
 
 
@@ -729,7 +720,8 @@ def low_stage(
     """
     starts = inputs.lfta_starts
     grains = {
-        name: grain for name, (grain, _) in needed_granularity(*(query.high for query in inputs.plan.queries)).items()
+        name: grain
+        for name, (grain, _) in properties.needed_granularity(*(query.high for query in inputs.plan.queries)).items()
     }
     keys = low_shares([query.high for query in inputs.plan.queries])
     tasks: list[LowTask] = []
@@ -858,7 +850,7 @@ def reference_stage(
 
 
 def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy, state: str | None) -> ReferenceResult:
-    starts = read_from(query.logical, inputs.start)
+    starts = properties.read_from(query.logical, inputs.start)
     links = inputs.link_starts([query])
     link_settings = {link: inputs.config.link(link) for link in links}
     packets = {
@@ -897,7 +889,7 @@ def _over(inputs: LowInputs, links: Sequence[str]) -> int:
 
 
 def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
-    columns = [*value_schema(query.logical.fields)]
+    columns = [*properties.value_schema(query.logical.fields)]
     columns += [pa.field("_last", pa.int64()), pa.field("_tick", pa.int64())]
     schema = pa.schema(columns)
     values = [list(column) for column in zip(*result.rows, strict=True)] or [[] for _ in query.logical.fields]
@@ -908,7 +900,7 @@ def _table(query: QueryPlan, result: ReferenceResult) -> pa.Table:
 def _packets(inputs: LowInputs, node: Node, link: str, start: int) -> Iterable[pa.RecordBatch]:
     thinned = inputs.config.link(link).shed is not None
     read = [*_columns(node), *planned_skews(inputs.config, inputs.plan, link).columns, *(THINNED_BY if thinned else ())]
-    start = _whole_seconds(inputs, link, start, by_arrival(node))
+    start = _whole_seconds(inputs, link, start, properties.by_arrival(node))
     batches = inputs.read(link, start).batches(list(dict.fromkeys(read)))
     return list(batches) if thinned else batches  # they are read twice
 
@@ -917,5 +909,5 @@ def _columns(node: Node) -> list[str]:
     """The stored columns that a logical plan reads of packets."""
     if isinstance(node, Source):
         thinned = THINNED_BY if node.sample else ()
-        return stored([*(f.name for f in node.fields if f.name != ROW), *columns_of(node.member), *thinned])
+        return stored([*(f.name for f in node.fields if f.name != properties.ROW), *columns_of(node.member), *thinned])
     return list(dict.fromkeys(name for child in node.inputs() for name in _columns(child)))
