@@ -17,7 +17,7 @@ from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.plan.context import Links
 from lowwater.plan.explain import FORMS, describe, explain
-from lowwater.plan.explain import describe as spell
+from lowwater.plan.explain.describe import steps
 from lowwater.plan.explain.model import laid_out, schema
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, grid
@@ -197,7 +197,7 @@ def _value(expression: nodes.Expression, clock: int) -> int:
 @given(st.lists(_STEP, max_size=6), st.integers(0, 1000))
 def test_the_printed_progress_of_a_column_is_what_the_plan_computes(drawn: list[Step], clock: int) -> None:
     time = Temporal((tuple(drawn),))
-    (text,) = spell.steps(time)
+    (text,) = steps(time)
     (statement,) = parse(f"SELECT {text} AS value FROM TCP").statements
     assert isinstance(statement, nodes.Select)
     assert _value(statement.items[0].expression, clock) == time.promise(clock)

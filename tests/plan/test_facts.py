@@ -18,8 +18,7 @@ from lowwater.high import evaluate
 from lowwater.high.evaluate import Counts, Evaluation
 from lowwater.plan import dialect, operators
 from lowwater.plan.dialect import gigascope
-from lowwater.plan.explain import describe
-from lowwater.plan.explain.describe import DETAILS, HighText, describe_operator
+from lowwater.plan.explain.describe import DETAILS, STATEMENTS, HighText, describe_operator
 from lowwater.plan.operators import (
     Bucket,
     Cut,
@@ -122,7 +121,7 @@ def test_an_operator_that_is_not_known_is_an_error(ask: Callable[[Node], Any]) -
         (reference.OPERATORS | maps.OPERATORS, LEAVES | {Union}),
         (dialect.VALUES, {LftaInput, Cut, Bucket, Expand}),
         (DETAILS, {Source, Cut, Union}),
-        (describe.STATEMENTS, LEAVES),
+        (STATEMENTS, LEAVES),
     ],
 )
 def test_every_operator_is_in_each_table(table: Mapping[type[Node], Any], without: set[type[Node]]) -> None:
