@@ -720,9 +720,8 @@ class Config(Section):
         if parent in self.links:  # an interface of a pcapng is a link with the settings of its file's link (T1)
             return self.links[parent]
         if self.links:
-            raise ConfigError(
-                f"links: no link {name!r}{nearest(name, self.links)}", f"add {section_of(name)} to {FILE_NAME}"
-            )
+            advice = f"name another one, or add {section_of(name)} to {FILE_NAME}"
+            raise ConfigError(f"{FILE_NAME} has no link {name!r}{nearest(name, self.links)}", advice)
         return Link()
 
     def length(self, query_set: str = "") -> int:
