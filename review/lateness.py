@@ -59,17 +59,12 @@ def _reviewed(snapshot: Snapshot, link: str, rated: bool) -> SkewReview:
 
 
 def _seen(rows: Sequence[LinkLateness], skew: int) -> list[IntervalLateness]:
-    arrays = [row.bounds for row in rows], [row.counts for row in rows], [row.largest for row in rows]
-    return [
-        IntervalLateness(
-            row.interval_start,
-            row.interval_end,
-            lags,
-            row.refused if row.skew == skew else lags.lost(skew),
-            row.busiest,
-        )
-        for row, lags in zip(rows, LatenessCounts.of_many(*arrays), strict=True)
-    ]
+    seen = []
+    for row in rows:
+        lags = LatenessCounts.of(row.bounds, row.counts, row.largest)
+        refused = row.refused if row.skew == skew else lags.lost(skew)
+        seen.append(IntervalLateness(row.interval_start, row.interval_end, lags, refused, row.busiest))
+    return seen
 
 
 def late_intervals(snapshot: Snapshot, link: str) -> list[tuple[int, int]]:

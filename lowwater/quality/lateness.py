@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,10 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.inlining import kernel
 from lowwater.catalog.time import is_late
 from lowwater.config import LONGEST_SKEW
 from lowwater.instants import SECOND
@@ -50,23 +47,9 @@ def _bucket(lateness: NDArray[np.int64]) -> NDArray[np.int64]:
     return exponent * 90 + digits
 
 
-@kernel
-def _count(lateness: Any, counts: Any) -> None:
-    """Counts lateness by bucket, numbered as in `_bucket`."""
-    for value in lateness:
-        exponent = 0
-        while exponent < len(_POWERS) - 2 and value >= _POWERS[exponent + 2]:
-            exponent += 1
-        power = _POWERS[exponent]
-        digits = value // power
-        counts[exponent * 90 + digits + (digits * power < value)] += 1
-
-
 def _bound(bucket: int) -> int:
     """The bound of a bucket, ns."""
-    if bucket < 100:
-        return bucket
-    exponent = (bucket - 10) // 90
+    exponent = max(0, (bucket - 10) // 90)
     return int((bucket - exponent * 90) * 10**exponent)
 
 
@@ -75,37 +58,33 @@ class LatenessCounts:
 
     The number of records that such a bound refuses is exact, also after counts are added. A quantile is the least
     such bound that admits the share.
-
-    Attributes:
-        records: number of records.
-        largest: the largest lateness, ns.
     """
 
     def __init__(self) -> None:
-        self.records = self.largest = 0
+        self.records = self.largest = 0  # number of records; the largest lateness, ns
         self._counts: NDArray[np.int64] = np.zeros(_BUCKETS, np.int64)
+
+    @staticmethod
+    def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> LatenessCounts:
+        """Rebuilds the counts from the arrays of `counted`; `largest` is the largest lateness, ns."""
+        found = LatenessCounts()
+        np.add.at(found._counts, _bucket(bounds), counts)
+        found.records, found.largest = int(counts.sum()), largest
+        return found
 
     def add(self, lateness: NDArray[np.int64]) -> None:
         """Counts records by lateness (ns, at least 0)."""
-        if len(lateness):
-            self.records += len(lateness)
-            self.largest = max(self.largest, int(lateness.max()))
-            _count(lateness, self._counts)
+        late = lateness[lateness > 0]  # of most records it is 0
+        self.records += len(lateness)
+        self.largest = max(self.largest, int(late.max(initial=0)))
+        self._counts += np.bincount(_bucket(late), minlength=_BUCKETS)
+        self._counts[0] += len(lateness) - len(late)
 
     def merge(self, other: LatenessCounts) -> None:
         """Adds the counts of other records."""
         self.records += other.records
         self.largest = max(self.largest, other.largest)
         self._counts += other._counts
-
-    def without(self, others: Sequence[LatenessCounts], largest: int) -> LatenessCounts:
-        """The counts without some that were merged; `largest` is the largest lateness that remains, ns."""
-        remaining = LatenessCounts()
-        remaining._counts = self._counts.copy()
-        for other in others:
-            remaining._counts -= other._counts
-        remaining.records, remaining.largest = int(remaining._counts.sum()), largest
-        return remaining
 
     @property
     def late(self) -> int:
@@ -126,49 +105,19 @@ class LatenessCounts:
         return _bound(int(np.searchsorted(np.cumsum(self._counts), rank)))
 
     def counted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The same as `bounds`, as two arrays."""
+        """Bounds, ascending, and the records between each and the bound before; without empty buckets."""
         at = np.flatnonzero(self._counts)
         return np.array([_bound(int(bucket)) for bucket in at], np.int64), self._counts[at]
 
     def bounds(self) -> list[tuple[int, int]]:
-        """(bound, records between it and the bound before), ascending, without empty buckets."""
+        """The same as `counted`, as pairs."""
         bounds, counts = self.counted()
         return list(zip(bounds.tolist(), counts.tolist(), strict=True))
 
-    def losses(self, buckets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number of records that each of some bounds refuses: bounds of two digits, as the result of `buckets_of`."""
-        lost: NDArray[np.int64] = self.records - np.cumsum(self._counts)[buckets]
+    def losses(self) -> NDArray[np.int64]:
+        """Number of records that each of BOUNDS refuses."""
+        lost: NDArray[np.int64] = self.records - np.cumsum(self._counts)[_BOUND_BUCKETS]
         return lost
-
-    @staticmethod
-    def of(bounds: NDArray[np.int64], counts: NDArray[np.int64], largest: int) -> LatenessCounts:
-        """Rebuilds the counts from the arrays of `counted`; `largest` is the largest lateness, ns."""
-        return LatenessCounts.of_many([bounds], [counts], [largest])[0]
-
-    @staticmethod
-    def of_many(
-        bounds: Sequence[NDArray[np.int64]], counts: Sequence[NDArray[np.int64]], largest: Sequence[int]
-    ) -> list[LatenessCounts]:
-        """Rebuilds the counts of many intervals at once, from the same arrays as `of`."""
-        if not bounds:
-            return []
-        rows = np.repeat(np.arange(len(bounds)) * _BUCKETS, [len(each) for each in bounds])
-        places, values = rows + _bucket(np.concatenate(bounds)), np.concatenate(counts)
-        table = np.zeros((len(bounds), _BUCKETS), np.int64)
-        if np.all(np.diff(places) > 0):
-            table.ravel()[places] = values
-        else:  # a bucket was stored in parts
-            np.add.at(table.ravel(), places, values)
-        totals = [int(each.sum()) for each in counts]
-        found = [LatenessCounts.__new__(LatenessCounts) for _ in bounds]
-        for each, row, records, most in zip(found, table, totals, largest, strict=True):
-            each._counts, each.records, each.largest = row, records, most
-        return found
-
-
-def buckets_of(bounds: Sequence[int]) -> NDArray[np.int64]:
-    """Returns where the records of bounds of two significant digits (ns) are counted, for `LatenessCounts.losses`."""
-    return _bucket(np.array(bounds, np.int64))
 
 
 @dataclass(frozen=True, order=True)
@@ -181,40 +130,31 @@ class LateRecord:
 
 
 class LatenessMonitor:
-    """Measures the lateness of the records of a link over an interval, its busiest second and its latest records.
-
-    Attributes:
-        lags: lateness of all records.
-        refused: records later than the skew.
-        busiest: largest number of records that arrived within one second of the link's clock.
-    """
+    """Measures the lateness of the records of a link over an interval, its busiest second and its latest records."""
 
     def __init__(self, skew: int) -> None:
         self.lags = LatenessCounts()
-        self.refused = self.busiest = 0
+        self.refused = 0  # records later than the skew
+        self.busiest = 0  # largest number of records that arrived within one second of the link's clock
         self._skew = skew
         self._latest: list[LateRecord] = []
         self._second, self._in_second = -1, 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds records in order of arrival; columns capture, position, arrival, timestamp."""
-        if not batch.num_rows:
-            return
+        """Adds records, at least one, in order of arrival; columns capture, position, arrival, timestamp."""
         arrivals = batch.column("arrival").to_numpy()
         stamps = batch.column("timestamp").to_numpy()
         lateness = arrivals - stamps
         self.lags.add(lateness)
         self.refused += int(np.count_nonzero(is_late(arrivals, stamps, self._skew)))
         self._count_seconds(arrivals // SECOND)
-        least = self._latest[0].lateness if len(self._latest) == LATEST_RECORDS else 0
+        least = self._latest[-1].lateness if len(self._latest) == LATEST_RECORDS else 0
         later = np.flatnonzero(lateness > least)
-        for at in later[np.argsort(-lateness[later], kind="stable")[:LATEST_RECORDS]].tolist():
-            named = LateRecord(
-                int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py()
-            )
-            heapq.heappush(self._latest, named)
-            if len(self._latest) > LATEST_RECORDS:
-                heapq.heappop(self._latest)
+        named = [
+            LateRecord(int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py())
+            for at in later[np.argsort(-lateness[later], kind="stable")[:LATEST_RECORDS]].tolist()
+        ]
+        self._latest = sorted([*self._latest, *named], reverse=True)[:LATEST_RECORDS]
 
     def _count_seconds(self, seconds: NDArray[np.int64]) -> None:
         begins = np.flatnonzero(np.diff(seconds, prepend=-1))  # records of a second follow each other
@@ -226,17 +166,7 @@ class LatenessMonitor:
 
     def over(self, start: int, end: int) -> IntervalLateness:
         """What was measured, as that of an interval."""
-        latest = tuple(sorted(self._latest, reverse=True))
-        return IntervalLateness(start, end, self.lags, self.refused, self.busiest, latest)
-
-
-def by_interval(batch: pa.RecordBatch, length: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Splits a batch by the interval of arrival; yields (start of the interval, ns; its records)."""
-    numbers = pc.divide(batch.column("arrival"), length).to_numpy()
-    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), batch.num_rows]
-    for first, end in pairwise(cuts):
-        if end > first:
-            yield int(numbers[first]) * length, batch.slice(first, end - first)
+        return IntervalLateness(start, end, self.lags, self.refused, self.busiest, tuple(self._latest))
 
 
 LOSS = 0.0001
@@ -248,7 +178,7 @@ LADDER = tuple(digit * 10**power for power in range(3, 19) for digit in (1, 2, 5
 
 BOUNDS = (0, *LADDER)
 """The bounds that may be recommended, ns."""
-_REVIEW_BUCKETS = buckets_of(BOUNDS)
+_BOUND_BUCKETS = _bucket(np.array(BOUNDS, np.int64))
 
 OUTLIER_FACTOR = 10
 """Records form a separate group if their least lateness is this many times the recommended bound."""
@@ -328,12 +258,6 @@ class SkewReview:
             return self.others.lost(bound)
         return self.refused - sum(interval.refused for interval in (self.outlier.seen if self.outlier else ()))
 
-    def rung(self, bound: int) -> BoundEffect:
-        """The effect of a bound of two digits, or of the skew in force."""
-        return _effect_of(
-            bound, self.total, _load(self.seen), self.refused if bound == self.skew else self.total.lost(bound)
-        )
-
     @property
     def advice(self) -> str:
         """`keep`, `raise`, `lower` or, where nothing is recommended, `none`."""
@@ -350,14 +274,16 @@ def link_lateness(read: LinkRead, skew: int, length: int) -> Iterator[IntervalLa
     """
     begin, watch = -1, LatenessMonitor(skew)
     for batch in read.batches():
-        arrived = batch.column("arrival")
-        inside = pc.and_(pc.greater_equal(arrived, read.start), pc.less(arrived, read.end))
-        for start, part in by_interval(batch if pc.all(inside).as_py() else batch.filter(inside), length):
+        arrivals = batch.column("arrival").to_numpy()
+        first, end = np.searchsorted(arrivals, (read.start, read.end))
+        cuts = first + np.flatnonzero(np.diff(arrivals[first:end] // length, prepend=-1))
+        for at, until in pairwise([*cuts.tolist(), int(end)]):
+            start = int(arrivals[at]) // length * length
             if start != begin:
                 if watch.lags.records:
                     yield watch.over(begin, begin + length)
                 begin, watch = start, LatenessMonitor(skew)
-            watch.add(part)
+            watch.add(batch.slice(at, until - at))
     if watch.lags.records:
         yield watch.over(begin, begin + length)
 
@@ -371,36 +297,30 @@ def review(
     captures: Sequence[Capture] = (),
 ) -> SkewReview:
     """Builds the review of a link from the lateness of its intervals."""
-    whole = tuple(intervals)
-    total, refused = LatenessCounts(), 0
-    for interval in whole:
-        total.merge(interval.lags)
-        refused += interval.refused
-    outlier = find_outlier(whole, total, loss, captures)
-    others = total if outlier is None else _without(total, whole, outlier.seen)
+    seen = tuple(intervals)
+    total, refused = _total(seen), sum(interval.refused for interval in seen)
+    outlier = find_outlier(seen, total, loss, captures)
+    out = range(outlier.seen[0].start, outlier.seen[-1].end) if outlier else range(0)
+    others = _total(interval for interval in seen if interval.start not in out)
     recommended = recommend(others, loss)
     enough = total.quantile(1.0) or 0
     steps = [0, *(bound for bound in LADDER if bound < enough), enough]
-    useful = [bound for bound, before in zip(steps[1:], steps, strict=False) if total.lost(bound) < total.lost(before)]
-    chosen = sorted({0, skew, *useful, *({recommended} if recommended else ())})
-    load = _load(whole)
-    rungs = tuple(_effect_of(bound, total, load, refused if bound == skew else total.lost(bound)) for bound in chosen)
-    latest = tuple(sorted((late for interval in whole for late in interval.latest), reverse=True)[:5])
-    return SkewReview(
-        link,
-        skew,
-        loss,
-        whole,
-        total,
-        refused,
-        rungs,
-        recommended,
-        _separate_group(others, recommended),
-        latest,
-        tuple(readers),
-        outlier,
-        others,
+    useful = [bound for before, bound in pairwise(steps) if total.lost(bound) < total.lost(before)]
+    rungs = tuple(
+        _effect_of(bound, total, seen, refused if bound == skew else total.lost(bound))
+        for bound in sorted({0, skew, *useful, recommended or 0})
     )
+    apart = _separate_group(others, recommended)
+    latest = tuple(sorted((late for each in seen for late in each.latest), reverse=True)[:LATEST_RECORDS])
+    values = total, refused, rungs, recommended, apart, latest, tuple(readers), outlier, others
+    return SkewReview(link, skew, loss, seen, *values)
+
+
+def _total(intervals: Iterable[IntervalLateness]) -> LatenessCounts:
+    total = LatenessCounts()
+    for interval in intervals:
+        total.merge(interval.lags)
+    return total
 
 
 def find_outlier(
@@ -421,7 +341,7 @@ def find_outlier(
     groups = np.unique(np.vstack([np.append(single, firsts), np.append(single + 1, lasts)]), axis=1)
     first, last = groups[:, (groups[0] < groups[1]) & (len(intervals) - (groups[1] - groups[0]) >= 2)]
     # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
-    rows = [np.append(interval.lags.losses(_REVIEW_BUCKETS), interval.lags.records) for interval in intervals]
+    rows = [np.append(interval.lags.losses(), interval.lags.records) for interval in intervals]
     sums = np.cumsum(np.vstack([np.zeros(len(BOUNDS) + 1, np.int64), *rows]), axis=0)
     others = sums[-1] - sums[last] + sums[first]
     enough = (others[:, :-1] <= _borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
@@ -437,15 +357,6 @@ def find_outlier(
     return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
 
 
-def _without(
-    total: LatenessCounts, intervals: Sequence[IntervalLateness], group: Sequence[IntervalLateness]
-) -> LatenessCounts:
-    """Takes a group of intervals out of the total."""
-    out = {id(interval) for interval in group}
-    largest = max((interval.lags.largest for interval in intervals if id(interval) not in out), default=0)
-    return total.without([interval.lags for interval in group], largest)
-
-
 def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[str, ...]:
     """File names of the captures with the latest records; if these are unknown, of the captures that cover the
     intervals."""
@@ -459,32 +370,21 @@ def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[st
 
 def recommend(lags: LatenessCounts, loss: float) -> int | None:
     """The least bound of 0 and the ladder that refuses at most a share of the records; None if none does."""
-    return _least(lags.losses(_REVIEW_BUCKETS), lags.records, loss)
+    enough = np.flatnonzero(lags.losses() <= _borne(lags.records, loss))
+    return BOUNDS[int(enough[0])] if lags.records and len(enough) else None
 
 
-def _borne(records: NDArray[np.int64], loss: float) -> NDArray[np.float64]:
+def _borne(records: Any, loss: float) -> Any:
     """How many of some records may be refused."""
-    borne: NDArray[np.float64] = np.floor(loss * records + 1e-9)
-    return borne
+    return np.floor(loss * records + 1e-9)
 
 
-def _least(lost: NDArray[np.int64], records: int, loss: float) -> int | None:
-    """The least of `BOUNDS` that refuses at most a share of the records; `lost` has what each refuses."""
-    enough = np.flatnonzero(lost <= _borne(np.array(records), loss))
-    return BOUNDS[int(enough[0])] if records and len(enough) else None
-
-
-def _load(intervals: Sequence[IntervalLateness]) -> tuple[int, int]:
-    """The time of intervals, ns, and the most records in one second of them."""
+def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLateness], lost: int) -> BoundEffect:
     span = sum(interval.end - interval.start for interval in intervals)
-    return span, max((interval.busiest for interval in intervals), default=0)
-
-
-def _effect_of(bound: int, total: LatenessCounts, load: tuple[int, int], lost: int) -> BoundEffect:
-    span, busiest = load
-    share = lost / total.records if total.records else 0.0
     alive = total.records * bound / span if span else 0.0
-    return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest * bound / SECOND, total.records))
+    busiest = max((interval.busiest for interval in intervals), default=0) * bound / SECOND
+    share = lost / total.records if total.records else 0.0
+    return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest, total.records))
 
 
 def _separate_group(lags: LatenessCounts, recommended: int | None) -> tuple[int, int] | None:

@@ -11,103 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lowwater.capture.inlining import kernel
 from lowwater.catalog.schemas import stored
 from lowwater.catalog.time import Skews, is_late
 from lowwater.catalog.values import format_ip, ip_from_words
+from lowwater.instants import SECOND
 from lowwater.lake.packets import COPY, ELSEWHERE, KEYS, LinkRead
 from lowwater.limits import PROFILE_SOURCES
 from lowwater.low import VIOLATIONS
 from lowwater.quality.lateness import LatenessMonitor
 
-Source = tuple[int, int, int]
-"""Address family and the two 64-bit words of the address; the first word is 0 for IPv4."""
-
-Words = NDArray[np.int64]
-
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio
-_SHIFT = np.uint64(32)
-_LEAST_SLOTS = 1 << 10
-
-
-@kernel
-def _count(families: Any, highs: Any, lows: Any, weights: Any, keys: Any, counts: Any) -> int:
-    """Adds records with their weights to the table (count 0 marks a free slot); returns the number of slots newly
-    used."""
-    last = np.uint64(len(counts) - 1)
-    new_slots = 0
-    for row in range(len(lows)):
-        family, high, low = families[row], highs[row], lows[row]
-        digest = (np.uint64(low) ^ (np.uint64(high) * _SPREAD) ^ np.uint64(family)) * _SPREAD
-        at = (digest ^ (digest >> _SHIFT)) & last
-        while counts[at] and (keys[at, 0] != family or keys[at, 1] != high or keys[at, 2] != low):
-            at = (at + np.uint64(1)) & last
-        if not counts[at]:
-            keys[at, 0], keys[at, 1], keys[at, 2] = family, high, low
-            new_slots += 1
-        counts[at] += weights[row]
-    return new_slots
-
-
-class SenderCounts:
-    """Record counts by source. When the table is full, the less busy half is dropped, so a count may be too low."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._clear(_LEAST_SLOTS)
-
-    def __len__(self) -> int:
-        return self._taken
-
-    def _clear(self, slots: int) -> None:
-        self._keys: Words = np.zeros((slots, 3), np.int64)
-        self._counts: Words = np.zeros(slots, np.int64)
-        self._taken = 0
-
-    def add(self, families: Words, highs: Words, lows: Words) -> None:
-        """Counts records by their source; three arrays of shape (n)."""
-        self._make_room(len(lows))
-        self._take(families, highs, lows, np.ones(len(lows), np.int64))
-        if len(self) > self._most:
-            self._rebuild(len(self._counts), self._busiest(self._most // 2))
-
-    def _make_room(self, more: int) -> None:
-        """Enlarges the table so that half of its slots stay free."""
-        needed = 2 * (len(self) + more)
-        if needed > len(self._counts):
-            self._rebuild(1 << (needed - 1).bit_length(), np.flatnonzero(self._counts))
-
-    def _rebuild(self, slots: int, chosen: NDArray[np.intp]) -> None:
-        keys, counts = self._keys[chosen], self._counts[chosen]
-        self._clear(slots)
-        family, high, low = (np.ascontiguousarray(keys[:, part]) for part in range(3))
-        self._take(family, high, low, counts)
-
-    def _take(self, families: Words, highs: Words, lows: Words, weights: Words) -> None:
-        self._taken += _count(families, highs, lows, weights, self._keys, self._counts)
-
-    def _busiest(self, most: int) -> NDArray[np.intp]:
-        """Slots of the busiest sources, the busiest first; equally busy ones by address."""
-        used = np.flatnonzero(self._counts)
-        family, high, low = (self._keys[used, part] for part in range(3))
-        return used[np.lexsort((low, high, family, -self._counts[used]))[:most]]
-
-    def busiest(self, most: int) -> list[tuple[Source, int]]:
-        """The busiest sources with their records, the busiest first."""
-        slots = self._busiest(most)
-        keys = [(int(family), int(high), int(low)) for family, high, low in self._keys[slots]]
-        return list(zip(keys, self._counts[slots].tolist(), strict=True))
-
-
-# The profile of a link over an interval: lateness, longest silence, busiest senders. The audit's scan of `packets/`
-# fills it in bounded memory; `drift` stores it and compares it with earlier intervals.
-
 TALKERS = 20
-"""Number of busiest sources in the profile."""
+"""Number of busiest sources in the profile of a link."""
 
-
-SOURCE = tuple(stored(["srcIP"]))
-"""Stored columns of a source address."""
+SOURCE = stored(["srcIP"])
+"""Stored columns of a source address: its family, and two 64-bit words, of which the first is 0 for IPv4."""
 
 LENGTH = "len"
 """Bytes of a packet on the wire."""
@@ -115,20 +32,48 @@ LENGTH = "len"
 COLUMNS = (*SOURCE, LENGTH)
 """Stored columns that a profile reads beside the keys."""
 
+MINUTE = 60 * SECOND
+
+
+class SenderCounts:
+    """Record counts by source. Beyond `most` sources the less busy half is dropped, so a count may be too low."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._counts = pa.schema([(name, pa.int64()) for name in (*SOURCE, "records")]).empty_table()
+
+    def __len__(self) -> int:
+        return int(self._counts.num_rows)
+
+    def add(self, sources: pa.Table) -> None:
+        """Counts records by the columns SOURCE, of 64 bits and without NULL."""
+        parts = [self._counts, _grouped(sources, ([], "count_all"))]
+        self._counts = _grouped(pa.concat_tables(parts), ("records", "sum"))
+        if len(self) > self._most:
+            self._counts = self._busiest(self._most // 2)
+
+    def _busiest(self, most: int) -> pa.Table:
+        order = [("records", "descending"), *((name, "ascending") for name in SOURCE)]
+        return self._counts.sort_by(order).slice(0, most)
+
+    def busiest(self, most: int) -> list[tuple[tuple[int, ...], int]]:
+        """The busiest sources, as SOURCE, with their records, the busiest first; equally busy ones by address."""
+        return [(tuple(row[name] for name in SOURCE), row["records"]) for row in self._busiest(most).to_pylist()]
+
+
+def _grouped(rows: pa.Table, records: tuple[Any, str]) -> pa.Table:
+    grouped = rows.group_by(SOURCE, use_threads=False).aggregate([records])
+    return grouped.rename_columns([*SOURCE, "records"])
+
 
 class LinkProfile:
-    """The profile of the records of a link that arrive in [start, end), ns.
-
-    Attributes:
-        watch: lateness of the records.
-        addressed: number of records with an IP source.
-        bytes: bytes on the wire of the packets; None while no record has a length, as other records have none.
-    """
+    """The profile of the records of a link that arrive in [start, end), ns, filled by the audit's scan of `packets/` in
+    bounded memory; `history` stores it and compares it with earlier intervals."""
 
     def __init__(self, start: int, end: int, skew: int) -> None:
         self.watch = LatenessMonitor(skew)
-        self.addressed = 0
-        self.bytes: int | None = None
+        self.addressed = 0  # records with an IP source
+        self.bytes: int | None = None  # on the wire; None while no record has a length, as other records have none
         self._start, self._end = start, end
         self._clock, self._silence = start, 0
         self._sources = SenderCounts(PROFILE_SOURCES)
@@ -143,16 +88,13 @@ class LinkProfile:
         arrivals = np.concatenate([[self._clock], mine.column("arrival").to_numpy()])
         self._silence = max(self._silence, int(np.diff(arrivals).max()))
         self._clock = int(arrivals[-1])
-        self._count_sources(mine)
+        sourced = mine.select(SOURCE).filter(mine.column(SOURCE[-1]).is_valid())
+        words = [sourced.column(name).fill_null(0).cast(pa.int64()) for name in SOURCE]
+        self._sources.add(pa.table(words, names=SOURCE))
+        self.addressed += sourced.num_rows
         size = pc.sum(mine.column(LENGTH).cast(pa.int64())).as_py()
         if size is not None:
             self.bytes = (self.bytes or 0) + size
-
-    def _count_sources(self, batch: pa.RecordBatch) -> None:
-        has_source = batch.column(SOURCE[-1]).is_valid()
-        sourced = batch if pc.all(has_source).as_py() else batch.filter(has_source)
-        self._sources.add(*(_words(sourced.column(name)) for name in SOURCE))
-        self.addressed += sourced.num_rows
 
     @property
     def silence(self) -> int:
@@ -165,17 +107,8 @@ class LinkProfile:
         return [(format_ip(ip_from_words(*source)), n / self.addressed) for source, n in self._sources.busiest(TALKERS)]
 
 
-def _words(values: pa.Array) -> NDArray[np.int64]:
-    """A column of integers as 64 bits, with 0 for NULL."""
-    filled = values.fill_null(0).to_numpy(zero_copy_only=False)
-    words: NDArray[np.int64] = filled.astype(np.int64)
-    return words
-
-
 # Counts the records of a link over an interval straight from `packets/`, independently of every engine. The audit
 # compares the accounts of the low level with these counts. The reference engine uses them as its accounting.
-
-MINUTE = 60_000_000_000
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def test_a_profile_is_that_of_the_records_that_arrive_inside(
 def test_sources_are_counted_as_by_a_dictionary(batches: list[list[tuple[int, int, int]]]) -> None:
     counted, expected = SenderCounts(1000), Counter[tuple[int, int, int]]()
     for rows in batches:
-        counted.add(*np.array(rows, np.int64).reshape(-1, 3).T.copy())
+        counted.add(pa.table(list(np.array(rows, np.int64).reshape(-1, 3).T), names=profile.SOURCE))
         expected.update(rows)
     ordered = sorted(expected.items(), key=lambda each: (-each[1], each[0]))
     assert (len(counted), counted.busiest(1000)) == (len(expected), ordered)
