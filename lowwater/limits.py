@@ -334,9 +334,6 @@ OFFENDER_PACKETS = 100_000
 EXAMPLE_ROWS = 1000
 """Rows that are kept as examples of a broken rule."""
 
-COMPARED_KEY_ROWS = 500_000
-"""Most rows whose keys are compared in memory; of more, digests are."""
-
 KEY_DIGESTS = 1 << 27
 """Most rows whose digests of keys are held in memory, 8 bytes each."""
 

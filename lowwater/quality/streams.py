@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,7 +19,7 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW
 from lowwater.errors import LakeError
 from lowwater.lake.tables import quote
-from lowwater.limits import COMPARED_KEY_ROWS, EXAMPLE_ROWS, KEY_DIGESTS
+from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import published_schema, result_schema
 from lowwater.plan.temporal import INT64_MAX
@@ -30,8 +29,8 @@ BATCH = 65536
 EARLIEST, LATEST = -INT64_MAX - 1, INT64_MAX
 """Stand for an instant that is NULL. No engine writes NULL, so a row with one breaks the rules."""
 
-Instants = npt.NDArray[np.int64]
-Marks = npt.NDArray[np.bool_]
+Instants = NDArray[np.int64]
+Marks = NDArray[np.bool_]
 
 
 @dataclass
@@ -57,17 +56,10 @@ class StreamCheck:
 def check_stream(
     files: Sequence[Path], fields: Sequence[Field], start: int, end: int, whole: bool = False
 ) -> StreamCheck:
-    """Checks the files of a stream over [start, end), ns.
+    """Checks the files of a stream, in order, over [start, end), ns.
 
-    Rows are checked only if the control columns exist; without them nothing can be said of a row.
-
-    Args:
-        files: the files of the interval, in order.
-        fields: the fields of the query's plan node.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-        whole: whether to read every column, not the control columns alone; for files that have changed since they were
-            written.
+    Rows are checked only if the control columns exist. `whole` reads every other column too, of files that have
+    changed since they were written.
     """
     try:
         columns, readable = _schema_faults(files, result_schema(fields))
@@ -83,7 +75,7 @@ def check_stream(
 
 
 def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> StreamCheck:
-    promises = _Promises.read(files)
+    ticks, promises = _promises(files)
     owned, late = _Positions(), _Positions()
     rows = 0
     for first, batch in _batches(files):
@@ -91,9 +83,22 @@ def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> St
         last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
         rows += int(is_row.sum())
         owned.add(first, is_row & ((last < start) | (last >= end)))
-        late.add(first, is_row & (last < promises.before(tick)))
+        # Rows of a tick precede its punctuation (P5), so only earlier ticks count.
+        late.add(first, is_row & (last < promises[np.maximum(np.searchsorted(ticks, tick) - 1, 0)]))
     broken = [BrokenRows(positions.total, list(rows_at(files, positions.places))) for positions in (owned, late)]
-    return StreamCheck(rows, columns, max(0, end - (promises.highest if promises.any else start)), *broken)
+    return StreamCheck(rows, columns, max(0, end - (int(promises[-1]) if len(promises) > 1 else start)), *broken)
+
+
+def _promises(files: Sequence[Path]) -> tuple[Instants, Instants]:
+    """The ticks of the promises, ascending, and the highest promise up to each, ns; at first there is none."""
+    ticks, bounds = [np.array([EARLIEST])], [np.array([EARLIEST])]
+    for _, batch in _batches(files):
+        promises = batch.filter(pc.equal(batch.column("_kind"), PUNCTUATION))
+        ticks.append(_instants(promises.column("_tick"), LATEST))
+        bounds.append(_instants(promises.column("_last"), EARLIEST))
+    all_ticks = np.concatenate(ticks)
+    order = np.argsort(all_ticks, kind="stable")
+    return all_ticks[order], np.maximum.accumulate(np.concatenate(bounds)[order])
 
 
 def _schema_faults(files: Sequence[Path], planned: pa.Schema) -> tuple[str, bool]:
@@ -136,41 +141,6 @@ def _marks(values: pa.Array) -> Marks:
     return marks
 
 
-@dataclass(frozen=True)
-class _Promises:
-    """The promises of a stream."""
-
-    ticks: Instants  # ticks of the promises, ascending
-    bounds: Instants  # highest promise up to each tick, ns
-
-    @staticmethod
-    def read(files: Sequence[Path]) -> _Promises:
-        ticks, bounds = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for _, batch in _batches(files):
-            promises = batch.filter(pc.equal(batch.column("_kind"), PUNCTUATION))
-            ticks.append(_instants(promises.column("_tick"), LATEST))
-            bounds.append(_instants(promises.column("_last"), EARLIEST))
-        all_ticks, all_bounds = np.concatenate(ticks), np.concatenate(bounds)
-        order = np.argsort(all_ticks, kind="stable")
-        return _Promises(all_ticks[order], np.maximum.accumulate(all_bounds[order]) if len(all_bounds) else all_bounds)
-
-    @property
-    def any(self) -> bool:
-        return len(self.ticks) > 0
-
-    @property
-    def highest(self) -> int:
-        return int(self.bounds[-1])
-
-    def before(self, ticks: Instants) -> Instants:
-        """The promise that holds for each row: rows of a tick precede its punctuation (P5), so only earlier ticks
-        count."""
-        if not self.any:
-            return np.full(len(ticks), EARLIEST)
-        earlier = np.searchsorted(self.ticks, ticks, side="left")
-        return np.where(earlier > 0, self.bounds[np.maximum(earlier - 1, 0)], EARLIEST)
-
-
 @dataclass
 class _Positions:
     """The rows that break a rule: how many there are, and the numbers of the first in the stream."""
@@ -195,46 +165,30 @@ def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = Non
                 yield from batch.take(pa.array(here, pa.int64())).to_pylist()
 
 
-# Checks that the keys of a stream are unique, by a 64-bit digest of each key. Rows with different digests have
-# different keys; only rows with equal digests are compared. Where this leaves a doubt, `shared_keys` finds the rows
-# that share a key, which takes longer.
+# Checks that the keys of a stream are unique, by a 64-bit digest of each: rows with different digests have different
+# keys. Where this leaves a doubt, `shared_keys` finds the rows that share a key, which takes longer.
 
 
 def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
     """Whether all rows of a stream certainly have different keys; NULL equals NULL.
 
-    False may also mean "unknown": a column of the key is a float (digests know two zeros), a file cannot be
-    read, or the limits KEY_DIGESTS or COMPARED_KEY_ROWS are exceeded.
+    False is also "unknown": two digests are equal, a column of the key is a float (digests know two zeros), a file
+    cannot be read, or it has more rows than KEY_DIGESTS.
     """
     if any(field.type is Type.FLOAT for field in fields if field.name in key):
         return False
     try:
         if sum(pq.read_metadata(path).num_rows for path in files) > KEY_DIGESTS:
             return False
-        whole = np.concatenate(
-            [row_digests(keys.columns, keys.num_rows) for keys in key_columns(files, key)] or [np.empty(0, np.uint64)]
-        )
+        parts = [row_digests(keys.columns, keys.num_rows) for keys in _key_columns(files, key)]
+        whole = np.concatenate([np.empty(0, np.uint64), *parts])
         whole.sort()
-        shared = np.unique(whole[1:][whole[1:] == whole[:-1]])
-        return not len(shared) or _all_different(files, key, shared)
+        return not np.any(whole[1:] == whole[:-1])
     except (OSError, pa.ArrowException):
         return False  # `shared_keys` says what is wrong with a file
 
 
-def _all_different(files: Sequence[Path], key: Sequence[str], shared: NDArray[np.uint64]) -> bool:
-    """Whether the rows that share their digest have different keys."""
-    chosen, count = [], 0
-    for keys in key_columns(files, key):
-        part = keys.filter(pa.array(np.isin(row_digests(keys.columns, keys.num_rows), shared)))
-        chosen.append(part)
-        count += part.num_rows
-        if count > COMPARED_KEY_ROWS:
-            return False
-    rows = pa.Table.from_batches(chosen)
-    return bool(rows.group_by(list(key)).aggregate([]).num_rows == rows.num_rows)
-
-
-def key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yields the key columns of all rows, without punctuation."""
     for path in files:
         with pq.ParquetFile(path) as file:
@@ -251,18 +205,12 @@ MEGABYTES = 256
 def shared_keys(
     files: Sequence[Path], fields: Sequence[Field], key: Sequence[str], most: int, folder: Path
 ) -> tuple[int, BrokenRows]:
-    """Finds the rows of a stream that share their unique key, where `distinct_keys` leaves a doubt: the number of such
-    keys, that of their rows, and the first of these in order of the key; NULL equals NULL.
+    """Finds the rows of a stream, of at least one file, that share their unique key; NULL equals NULL.
 
-    Args:
-        files: the files of the interval, at least one.
-        fields: the fields of the query's plan node.
-        key: columns whose values no two rows should share.
-        most: most rows that are returned.
-        folder: temporary folder.
+    Returns the number of such keys, that of their rows, and the first `most` of these in order of the key.
 
     Raises:
-        LakeError: if a file cannot be read.
+        LakeError: a file cannot be read.
     """
     import duckdb
 
@@ -329,15 +277,15 @@ class QueryMeasures:
             "open_ns": self.stream.open_ns,
             "columns": self.stream.columns,
             "damage": self.damage,
-            "example": next((_row_text(value.rows[0]) for value in self.broken.values() if value.rows), ""),
+            "example": next((row_text(value.rows[0]) for value in self.broken.values() if value.rows), ""),
         }
 
 
-def _row_text(row: Mapping[str, Any]) -> str:
+def row_text(row: Mapping[str, Any]) -> str:
     """A row as one line of text.
 
     Example:
-        >>> _row_text({"tb": 7, "srcIP": None, "_last": 70})
+        >>> row_text({"tb": 7, "srcIP": None, "_last": 70})
         'tb=7, srcIP=NULL, _last=70'
     """
     return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in row.items())

@@ -27,7 +27,7 @@ from lowwater.limits import EXAMPLE_ROWS, SUITE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
 from lowwater.processes import Answers, EndedError, Process
-from lowwater.quality.streams import BrokenRows, rows_at
+from lowwater.quality.streams import BrokenRows, row_text, rows_at
 from lowwater.storage import paths
 
 # Reads custom suites: the expectations that users write about the rows of a query. A suite is the file
@@ -328,7 +328,6 @@ class RuleResult:
 
     def measures(self) -> dict[str, Any]:
         """The columns of the frame `rows`."""
-        first = self.broken.rows[0] if self.broken.rows else {}
         severity = self.rule.severity if self.rule else "warning"
         allowed = f", {self.allowed:,} allowed" if self.allowed else ""
         found = f"broken by {self.broken.total:,} of {self.values:,}{allowed}"
@@ -346,7 +345,7 @@ class RuleResult:
             "allowed": self.allowed,
             "kept": self.kept,
             "observed": self.observed,
-            "example": ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in first.items()),
+            "example": row_text(self.broken.rows[0]) if self.broken.rows else "",
         }
 
 

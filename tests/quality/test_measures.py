@@ -215,7 +215,7 @@ def test_rows_that_share_their_key(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("bits", [64, 3, 0])
 def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside Python's sets; digests of few bits are those of an attacker, for whom all rows share theirs."""
+    """Beside Python's sets; digests of few bits are those of an attacker, who makes them equal: then it is unknown."""
     whole = unique_keys.row_digests
     monkeypatch.setattr(
         unique_keys, "row_digests", lambda columns, rows: whole(columns, rows) & np.uint64((1 << bits) - 1)
@@ -230,10 +230,9 @@ def test_distinct_keys_whatever_their_digests(bits: int, tmp_path: Path, monkeyp
         (tmp_path / str(number)).mkdir()
         files = keyed(tmp_path / str(number), rows)
         answers.add(len(set(rows)) == len(rows))
-        assert distinct_keys(files, FIELDS, ("addr", "n")) == (len(set(rows)) == len(rows))
+        distinct = distinct_keys(files, FIELDS, ("addr", "n"))
+        assert distinct <= (len(set(rows)) == len(rows)) and (bits < 64 or distinct == (len(set(rows)) == len(rows)))
     assert answers == {True, False}
-    monkeypatch.setattr(unique_keys, "COMPARED_KEY_ROWS", 0)
-    assert distinct_keys(files, FIELDS, ("addr", "n")) == (bits == 64 and len(set(rows)) == len(rows))
     monkeypatch.setattr(unique_keys, "KEY_DIGESTS", 0)
     assert not distinct_keys(files, FIELDS, ("addr", "n"))
 
