@@ -35,78 +35,39 @@ _COLUMN, _PART = re.compile(r"\{(\w+):?([\w ]*)\}"), re.compile(r"\[([^][]*)\]")
 
 
 def count(number: int, noun: str = "") -> str:
-    """Formats a number with its noun in singular or plural.
-
-    Example:
-        >>> count(1000, "record"), count(1, "row"), count(2, "query"), count(12_345)
-        ('1,000 records', '1 row', '2 queries', '12,345')
-    """
+    """A number with its noun in singular or plural: 12,345 records."""
     text = f"{number:,}"
     if not noun or abs(number) == 1:
         return f"{text} {noun}".strip()
     return f"{text} {noun[:-1]}ies" if noun.endswith("y") else f"{text} {noun}s"
 
 
-def percent(share: float) -> str:
-    """Formats a share in per cent, with four digits.
-
-    Example:
-        >>> percent(0.12), percent(0.000123456)
-        ('12%', '0.01235%')
-    """
-    return f"{share * 100:.4g}%"
-
-
 def span(duration: int) -> str:
-    """Formats a duration (ns); above a second it is rounded to milliseconds.
-
-    Example:
-        >>> span(20_000_000_000), span(1_201_234_567_890), span(1_500_000), span(0)
-        ('20s', '1,201.235s', '1.5ms', '0s')
-    """
+    """A duration (ns); above a second it is rounded to milliseconds: 1,201.235s."""
     if duration > SECOND and duration % SECOND:
         return f"{duration / SECOND:,.3f}".rstrip("0").rstrip(".") + "s"
     return format_duration(duration)
 
 
 def label(column: str) -> str:
-    """Returns the heading of a column.
-
-    Example:
-        >>> label("gap_ns"), label("violating_share"), label("not_owned")
-        ('gap', 'violating share', 'not owned')
-    """
+    """The heading of a column: `gap_ns` is "gap"."""
     return column.removesuffix("_ns").replace("_", " ")
 
 
 def shown(column: str, value: Any) -> str:
-    """Formats a value by the name of its column.
-
-    Example:
-        >>> shown("gap_ns", 5_000_000_000), shown("failed_share", 0.5), shown("read", 1000), shown("link", "main1")
-        ('5s', '50%', '1,000', 'main1')
-        >>> shown("volume", None)
-        'not covered'
-    """
+    """A value as the name of its column says: duration, share (of four digits), number or text."""
     if isinstance(value, str):
         return value
     if value is None or value != value:
         return "not covered"
     if column.endswith("_ns"):
         return span(int(value))
-    return percent(value) if column.endswith(_SHARES) else count(value)
+    return f"{value * 100:.4g}%" if column.endswith(_SHARES) else count(value)
 
 
 def filled(text: str, row: Mapping[str, Any]) -> str:
     """Fills the columns of a row into a text: `{read}`, or `{read:record}` with a noun. A part in brackets is left out
-    where one of its columns is 0, empty or NULL.
-
-    Example:
-        >>> filled("{gap_ns} missing[; first: {first}]", {"gap_ns": 5_000_000_000, "first": ""})
-        '5s missing'
-        >>> filled("{read:record}[; first: {first}]", {"read": 1, "first": "a"})
-        '1 record; first: a'
-    """
+    where one of its columns is 0, empty or NULL."""
 
     def part(match: re.Match[str]) -> str:
         return "" if any(not row[name] for name, _ in _COLUMN.findall(match[1])) else match[1]
@@ -126,13 +87,7 @@ Verdict = Literal["passed", "warned", "failed"]
 
 
 class Fault(Exception):
-    """What is wrong with an expectation of a suite.
-
-    Attributes:
-        number: its number in the suite, from 0.
-        message: what is wrong, as the rest of a sentence about it.
-        hint: what to do.
-    """
+    """What is wrong with the expectation `number` (from 0) of a suite: the rest of a sentence, and what to do."""
 
     def __init__(self, number: int, message: str, hint: str) -> None:
         super().__init__(message)
@@ -196,7 +151,7 @@ def once(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def subject(message: str) -> str:
-    """Returns the subject and interval of a message: its text before the colon."""
+    """The subject and interval of a message: its text before the colon."""
     return message.partition(": ")[0]
 
 
@@ -348,32 +303,22 @@ _EXACT = re.compile(
 
 
 def headline(messages: Sequence[str], title: str) -> str:
-    """Says what failed in one sentence; the title of the rule where no message has the usual form.
-
-    Example:
-        >>> interval = "2026-01-01T07:00:00Z to 2026-01-01T08:00:00Z"
-        >>> reason = "19.4s of traffic are missing: no capture covers the end"
-        >>> headline([f"link control, {interval}: {reason}"], "covered")
-        'Link control: 19.4s of traffic are missing'
-    """
-    parts = [match for match in map(_MESSAGE.fullmatch, messages[:1]) if match]
-    if not parts and messages and not title:
-        return f"{messages[0]} (and {len(messages) - 1} more)" if len(messages) > 1 else messages[0]
-    if not parts:
+    """Says what failed in one sentence, such as "Link control: 19.4s of traffic are missing"; the title of the rule
+    where no message has the usual form."""
+    match = _MESSAGE.fullmatch(messages[0]) if messages else None
+    if match is not None:
+        reason = _END.split(match["reason"], maxsplit=1)[0]
+        text = f"{match['about'][:1].upper()}{match['about'][1:]}: {reason}"
+        text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
+    elif messages and not title:
+        text = messages[0]
+    else:
         return f"Not so: {title[:1].lower()}{title[1:]}"
-    about, reason = parts[0]["about"], _END.split(parts[0]["reason"], maxsplit=1)[0]
-    text = f"{about[:1].upper()}{about[1:]}: {reason}"
-    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
     return f"{text} (and {len(messages) - 1} more)" if len(messages) > 1 else text
 
 
 def spoken(text: str) -> Markup:
-    """Escapes a text, and shows its instants and durations as people read them; the exact value is on hover.
-
-    Example:
-        >>> str(spoken("<b> at 2026-01-01T07:00:00.25Z, 1.201234s late"))[:76]
-        '&lt;b&gt; at <time datetime="2026-01-01T07:00:00.25Z" title="2026-01-01T07:0'
-    """
+    """Escapes a text, and shows its instants and durations as people read them; the exact value is on hover."""
     parts, at = [], 0
     for match in _EXACT.finditer(text):
         parts += [escape(text[at : match.start()]), _shown(match)]

@@ -131,12 +131,7 @@ def _templates() -> Environment:
 
 
 def marked(text: str) -> Markup:
-    """Renders a paragraph of a note. Supports only `**strong**` and code in backticks.
-
-    Example:
-        >>> str(marked("**Do** `x < y`"))
-        '<p><strong>Do</strong> <code>x &lt; y</code></p>'
-    """
+    """Renders a paragraph of a note: escaped, with `**strong**` and code in backticks."""
     strong = _STRONG.sub(r"<strong>\1</strong>", str(escape(text)))
     return Markup("<p>" + _CODE.sub(r"<code>\1</code>", strong) + "</p>")
 

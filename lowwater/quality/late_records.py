@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.values import format_ip, ip_from_words
@@ -17,7 +16,16 @@ from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.ledgers.runs import read_violations
 from lowwater.lake.packets import read_packets
 from lowwater.limits import OFFENDER_PACKETS
-from lowwater.quality.lateness import QUANTILES, BoundEffect, Outlier, ReadingQuery, SkewReview, bound_of, recommend
+from lowwater.quality.lateness import (
+    QUANTILES,
+    BoundEffect,
+    LatenessCounts,
+    Outlier,
+    ReadingQuery,
+    SkewReview,
+    bound_of,
+    recommend,
+)
 from lowwater.quality.links import SOURCE
 
 FILES = 3
@@ -72,7 +80,7 @@ def outlier_text(outlier: Outlier) -> str:
 def bound_labels(report: SkewReview, rung: BoundEffect) -> list[str]:
     """The labels of a bound: in force, recommended, admits all."""
     special = {"in force": report.skew, "recommended": report.recommended}
-    names = [name for name, bound in special.items() if bound == rung.bound]
+    names = [name for name, bound in special.items() if bound == rung.bound_ns]
     whole = next((rung for rung in report.rungs if not rung.lost), None)
     return [*names, "admits all"] if rung is whole else names
 
@@ -104,84 +112,65 @@ def remarks(report: SkewReview) -> list[str]:
     if report.latest:
         latest = report.latest[0]
         where = f"record {latest.position} of the capture {latest.capture[:12]}"
-        lines.append(f"the latest record, {format_duration(latest.lateness)} late, is {where}")
+        lines.append(f"the latest record, {format_duration(latest.lateness_ns)} late, is {where}")
     return lines
 
 
 def reader_text(report: SkewReview, reader: ReadingQuery, bound: int) -> str:
     """The effect of a bound on the rows of a query, which wait for the slowest of its links (P3)."""
-    now, then = (max(skew, reader.waits or 0) for skew in (report.skew, bound))
+    now, then = (max(skew, reader.other_links_wait_ns or 0) for skew in (report.skew, bound))
     name = f"{reader.query_set}/{reader.query}"
     if now == then:
-        reason = f" (for another link, {format_duration(then)})" if reader.waits == then > bound else ""
+        reason = f" (for another link, {format_duration(then)})" if reader.other_links_wait_ns == then > bound else ""
         return f"{name}: its rows wait {format_duration(then)}, as now{reason}"
     rows = ""
-    if reader.rate is not None:
-        rows = f", about {reader.rate * then / SECOND:,.0f} of them at a time (now {reader.rate * now / SECOND:,.0f})"
+    if (rate := reader.rows_per_second) is not None:
+        rows = f", about {rate * then / SECOND:,.0f} of them at a time (now {rate * now / SECOND:,.0f})"
     return f"{name}: its rows wait {format_duration(then)} (now {format_duration(now)}){rows}"
 
 
 def review_json(report: SkewReview) -> dict[str, Any]:
     """The review as JSON values; durations in ns."""
+    outlier = report.outlier and {
+        "from": format_instant(report.outlier.seen[0].start),
+        "to": format_instant(report.outlier.seen[-1].end),
+        "captures": list(report.outlier.captures),
+        "records": report.outlier.records,
+        "recommended_with_it_ns": report.outlier.bound,
+    }
     return {
         "link": report.link,
         "skew_ns": report.skew,
         "loss": report.loss,
-        "records": report.total.records,
-        "out_of_order": report.total.late,
-        "refused": report.refused,
-        "largest_ns": report.total.largest,
-        "quantiles_ns": {str(share): report.total.quantile(share) for share in QUANTILES},
+        **_lags_json(report.total, report.refused),
         "recommended_ns": report.recommended,
         "advice": report.advice,
-        "apart": None if report.apart is None else {"records": report.apart[0], "least_ns": report.apart[1]},
-        "ladder": [
-            {
-                "bound_ns": rung.bound,
-                "lost": rung.lost,
-                "share": rung.share,
-                "latency_ns": rung.bound,
-                "records_held": rung.alive,
-                "records_held_at_most": rung.busiest,
-            }
-            for rung in report.rungs
-        ],
+        "apart": report.apart and dict(zip(("records", "least_ns"), report.apart, strict=True)),
+        "ladder": [{**asdict(rung), "latency_ns": rung.bound_ns} for rung in report.rungs],
         "histogram": [{"bound_ns": bound, "records": count} for bound, count in report.total.bounds()],
-        "outlier": None
-        if report.outlier is None
-        else {
-            "from": format_instant(report.outlier.seen[0].start),
-            "to": format_instant(report.outlier.seen[-1].end),
-            "captures": list(report.outlier.captures),
-            "records": report.outlier.records,
-            "recommended_with_it_ns": report.outlier.bound,
-        },
-        "latest": [
-            {"lateness_ns": late.lateness, "capture": late.capture, "position": late.position} for late in report.latest
-        ],
-        "queries": [
-            {
-                "query_set": reader.query_set,
-                "query": reader.query,
-                "other_links_wait_ns": reader.waits,
-                "rows_per_second": reader.rate,
-            }
-            for reader in report.readers
-        ],
+        "outlier": outlier,
+        "latest": [asdict(late) for late in report.latest],
+        "queries": [asdict(reader) for reader in report.readers],
         "intervals": [
             {
                 "start": format_instant(interval.start),
                 "end": format_instant(interval.end),
-                "records": interval.lags.records,
-                "out_of_order": interval.lags.late,
-                "refused": interval.refused,
-                "largest_ns": interval.lags.largest,
-                "quantiles_ns": {str(share): interval.lags.quantile(share) for share in QUANTILES},
+                **_lags_json(interval.lags, interval.refused),
                 "recommended_ns": recommend(interval.lags, report.loss),
                 "busiest_second": interval.busiest,
             }
             for interval in report.seen
         ],
+    }
+
+
+def _lags_json(lags: LatenessCounts, refused: int) -> dict[str, Any]:
+    return {
+        "records": lags.records,
+        "out_of_order": lags.late,
+        "refused": refused,
+        "largest_ns": lags.largest,
+        "quantiles_ns": {str(share): lags.quantile(share) for share in QUANTILES},
     }
 
 
@@ -205,17 +194,6 @@ class Offender:
 
 
 @dataclass(frozen=True)
-class LateRecord:
-    """A violation: file name, number in the file from 0, timestamp and arrival (ns since the epoch), lateness (ns)."""
-
-    capture: str
-    position: int
-    timestamp: int
-    arrival: int
-    lateness: int
-
-
-@dataclass(frozen=True)
 class Offenders:
     """The skew violations that arrive in a stretch of time."""
 
@@ -224,7 +202,7 @@ class Offenders:
     captures: tuple[Offender, ...]  # the captures with the most of them
     senders: tuple[Offender, ...]  # the senders with the most of the first `looked_up` of them
     looked_up: int  # violations whose packets were looked up
-    first: tuple[LateRecord, ...]  # the first of them
+    first: tuple[dict[str, Any], ...]  # the first of them: file name, and the columns of the ledger
 
 
 def offenders(lake: Lake, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> Offenders:
@@ -241,11 +219,7 @@ def offenders(lake: Lake, link: str, captures: Sequence[Capture], settings: Link
         for each in by_capture
     ]  # fmt: skip
     looked_up = rows.slice(0, OFFENDER_PACKETS)
-    order = ("position", "timestamp", "arrival", "lateness")
-    first = [
-        LateRecord(names.get(row["capture"], ""), *(row[name] for name in order))
-        for row in rows.slice(0, FIRST).to_pylist()
-    ]
+    first = [{**row, "capture": names.get(row["capture"], "")} for row in rows.slice(0, FIRST).to_pylist()]
     return Offenders(
         rows.num_rows,
         max(each.largest for each in named),
@@ -262,23 +236,16 @@ def _worst(found: Sequence[Offender]) -> tuple[Offender, ...]:
 
 def _senders(lake: Lake, link: str, captures: Sequence[Capture], settings: Link, rows: pa.Table) -> list[Offender]:
     """Counts the sources of the packets of some violations, in order of arrival."""
-    arrivals = rows.column("arrival")
-    start, end = arrivals[0].as_py(), arrivals[-1].as_py() + 1
-    late: dict[str, dict[int, int]] = {}
-    for row in rows.select(["capture", "position", "lateness"]).to_pylist():
-        late.setdefault(row["capture"], {})[row["position"]] = row["lateness"]
-    wanted = {capture: np.array(sorted(positions)) for capture, positions in late.items()}
-    counts: dict[str, tuple[int, int]] = {}
+    start, end = rows.column("arrival")[0].as_py(), rows.column("arrival")[-1].as_py() + 1
+    late = rows.select(["capture", "position", "lateness"])
     # A range of timestamps that is empty leaves the records that arrive here.
-    for batch in read_packets(lake, link, captures, settings, end, start, end, SOURCE):
-        capture = batch.column("capture")[0].as_py()
-        if capture not in wanted:
-            continue
-        for row in batch.take(
-            np.flatnonzero(np.isin(batch.column("position").to_numpy(), wanted[capture]))
-        ).to_pylist():
-            source = [row[name] for name in SOURCE]
-            name = format_ip(ip_from_words(*(word or 0 for word in source))) if source[-1] is not None else ""
-            number, largest = counts.get(name, (0, 0))
-            counts[name] = number + 1, max(largest, late[capture][row["position"]])
-    return [Offender(name, number, None, largest) for name, (number, largest) in counts.items()]
+    read = read_packets(lake, link, captures, settings, end, start, end, SOURCE)
+    found = [pa.Table.from_batches([batch]).join(late, ["capture", "position"], join_type="inner") for batch in read]
+    counts = pa.concat_tables(found).group_by(SOURCE).aggregate([("lateness", "count"), ("lateness", "max")])
+    return [_sender(row) for row in counts.to_pylist()]
+
+
+def _sender(row: dict[str, Any]) -> Offender:
+    words = [row[name] for name in SOURCE]
+    name = format_ip(ip_from_words(*(word or 0 for word in words))) if words[-1] is not None else ""
+    return Offender(name, row["lateness_count"], None, row["lateness_max"])

@@ -122,9 +122,9 @@ class LatenessCounts:
 
 @dataclass(frozen=True, order=True)
 class LateRecord:
-    """A late record: its lateness (ns), its capture (sha256) and its position in it."""
+    """A late record: its capture (sha256) and its position in it."""
 
-    lateness: int
+    lateness_ns: int
     capture: str
     position: int
 
@@ -148,7 +148,7 @@ class LatenessMonitor:
         self.lags.add(lateness)
         self.refused += int(np.count_nonzero(is_late(arrivals, stamps, self._skew)))
         self._count_seconds(arrivals // SECOND)
-        least = self._latest[-1].lateness if len(self._latest) == LATEST_RECORDS else 0
+        least = self._latest[-1].lateness_ns if len(self._latest) == LATEST_RECORDS else 0
         later = np.flatnonzero(lateness > least)
         named = [
             LateRecord(int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py())
@@ -201,24 +201,24 @@ class IntervalLateness:
 
 @dataclass(frozen=True)
 class ReadingQuery:
-    """A query that reads the link."""
+    """A query that reads the link, as the JSON of a review has it."""
 
-    query_set: str  # query set of the query
-    query: str  # name of the query
-    # largest skew of its other links, ns; its rows wait at least so long (P3). None without other links
-    waits: int | None
-    rate: float | None  # rows per second that it published; None without publications in the range
+    query_set: str
+    query: str
+    # largest skew of its other links; its rows wait at least so long (P3). None without other links
+    other_links_wait_ns: int | None
+    rows_per_second: float | None  # that it published; None without publications in the range
 
 
 @dataclass(frozen=True)
 class BoundEffect:
-    """The effect of one bound."""
+    """The effect of one bound, as the JSON of a review has it."""
 
-    bound: int  # the bound, ns; the promise of the link trails its clock by this time (T2)
+    bound_ns: int  # the promise of the link trails its clock by this time (T2)
     lost: int  # number of records it refuses
     share: float  # share of all records it refuses
-    alive: float  # mean number of records within the bound of the clock
-    busiest: float  # the same in the busiest second
+    records_held: float  # mean number of records within the bound of the clock
+    records_held_at_most: float  # the same in the busiest second
 
 
 @dataclass(frozen=True)

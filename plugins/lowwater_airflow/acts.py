@@ -203,7 +203,7 @@ class AirflowHost:
         about = {"link": act.change.link, "before_ns": act.change.before, "after_ns": act.change.after}
         with self._logged(SET_SKEW, about):
             write_skew(self._root, act.change)
-        return f"The skew of {act.change.link} is {act.fields['bound']}. {len(act.change.stale):,} intervals are stale."
+        return f"The skew of {act.change.link} is {act.fields['bound']}: {act.change.effect}."
 
     def _needed(self, act: Act) -> Iterator[tuple[str, str, str | None, str]]:
         """The permissions of an act: DAG, method, what of the DAG, and words for a refusal."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -66,18 +65,23 @@ def of_versions() -> Iterator[Finding]:
         )
 
 
-def of_settings() -> Iterator[Finding]:
+def loaded() -> Settings | ConfigError:
+    """The settings of the lake, or why there are none; read once for all that is asked of them."""
+    try:
+        return Settings.load()
+    except ConfigError as error:
+        return error
+
+
+def of_settings(settings: Settings | ConfigError) -> Iterator[Finding]:
     """What can be said without Airflow's database, also where DAG files are read: the lake, versions, the executor."""
     from airflow.configuration import conf
 
     yield from of_versions()
     executor = conf.get("core", "executor")
-    try:
-        settings: Settings | None = Settings.load()
-    except ConfigError as error:
-        yield Finding("lake", error.message, error.hint or "see the settings of the lake")
-        settings = None
-    if "Local" not in executor and settings is not None and "://" not in str(settings.lake):
+    if isinstance(settings, ConfigError):
+        yield Finding("lake", settings.message, settings.hint or "see the settings of the lake")
+    elif "Local" not in executor and "://" not in str(settings.lake):
         yield Finding(
             "executor",
             f"tasks run by {executor}, on workers that need the folder {settings.lake}",
@@ -86,12 +90,8 @@ def of_settings() -> Iterator[Finding]:
         )
 
 
-def of_database(session: Session) -> Iterator[Finding]:
-    """What Airflow's database says: the pool, DAGs that are paused, and which database it is.
-
-    Args:
-        session: a session of Airflow's database.
-    """
+def of_database(session: Session, settings: Settings | ConfigError) -> Iterator[Finding]:
+    """What Airflow's database says: the pool, DAGs that are paused, and which database it is."""
     from airflow.models.pool import Pool
     from sqlalchemy import select
 
@@ -102,7 +102,7 @@ def of_database(session: Session) -> Iterator[Finding]:
     elif slots == 0:  # -1 is no bound
         mend = f"give it some: Admin, Pools, or `airflow pools set {POOL} 1 'Intervals at once'`"
         yield Finding("pool", f"the pool {POOL} has 0 slots, so none of its tasks begins", mend)
-    yield from _paused(session)
+    yield from _paused(session, settings)
     bind = session.get_bind()
     if bind.dialect.name == "sqlite":
         yield Finding(
@@ -113,7 +113,7 @@ def of_database(session: Session) -> Iterator[Finding]:
         )
 
 
-def of_connections() -> Iterator[Finding]:
+def of_connections(settings: Settings | ConfigError) -> Iterator[Finding]:
     """What is wrong with the connections that the settings of the lake name, and that of a Spark cluster.
 
     It opens a session of its own, which would end that of a scheduler.
@@ -123,8 +123,8 @@ def of_connections() -> Iterator[Finding]:
             deployment(str(spark.host), spark.password or "", spark.extra_dejson)
         except LowwaterError as error:
             yield Finding("connection", error.message, error.hint or "")
-    with suppress(ConfigError):
-        yield from of_notify(Settings.load().config.notify, lambda name: _connection(name) is not None)
+    if isinstance(settings, Settings):
+        yield from of_notify(settings.config.notify, lambda name: _connection(name) is not None)
 
 
 def of_notify(notify: Notify, known: Callable[[str], bool]) -> Iterator[Finding]:
@@ -155,16 +155,12 @@ def _connection(name: str) -> Any:
         return None
 
 
-def _paused(session: Session) -> Iterator[Finding]:
+def _paused(session: Session, settings: Settings | ConfigError) -> Iterator[Finding]:
     """DAGs of a schedule that takes care of itself which were never switched on, or are paused."""
     from airflow.models import DagModel, DagRun
     from sqlalchemy import select
 
-    try:
-        settings = Settings.load()
-    except ConfigError:
-        return
-    if not settings.looks:
+    if isinstance(settings, ConfigError) or not settings.looks:
         return
     sets = {f"keep_{name}": name for name in settings.query_sets()}
     names = ["lowwater_ingest", *sets]
@@ -192,11 +188,12 @@ def findings(sees: Callable[[str], bool] = lambda _: True) -> list[Finding]:
     from airflow.utils.session import create_session
     from sqlalchemy.exc import SQLAlchemyError
 
-    found = list(of_settings())
+    settings = loaded()
+    found = list(of_settings(settings))
     try:
         with create_session() as session:
-            found += of_database(session)
-        found += of_connections()
+            found += of_database(session, settings)
+        found += of_connections(settings)
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
         found.append(Finding("database", f"Airflow's database cannot be asked: {cause}", "`airflow db migrate`, once"))
@@ -223,7 +220,7 @@ def notices(sees: Callable[[str], bool]) -> list[str]:
 
 @cache
 def _lacking() -> str:
-    return "; ".join(each.text for each in of_settings())
+    return "; ".join(each.text for each in of_settings(loaded()))
 
 
 def about(text: str) -> str:

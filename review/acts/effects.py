@@ -253,7 +253,7 @@ def _skew(ledgers: Ledgers, snapshot: Snapshot, link: str, text: str) -> Act:
         f"The skew of {change.link} becomes {format_duration(bound)} in lowwater.toml; it is "
         f"{format_duration(change.before)}.",
         f"Of the records that were reviewed it refuses {lost:,}; the present one refuses {now:,}.",
-        f"{len(change.stale):,} published intervals become stale. They stay visible until they are run again.",
+        f"{change.effect}. What is stale stays visible until it is run again.",
     ]
     if hidden:
         effects.append(f"{hidden} query sets that you may not see read the link.")
@@ -286,7 +286,7 @@ def after(act: Act) -> list[tuple[str, str]]:
         (
             f"act/{BACKFILL}/{safe_name(name)}?start={format_instant(stale[0].start)}"
             f"&end={format_instant(stale[-1].end)}&only=stale",
-            f"Backfill the {len(stale):,} stale intervals of {name}",
+            f"Backfill the {len(stale):,} stale interval{'s' * (len(stale) != 1)} of {name}",
         )
         for name, stale in sorted(of_set.items())
     ]

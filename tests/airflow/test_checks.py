@@ -62,13 +62,13 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
 
     from lowwater.capture.tables import reader
     from lowwater_airflow import alerts, pools
-    from lowwater_airflow.checks import of_connections, of_database
+    from lowwater_airflow.checks import loaded, of_connections, of_database
 
     for name, paused in (("lowwater_ingest", 0), ("keep_p", 1), ("keep_q", 1)):
         session.execute(text(f"INSERT INTO dag VALUES ('{name}', {paused}, 0)"))
     session.execute(text("INSERT INTO dag_run VALUES ('keep_q')"))
-    found = {each.about: each for each in of_database(session)}
-    said = [each.what for each in (*of_database(session), *of_connections())]
+    found = {each.about: each for each in of_database(session, loaded())}
+    said = [each.what for each in (*of_database(session, loaded()), *of_connections(loaded()))]
     assert "there is no pool lowwater" in said
     assert "[notify] names the connection hook for its webhook, which Airflow does not have" in said
     assert "keep_p was never switched on, so nothing keeps query set p right" in said
@@ -78,9 +78,9 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(reader, "cores", lambda: 8)
     monkeypatch.setattr(reader, "memory", lambda: 15 << 30)
     assert "made with 3 slots, " in pools.make(session) and pools.make(session) == ""
-    assert not any("pool" in each.what for each in of_database(session))
+    assert not any("pool" in each.what for each in of_database(session, loaded()))
     session.execute(text("UPDATE slot_pool SET slots = 0"))
-    assert any("has 0 slots" in each.what for each in of_database(session))
+    assert any("has 0 slots" in each.what for each in of_database(session, loaded()))
 
     monkeypatch.setattr(alerts.Connection, "get", _absent)
     alerts.tell({"kind": "failed", "text": "a run has failed"})
@@ -91,7 +91,7 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Connection, "get_connection_from_secrets", cluster)
     assert "connection lowwater_spark: deploy-mode cluster: Lowwater starts no drivers on a cluster" in [
-        each.what for each in of_connections()
+        each.what for each in of_connections(loaded())
     ]
 
 
@@ -195,16 +195,18 @@ def test_settings_version_and_executor_are_said_where_dag_files_are_read(
 
     from lowwater_airflow import checks
 
-    assert list(checks.of_settings()) == []
+    assert list(checks.of_settings(checks.loaded())) == []
     monkeypatch.setattr(airflow, "__version__", "3.9.1")
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "CeleryExecutor")
-    version, executor = checks.of_settings()
+    version, executor = checks.of_settings(checks.loaded())
     assert version.what == "this is Airflow 3.9.1, and Lowwater was tried with 3.3" and version.told
     assert "mount it at the same path on every worker" in executor.mend
     checks._lacking.cache_clear()
     assert checks.about("What it does.").startswith("**This Airflow:** this is Airflow 3.9.1")
     monkeypatch.delenv("LOWWATER_LAKE")
-    assert [each.what for each in checks.of_settings() if each.about == "lake"] == ["LOWWATER_LAKE is not set"]
+    assert [each.what for each in checks.of_settings(checks.loaded()) if each.about == "lake"] == [
+        "LOWWATER_LAKE is not set"
+    ]
     checks._lacking.cache_clear()
 
 

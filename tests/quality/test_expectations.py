@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -103,10 +101,28 @@ def test_the_process_that_judges_loads_no_library_that_it_does_not_use() -> None
     assert done.stdout.splitlines() == ["set()", "0.0 scipy.stats._stats_py"]
 
 
-@pytest.mark.parametrize("module", [pages, audits])
-def test_the_examples_in_the_light_modules(module: ModuleType) -> None:
-    result = doctest.testmod(module)
-    assert (result.failed, result.attempted > 0) == (0, True)
+def test_measures_are_said_in_words() -> None:
+    ten = "19.4s of traffic are missing: no capture covers the end"
+    for said, words in {
+        audits.count(1000, "record"): "1,000 records",
+        audits.count(2, "query"): "2 queries",
+        audits.count(1, "row"): "1 row",
+        audits.span(1_201_234_567_890): "1,201.235s",
+        audits.span(1_500_000): "1.5ms",
+        audits.label("gap_ns"): "gap",
+        audits.shown("gap_ns", 5_000_000_000): "5s",
+        audits.shown("failed_share", 0.000123456): "0.01235%",
+        audits.shown("read", 1000): "1,000",
+        audits.shown("volume", None): "not covered",
+        audits.filled("{gap_ns} missing[; first: {first}]", {"gap_ns": 5_000_000_000, "first": ""}): "5s missing",
+        audits.filled("{read:record}[; first: {first}]", {"read": 1, "first": "a"}): "1 record; first: a",
+        audits.headline([f"link control, {INTERVAL}: {ten}"], "x"): "Link control: 19.4s of traffic are missing",
+        audits.headline(["said"], "Rows are owned"): "Not so: rows are owned",
+        audits.headline(["said", "again"], ""): "said (and 1 more)",
+        pages.marked("**Do** `x < y`"): "<p><strong>Do</strong> <code>x &lt; y</code></p>",
+        audits.spoken("<b> 1.2s late"): '&lt;b&gt; <span title="1.2s">1.2 s</span> late',
+    }.items():
+        assert said == words
 
 
 # The expectations

@@ -142,11 +142,11 @@ def test_the_review_is_what_duckdb_finds(lake: Path, start: int, end: int) -> No
     )
     assert (found.total.records, found.total.late, found.total.largest) == (records, late, largest)
     assert late > 100 and largest > 59 * SECOND
-    assert {2 * SECOND, found.recommended, 0, bound_of(largest)} <= {rung.bound for rung in found.rungs}
+    assert {2 * SECOND, found.recommended, 0, bound_of(largest)} <= {rung.bound_ns for rung in found.rungs}
     for rung in found.rungs:
-        ((lost,),) = queried(lake, f"SELECT count(*) FROM r WHERE lateness > {rung.bound}", start, end)
+        ((lost,),) = queried(lake, f"SELECT count(*) FROM r WHERE lateness > {rung.bound_ns}", start, end)
         assert (rung.lost, rung.share) == (lost, lost / records)
-        assert rung.alive <= rung.busiest
+        assert rung.records_held <= rung.records_held_at_most
     for share in QUANTILES:
         ((exact,),) = queried(lake, f"SELECT quantile_disc(lateness, {share}) FROM r", start, end)
         assert found.total.quantile(share) == bound_of(exact)
@@ -164,7 +164,7 @@ def test_the_review_is_what_duckdb_finds(lake: Path, start: int, end: int) -> No
     latest = queried(
         lake, f"SELECT lateness, capture, position FROM r ORDER BY ALL DESC LIMIT {LATEST_RECORDS}", start, end
     )
-    assert [(each.lateness, each.capture, each.position) for each in found.latest] == latest
+    assert [(each.lateness_ns, each.capture, each.position) for each in found.latest] == latest
 
 
 def seen(values: list[int], skew: int = SECOND) -> IntervalLateness:
@@ -243,5 +243,5 @@ def test_who_was_late_are_the_captures_and_senders_of_the_refused_records(tmp_pa
     assert seen == [("first.pcap", 2, 4, 3 * SECOND), ("second.pcap", 1, 3, 10 * SECOND)]
     senders = [(each.name, each.late, each.largest) for each in found.senders]
     assert senders == [("10.0.0.2", 2, 3 * SECOND), ("10.0.0.3", 1, 10 * SECOND)]
-    assert [(each.capture, each.position) for each in found.first] == [each[:2] for each in late]
+    assert [(each["capture"], each["position"]) for each in found.first] == [each[:2] for each in late]
     assert offenders(lake, "a", captures, config.link("a"), BASE + HOUR, BASE + 2 * HOUR).late == 0

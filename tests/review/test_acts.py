@@ -62,7 +62,7 @@ def test_the_command_of_a_skew_does_what_the_page_says(ledgers: Ledgers, tmp_pat
     assert dry.code == 0 and "skew would be 7s, was 1s" in dry.out, dry
     assert (root / "lowwater.toml").read_text() == before
     done = lowwater(*words[1:], "--queries", queries)
-    assert done.code == 0 and "main1: skew is 7s, was 1s; stale: 6 intervals" in done.out, done
+    assert done.code == 0 and "main1: skew is 7s, was 1s; 6 published intervals become stale" in done.out, done
     assert "6 published intervals become stale" in page
     assert load_config(root).link("main1").skew == 7 * SECOND
     assert {name: load_config(root).link(name).skew for name in ("main2", "control")} == dict.fromkeys(

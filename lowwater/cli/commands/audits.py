@@ -153,7 +153,7 @@ def _set(root: PurePath, queries: Path, link: str, bound: int | None, dry_run: b
     skews = (
         f"skew {'would be' if dry_run else 'is'} {format_duration(change.after)}, was {format_duration(change.before)}"
     )
-    say(f"{change.link}: {skews}; stale: {len(change.stale)} intervals")
+    say(f"{change.link}: {skews}; {change.effect}")
     for each in change.stale:
         say(f"  {format_instant(each.start)}  {each.query_set}")
 
@@ -206,9 +206,12 @@ def _show(console: Terminal, review: SkewReview) -> None:
     table = _numbers("bound", "lost", "share", "latency", "records held", "at most")
     table.add_column("")
     for rung in review.rungs:
-        cells = (f"{rung.lost:,}", share_text(rung.share), format_duration(rung.bound), f"{rung.alive:,.0f}")
+        cells = (f"{rung.lost:,}", share_text(rung.share), format_duration(rung.bound_ns), f"{rung.records_held:,.0f}")
         table.add_row(
-            format_duration(rung.bound), *cells, f"{rung.busiest:,.0f}", ", ".join(bound_labels(review, rung))
+            format_duration(rung.bound_ns),
+            *cells,
+            f"{rung.records_held_at_most:,.0f}",
+            ", ".join(bound_labels(review, rung)),
         )
     console.print(table)
     console.print(_intervals(review))

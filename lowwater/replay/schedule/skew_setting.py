@@ -46,6 +46,12 @@ class SkewChange:
     query_sets: tuple[str, ...]
     stale: tuple[Due, ...]
 
+    @property
+    def effect(self) -> str:
+        """What becomes stale, in words."""
+        count = len(self.stale)
+        return "1 published interval becomes stale" if count == 1 else f"{count:,} published intervals become stale"
+
 
 def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, bound: int) -> SkewChange:
     """Computes what a new skew would do. Writes nothing.
