@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset as pads
 from great_expectations.compatibility import pydantic
 from great_expectations.core import ExpectationSuite, ExpectationValidationResult
 from great_expectations.execution_engine import PandasExecutionEngine
@@ -91,11 +91,8 @@ OF_ALL_ROWS = frozenset({
 })  # fmt: skip
 """Expectations of GX's maps that compare rows; the others look at each row by itself, so that rows come in shares."""
 
-OF_COLUMNS = frozenset({
-    "expect_table_column_count_to_be_between", "expect_table_column_count_to_equal", "expect_column_to_exist",
-    "expect_table_columns_to_match_ordered_list", "expect_table_columns_to_match_set",
-})  # fmt: skip
-"""Expectations that look at the names of columns only."""
+ABOUT_COLUMNS = frozenset({"table.columns", "table.column_count"})
+"""Metrics of GX about the names of columns only."""
 
 OF_TYPES = frozenset({
     "expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list", "expect_column_type_to_be",
@@ -103,7 +100,6 @@ OF_TYPES = frozenset({
 """Expectations of types, which are those of numpy and Python: GX compares no type of Arrow."""
 
 SQL = "unexpected_rows_expectation"
-COUNTS = frozenset({"expect_table_row_count_to_be_between", "expect_table_row_count_to_equal"})
 NAMING = ("column", "column_A", "column_B", "column_list")
 """Arguments that name columns."""
 
@@ -111,8 +107,10 @@ BATCH = 65536
 MOST_POSITIONS = 1000
 """Most rows that break an expectation whose places are said."""
 
-_OF_ALL = {"id", "meta", "notes", "description", "severity", "rendered_content"}
-_NOT_TAKEN = {"result_format", "catch_exceptions", "batch_id", "windows", "library_metadata"}
+_NOT_TAKEN = {
+    "id", "meta", "notes", "description", "severity", "rendered_content", "result_format", "catch_exceptions",
+    "batch_id", "windows", "library_metadata",
+}  # fmt: skip
 _FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": MOST_POSITIONS}
 _HINTS = {
     "mostly": "write a share from 0 to 1",
@@ -169,16 +167,15 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
     simple: list[int] = []
     slow: list[int] = []
     for at, entry in enumerate(entries):
-        if entry["type"] in OF_COLUMNS:
+        asked = set(kinds()[entry["type"]].metric_dependencies)
+        if asked and asked <= ABOUT_COLUMNS:
             yield from _whole(rows.none_of(), entries, [at], rows.count)
-        elif entry["type"] == SQL:
-            slow.append(at)
+        elif asked == {"table.row_count"} and not entry["kwargs"].get("row_condition"):
+            yield from _whole(pd.DataFrame(index=pd.RangeIndex(rows.count)), entries, [at], rows.count)
         elif entry["type"] in OF_TYPES:
             for judged in _whole(rows.typed(entry["kwargs"]["column"]), entries, [at], rows.count):
                 # All values are of one type.
                 yield Judged(at, judged.success, rows.count, int(not judged.success), judged.observed or '"str"')
-        elif entry["type"] in COUNTS and not entry["kwargs"].get("row_condition"):
-            yield from _whole(pd.DataFrame(index=pd.RangeIndex(rows.count)), entries, [at], rows.count)
         else:
             (slow if has_code(entry) else simple).append(at)
     needs = {at: _needs(entries[at], schema) for at in simple + slow}
@@ -222,11 +219,9 @@ def _require(number: int, entry: Mapping[str, Any], schema: pa.Schema) -> None:
         from lowwater.plan.text import nearest
 
         raise Fault(number, "is not known to Great Expectations", nearest(kind, set(kinds())))
-    takes = {name: each for name, each in found.__fields__.items() if name not in _OF_ALL | _NOT_TAKEN}
+    takes = sorted(set(found.__fields__) - _NOT_TAKEN)
     if wrong := sorted(set(kwargs) - set(takes)):
-        raise Fault(number, f"takes no {wrong[0]}", f"it takes {', '.join(sorted(takes))}")
-    if lacking := [name for name, each in takes.items() if each.required and name not in kwargs]:
-        raise Fault(number, f"lacks {', '.join(lacking)}", "write it into its kwargs")
+        raise Fault(number, f"takes no {wrong[0]}", f"it takes {', '.join(takes)}")
     for key, value in kwargs.items():
         if isinstance(value, dict) and "$PARAMETER" in value:
             raise Fault(number, f"{key} is a parameter, and an audit gives none", "write its value")
@@ -238,9 +233,10 @@ def _require(number: int, entry: Mapping[str, Any], schema: pa.Schema) -> None:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        if key == "__root__":
-            raise Fault(number, f"is not complete: {first['msg']}", f"it takes {', '.join(sorted(takes))}") from error
-        value = _short(json.dumps(kwargs.get(key)))
+        if key not in kwargs:
+            lacking = first["msg"] if key == "__root__" else f"{key}: {first['msg']}"
+            raise Fault(number, f"is not complete: {lacking}", f"it takes {', '.join(takes)}") from error
+        value = _short(json.dumps(kwargs[key]))
         raise Fault(
             number, f"{key} cannot be {value}: {first['msg']}", _HINTS.get(key, "write another value")
         ) from error
@@ -248,31 +244,14 @@ def _require(number: int, entry: Mapping[str, Any], schema: pa.Schema) -> None:
 
 def _possible(key: str, value: Any, kwargs: Mapping[str, Any], schema: pa.Schema) -> bool:
     """Whether a value of an argument can be meant; GX only says so of some."""
-    if key == "regex":
-        return _compiles(value)
-    if key == "regex_list":
-        return isinstance(value, list) and all(map(_compiles, value))
-    if key == "value_set" and isinstance(kwargs.get("column"), str) and isinstance(value, list):
-        type_ = schema.field(kwargs["column"]).type if kwargs["column"] in schema.names else None
-        return type_ is None or all(item is None or _fits(item, type_) for item in value)
-    return True
-
-
-def _compiles(pattern: Any) -> bool:
     try:
-        re.compile(pattern)
-    except (re.error, TypeError, RecursionError, OverflowError):
+        if key in ("regex", "regex_list"):
+            for pattern in value if key == "regex_list" else [value]:
+                re.compile(pattern)
+        if key == "value_set" and kwargs.get("column") in schema.names:
+            pa.array(value, schema.field(kwargs["column"]).type)
+    except (re.error, pa.ArrowException, TypeError, RecursionError, OverflowError):
         return False
-    return True
-
-
-def _fits(value: Any, type_: pa.DataType) -> bool:
-    if pa.types.is_string(type_):
-        return isinstance(value, str)
-    if pa.types.is_boolean(type_):
-        return isinstance(value, bool)
-    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
-        return isinstance(value, int | float) and not isinstance(value, bool)
     return True
 
 
@@ -369,12 +348,17 @@ def _in_shares(shares: Iterator[pd.DataFrame], entries: Entries, number: int) ->
     return whole
 
 
+_IS_ROW = pads.field("_kind") == ROW
+
+
 class _Rows:
     """The rows of some files of a stream, in order, with the columns of the published rows."""
 
     def __init__(self, files: Sequence[str], schema: pa.Schema) -> None:
         self._files, self._schema = files, schema
-        self.count = sum(batch.num_rows for batch in self._batches([]))
+        stored = schema if "_kind" in schema.names else schema.append(pa.field("_kind", pa.string()))
+        self._dataset = pads.dataset(files, stored, "parquet")
+        self.count = self._dataset.count_rows(filter=_IS_ROW)
 
     def all_of(self, names: Sequence[str], room: int) -> pd.DataFrame | None:
         """These columns of all rows; None where GX cannot hold them within `room`, bytes."""
@@ -420,16 +404,9 @@ class _Rows:
         return providers.Relation(self._files, select, megabytes)
 
     def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        read = list(dict.fromkeys([*names, "_kind"]))
-        chosen = pa.schema([self._schema.field(name) for name in names])
-        for path in self._files:
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(BATCH, columns=read):
-                    rows = batch.filter(pc.equal(batch.column("_kind"), ROW))
-                    if not names:
-                        yield rows
-                    elif rows.num_rows:
-                        yield pa.record_batch([rows.column(name) for name in names], chosen)
+        ahead = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        batches = self._dataset.to_batches(columns=list(names), filter=_IS_ROW, **ahead)
+        return (batch for batch in batches if batch.num_rows)
 
 
 def _quoted(name: str) -> str:

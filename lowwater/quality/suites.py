@@ -292,7 +292,7 @@ def _note(digest: str) -> Path | None:
 
 
 def _joint(message: str) -> str:
-    return " " if message.startswith(("is ", "takes ", "lacks ", "cannot be judged")) else ": "
+    return " " if message.startswith(("is ", "takes ", "cannot be judged")) else ": "
 
 
 # Asks the process that has Great Expectations: for the verdict on measures, and on the rows of a query by its suite.

@@ -211,7 +211,7 @@ ENTRY = {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}
         ({**ENTRY, "kwargs": {"column": "prt", "min_value": 1}}, "no column 'prt'\n  hint: did you mean port?"),
         ({**ENTRY, "kwargs": {"column": "name", "min_value": 1}}, "must either be None or of the same type"),
         ({**ENTRY, "kwargs": {"column": "port"}}, "cannot both be None"),
-        ({**ENTRY, "kwargs": {"min_value": 1}}, "lacks column"),
+        ({**ENTRY, "kwargs": {"min_value": 1}}, "is not complete: column: field required"),
         (
             {**ENTRY, "kwargs": {**ENTRY["kwargs"], "least": 2}},
             "takes no least\n  hint: it takes column, condition_parser, max",
