@@ -167,7 +167,7 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
     simple: list[int] = []
     slow: list[int] = []
     for at, entry in enumerate(entries):
-        asked = set(kinds()[entry["type"]].metric_dependencies)
+        asked = set(getattr(kinds()[entry["type"]], "metric_dependencies", ()))
         if asked and asked <= ABOUT_COLUMNS:
             yield from _whole(rows.none_of(), entries, [at], rows.count)
         elif asked == {"table.row_count"} and not entry["kwargs"].get("row_condition"):

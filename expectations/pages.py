@@ -66,7 +66,7 @@ def render(validation: Validation) -> str:
             "do not hold": len(validation.findings) - hold,
             "run": validation.run,
             "validated at": f"{validation.time[:19]}Z",
-            "Great Expectations": _version(),
+            "Great Expectations": _version("great_expectations"),
         },
     )
 
@@ -106,9 +106,7 @@ def render_suites() -> Mapping[str, str]:
     return MappingProxyType(pages)
 
 
-@cache
-def _version() -> str:
-    return version("great_expectations")
+_version = cache(version)
 
 
 def templates(folder: Path) -> Environment:

@@ -60,35 +60,17 @@ _LEVEL = _LOGGER.level
 _LOGGER.setLevel(logging.ERROR)
 
 
-class UnexpectedRows(TableMetricProvider):
-    """Rows that SQL finds, at most MOST_ROWS."""
-
-    metric_name = f"{_QUERY}.table"
-    value_keys = (_QUERY,)
+def _register_sql(name: str, answer: Callable[[duckdb.DuckDBPyConnection, str], Any]) -> None:
+    """Registers what SQL finds, in the table `batch`."""
 
     @metric_value(engine=PandasExecutionEngine)
-    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:
-        query = _query(metric_value_kwargs)
+    def _pandas(cls: Any, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:
+        query = str(metric_value_kwargs[_QUERY]).format(batch="batch")
         with _batch(execution_engine, metric_domain_kwargs) as database:
-            return database.sql(f"SELECT * FROM ({query}\n) LIMIT {MOST_ROWS}").to_arrow_table().to_pylist()
+            return answer(database, query)
 
-
-class UnexpectedRowCount(TableMetricProvider):
-    """The number of rows that SQL finds."""
-
-    metric_name = f"{_QUERY}.row_count"
-    value_keys = (_QUERY,)
-
-    @metric_value(engine=PandasExecutionEngine)
-    def _pandas(cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:
-        query = _query(metric_value_kwargs)
-        with _batch(execution_engine, metric_domain_kwargs) as database:
-            (row,) = database.sql(f"SELECT count(*) FROM ({query}\n)").fetchall()
-            return row[0]
-
-
-def _query(values: Any) -> str:
-    return str(values[_QUERY]).format(batch="batch")
+    body = {"metric_name": f"{_QUERY}.{name}", "value_keys": (_QUERY,), "_pandas": _pandas, "__module__": __name__}
+    type(f"Unexpected{name.title()}", (TableMetricProvider,), body)
 
 
 @contextmanager
@@ -200,6 +182,11 @@ def _sums_to(columns: Any, total: Any) -> Any:
     return _sure(sum((columns.iloc[:, at] for at in range(1, columns.shape[1])), columns.iloc[:, 0]) == total)
 
 
+_register_sql(
+    "table",
+    lambda database, query: database.sql(f"SELECT * FROM ({query}\n) LIMIT {MOST_ROWS}").to_arrow_table().to_pylist(),
+)
+_register_sql("row_count", lambda database, query: database.sql(f"SELECT count(*) FROM ({query}\n)").fetchall()[0][0])
 # fmt: off
 _register(_COLUMN, "column_values.match_like_pattern", ("like_pattern", "escape"),
           lambda column, pattern, escape: _like(column, [pattern], True, escape))

@@ -104,14 +104,8 @@ def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int], covered
 
 
 def covered_by(shares: Mapping[str, float], config: Config, start: int, end: int) -> float:
-    """How much of [start, end), ns, the links of a query cover: the least of those whose life meets it (T5).
-
-    Args:
-        shares: link -> how much of it lies in its life and in its coverage.
-        config: settings of the links.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-    """
+    """How much of [start, end), ns, the links of a query cover: the least of those whose life meets it (T5), of
+    link -> how much of it lies in its life and in its coverage."""
     living = [share for link, share in shares.items() if config.link(link).lives(start, end)]
     return min(living or shares.values(), default=1.0)
 
@@ -175,7 +169,7 @@ def link_row(about: Row, items: Items, before: Sequence[Items], settings: Histor
 
 
 def query_row(about: Row, items: Items, before: Sequence[Items], settings: History) -> Row:
-    """Builds the row of an output query in the frame `query_history`; arguments as of `link_row`."""
+    """Builds the row of an output query in the frame `query_history`."""
     now, usual = items.get("volume", {}).get(""), _usual(before, "volume")
     drifts = {"volume": _relative_change(now or 0, usual)}
     values = {"past": len(before), "volume": now, "usual_volume": round(usual)}

@@ -98,9 +98,9 @@ def frames(
         "links": pa.Table.from_pylist([_link(scope, scan, counts) for scan in scans]),
         "skew": pa.Table.from_pylist([row for scan in scans for row in _skew(scope, scan)]),
         "lftas": pa.Table.from_pylist([_lfta(scope, counts, *instance) for instance in scope.lftas]),
-        "queries": pa.Table.from_pylist([_query(scope, query) for query in queries]),
+        "queries": pa.Table.from_pylist([{**_query(scope, query), **query.measures()} for query in queries]),
         "rows": pa.Table.from_pylist(
-            [{**_query_identity(scope, query), **rule.measures()} for query in queries for rule in rules[query.query]]
+            [{**_query(scope, query), **rule.measures()} for query in queries for rule in rules[query.query]]
         ),
     }
 
@@ -183,10 +183,8 @@ def _skew(scope: AuditScope, scan: LinkScan) -> Iterator[Row]:
             "captures": scope.files(link),
             "read": read,
             "violating": mine.num_rows,
-            "violating_share": _ratio(mine.num_rows, read),
             "judged_share": judged,
-            "violating_warning": limits.violating.warning,
-            "violating_critical": limits.violating.critical,
+            **_share("violating", mine.num_rows, read, limits),
             "latest_ns": pc.max(mine.column("lateness")).as_py() or 0,
             "latest_warning_ns": limits.latest.warning,
             "latest_critical_ns": limits.latest.critical,
@@ -242,24 +240,21 @@ def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> li
     """Names the records on which `packets/` and the accounts differ (A1): late records one by one, sane records by
     minute.
     """
-    captures = Captures.of(scope.captures.get(scan.link, ()))
-    paths = zip(captures.values("capture"), captures.values("path"), strict=True)
-    names = {digest: Path(path).name for digest, path in paths}
     scanned, recorded = (
         set(zip(*(t[name].to_pylist() for name in _RECORD), strict=True)) for t in (scan.violations, late)
     )
+    captures = {capture for capture, _ in scanned | recorded} | {capture for _, capture in scan.minutes}
+    names = Captures.of(scope.captures.get(scan.link, ())).names_of(captures)
     differences = [
-        f"{names.get(capture)} record {at}, late, in no account" for capture, at in sorted(scanned - recorded)
+        f"{names.get(capture)} record {at}, late, {where}"
+        for records, where in ((scanned - recorded, "in no account"), (recorded - scanned, "not in packets/"))
+        for capture, at in sorted(records)
     ]
-    differences += [
-        f"{names.get(capture)} record {at}, late, not in packets/" for capture, at in sorted(recorded - scanned)
-    ]
-    recorded_minutes = _minutes(scope, scan.link)
-    counted: dict[int, int] = {}
+    recorded_minutes, counted = _minutes(scope, scan.link), Counter[int]()
     for (minute, _), stretch in scan.minutes.items():
-        counted[minute] = counted.get(minute, 0) + stretch.count
+        counted[minute] += stretch.count
     for minute in sorted(counted.keys() | recorded_minutes.keys()):
-        missing = counted.get(minute, 0) - recorded_minutes.get(minute, 0)
+        missing = counted[minute] - recorded_minutes.get(minute, 0)
         if missing:
             where = ", ".join(
                 f"{names.get(capture)} records {stretch.first} to {stretch.last}"
@@ -309,10 +304,6 @@ def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:
 
 
 def _query(scope: AuditScope, query: QueryMeasures) -> Row:
-    return {**_query_identity(scope, query), **query.measures()}
-
-
-def _query_identity(scope: AuditScope, query: QueryMeasures) -> Row:
     links = sorted(query.links)
     named = {"links": ", ".join(links), "captures": scope.files(*links)}
     return {"query": query.query, "interval": scope.interval, **named}
@@ -321,7 +312,7 @@ def _query_identity(scope: AuditScope, query: QueryMeasures) -> Row:
 def _share(kind: str, count: int, whole: int, limits: Thresholds) -> Row:
     limit = getattr(limits, kind)
     return {
-        f"{kind}_share": count / whole if whole else 0.0,
+        f"{kind}_share": _ratio(count, whole),
         f"{kind}_warning": limit.warning,
         f"{kind}_critical": limit.critical,
     }
@@ -375,10 +366,10 @@ def _copies(scan: LinkScan) -> Row:
 
 
 def _violations(captures: Sequence[Capture], late: pa.Table) -> str:
-    names = Captures.of(captures).names_of({row["capture"] for row in late.slice(0, EXAMPLES).to_pylist()})
+    rows = late.slice(0, EXAMPLES).to_pylist()
+    names = Captures.of(captures).names_of({row["capture"] for row in rows})
     examples = [
-        f"{names.get(row['capture'])} record {row['position']} ({row['lateness'] / SECOND:.6g}s late)"
-        for row in late.slice(0, EXAMPLES).to_pylist()
+        f"{names.get(row['capture'])} record {row['position']} ({row['lateness'] / SECOND:.6g}s late)" for row in rows
     ]
     return _abbreviated(examples, late.num_rows)
 

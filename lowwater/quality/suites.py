@@ -262,37 +262,29 @@ def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema
     entries = [each.entry() for each in suite]
     known = [version("great-expectations"), version("lowwater"), str(schema), json.dumps(entries, sort_keys=True)]
     digest = sha256("\n".join(known).encode()).hexdigest()
-    if digest in _CHECKED or ((note := _note(digest)) is not None and note.exists()):
+    if digest in _CHECKED:
         return
+    with suppress(ConfigError, OSError):  # a machine may have no place for notes to other processes
+        if (cache_folder() / "suites" / digest).exists():
+            return
     from lowwater_expectations.audits import Fault
     from lowwater_expectations.judging import check_written
 
     try:
         check_written(entries, schema)
     except Fault as fault:
+        joint = " " if fault.message.startswith(("is ", "takes ", "cannot be judged")) else ": "
         where = f"{path}: expectation {fault.number + 1} ({entries[fault.number]['type']})"
-        raise ConfigError(f"{where}{_joint(fault.message)}{fault.message}", fault.hint) from None
+        raise ConfigError(f"{where}{joint}{fault.message}", fault.hint) from None
     _CHECKED.add(digest)
-    with suppress(OSError):
-        if note is not None:
-            note.parent.mkdir(exist_ok=True)
-            note.touch()
+    with suppress(ConfigError, OSError):
+        note = cache_folder() / "suites" / digest
+        note.parent.mkdir(exist_ok=True)
+        note.touch()
 
 
 _CHECKED: set[str] = set()
 """Digests of suites that were found good."""
-
-
-def _note(digest: str) -> Path | None:
-    """The file that says so to other processes; None where there is no place for it."""
-    try:
-        return cache_folder() / "suites" / digest
-    except ConfigError:
-        return None
-
-
-def _joint(message: str) -> str:
-    return " " if message.startswith(("is ", "takes ", "cannot be judged")) else ": "
 
 
 # Asks the process that has Great Expectations: for the verdict on measures, and on the rows of a query by its suite.
