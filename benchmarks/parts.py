@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.high.closing import closed_parts
-from lowwater.high.part import Part, PartOutcome, evaluate_part
-from lowwater.high.process import InProcess, evaluated_chain
+from lowwater.high.part import Part, PartOutcome, evaluate_chain, evaluate_part
+from lowwater.high.process import Chains, InProcess
 from lowwater.high.runner import Outcomes, PlanParts, Promises
 
 Value = TypeVar("Value")
@@ -82,29 +82,28 @@ class Measured(InProcess):
         return run
 
     def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """See `Measured`; the parts of a plan with a state are one task."""
+        """See `Measured`; the parts of a share of a plan with a state are one task."""
         outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
-        chained: dict[str, list[Part]] = {}
+        chains = Chains()
         apart: list[Part] = []
         noted = Round("high", ", ".join(plans), [], [])
         for query, part in chain.from_iterable(closed_parts(plans, promises)):
-            if part.carry is not None:
-                chained.setdefault(query, []).append(part)
-                continue
-            outcome = self._timed(noted, evaluate_part, part)
-            noted.rows.append(outcome.read)
-            outcomes[query].append(outcome)
-            apart.append(part)
+            if not chains.take(query, part):
+                outcome = self._timed(noted, evaluate_part, part)
+                noted.rows.append(outcome.read)
+                outcomes[query].append(outcome)
+                apart.append(part)
+        found = [self._timed(noted, evaluate_chain, parts) for parts in chains.parts]
+        noted.rows += [sum(outcome.read for outcome in each) for each in found]
+        outcomes |= chains.outcomes(found)
         # All parts once more, and not each several times at once: who else uses the machine, does so for seconds.
         for _ in range(1, self._times):
             again = Round("", "", [], [])
             for part in apart:
                 self._timed(again, evaluate_part, part)
+            for parts in chains.parts:
+                self._timed(again, evaluate_chain, parts)
             noted.seconds[:] = map(min, noted.seconds, again.seconds)
-        for query, parts in chained.items():
-            found = self._timed(noted, evaluated_chain, query, parts, {})
-            noted.rows.append(sum(outcome.read for outcome in found))
-            outcomes[query] += found
         for outcome in chain.from_iterable(outcomes.values()):
             if outcome.error is not None:
                 raise outcome.error

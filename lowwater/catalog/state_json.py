@@ -37,7 +37,7 @@ def write_state(state: Any) -> str:
         >>> write_state(({2, 1}, b"x", 0.5))
         '{"tuple":[{"set":[1,2]},{"bytes":"78"},{"float":"0x1.0000000000000p-1"}]}'
     """
-    return _text(_plain(state))
+    return text_of(_plain(state))
 
 
 def read_state(text: str) -> Any:
@@ -47,21 +47,24 @@ def read_state(text: str) -> Any:
         LowwaterError: the text holds no state.
     """
     try:
-        return _value(json.loads(text))
+        return value_of(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LowwaterError(
             f"a state cannot be read: {error}", "evaluate the intervals from the start of the chain"
         ) from error
 
 
-def load_state(file: Path) -> Any:
+def load_state(file: Path, read: Callable[[str], Any] = read_state) -> Any:
     """Returns the state in a file of the lake.
+
+    Args:
+        read: what its text becomes; `json.loads` leaves it as JSON.
 
     Raises:
         LowwaterError: the file holds no state; the hint says how to make it again.
     """
     try:
-        return read_state(file.read_text(encoding="utf-8"))
+        return read(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, LowwaterError) as error:
         cause = error.message if isinstance(error, LowwaterError) else str(error)
         raise LowwaterError(
@@ -69,7 +72,8 @@ def load_state(file: Path) -> Any:
         ) from error
 
 
-def _text(plain: Any) -> str:
+def text_of(plain: Any) -> str:
+    """Returns the JSON of a state, or of a part of it, as text."""
     return json.dumps(plain, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -85,7 +89,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return {type(value).__name__: value.hex()}
     if isinstance(value, set | frozenset):
-        return {type(value).__name__: sorted((_plain(part) for part in value), key=_text)}
+        return {type(value).__name__: sorted((_plain(part) for part in value), key=text_of)}
     if isinstance(value, dict):
         return {"dict": [[_plain(key), _plain(part)] for key, part in value.items()]}
     if isinstance(value, Fraction):
@@ -105,25 +109,26 @@ def _exact(value: Any) -> Any:
     return value
 
 
-def _value(plain: Any) -> Any:
+def value_of(plain: Any) -> Any:
+    """Returns the value that a part of the JSON of a state stands for."""
     if isinstance(plain, list):
-        return [_value(part) for part in plain]
+        return [value_of(part) for part in plain]
     if not isinstance(plain, dict):
         return plain
     ((kind, content),) = plain.items()
     if kind in _CLASSES:
-        return _CLASSES[kind](*[_value(part) for part in content])
+        return _CLASSES[kind](*[value_of(part) for part in content])
     return _READ[kind](content)
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
     # The one object `math.nan` is found again as a key; two NaN objects are not equal.
     "float": lambda text: math.nan if text == "nan" else float.fromhex(text),
-    "tuple": lambda parts: tuple([_value(part) for part in parts]),
+    "tuple": lambda parts: tuple([value_of(part) for part in parts]),
     "bytes": bytes.fromhex,
     "bytearray": bytearray.fromhex,
-    "set": lambda parts: {_value(part) for part in parts},
-    "frozenset": lambda parts: frozenset(_value(part) for part in parts),
-    "dict": lambda pairs: {_value(key): _value(value) for key, value in pairs},
+    "set": lambda parts: {value_of(part) for part in parts},
+    "frozenset": lambda parts: frozenset(value_of(part) for part in parts),
+    "dict": lambda pairs: {value_of(key): value_of(value) for key, value in pairs},
     "fraction": lambda parts: Fraction(*parts),
 }

@@ -698,7 +698,7 @@ class ChainedOperator:
     def __init__(self, node: Running | Sampling, carry: StateHandover) -> None:
         self._node, self._carry = node, carry
         self._given = RowCollector()
-        self._operator = _operator_of(node, carry)
+        self._operator = operator_of(node, carry)
         self._operator.connect(self._given, 0)
         if carry.earlier is not None:
             self._operator.restore(load_state(state_file(carry.earlier, node.query)))
@@ -732,6 +732,11 @@ class ChainedOperator:
         return frame_of(self._node.fields, rows), counts
 
     @property
+    def notes(self) -> Any:
+        """What the operator notes of its share of the keys."""
+        return self._operator.notes()
+
+    @property
     def held(self) -> int:
         """The number of stored rows and groups."""
         return sum(1 for _ in self._operator.state_rows())
@@ -758,7 +763,8 @@ def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]
     return Frame(columns, len(rows))
 
 
-def _operator_of(node: Running | Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
+def operator_of(node: Running | Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
+    """Makes the operator of a plan, without a state yet; the input of a Running has already applied its predicate."""
     life = Life(END_OF_TIME if carry.latest is None else carry.latest + 1)
     below: Node = Cut(node.query, node.input.fields, "")
     if isinstance(node, Running):

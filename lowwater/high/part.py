@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path, PurePath
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -120,6 +121,7 @@ class PartOutcome:
         read: number of LFTA rows read.
         held: number of rows and groups that go on to the next slice.
         points: counts of the operators, see `Counts.points`.
+        notes: query of an operator with a state -> what it has noted so far (`EpochOperator.notes`).
         error: why the part has no result.
     """
 
@@ -127,11 +129,12 @@ class PartOutcome:
     read: int = 0
     held: int = 0
     points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
+    notes: Mapping[str, Any] = field(default_factory=dict)
     error: LowwaterError | None = None
 
 
 class ChainState:
-    """The state of one plan from slice to slice: its operators with a state.
+    """The state of one plan, or of a share of it, from slice to slice: its operators with a state.
 
     Args:
         task: any task of the plan.
@@ -175,12 +178,16 @@ def evaluate_part(task: Part, chains: ChainState | None = None, again: bool = Fa
         return PartOutcome(error=error_of_query(task.node.query, error))
 
 
-def evaluate_chain(tasks: Sequence[Part], chains: ChainState) -> list[PartOutcome]:
-    """Evaluates parts of a plan with a state in order; stops at the first error."""
+def evaluate_chain(tasks: Sequence[Part]) -> list[PartOutcome]:
+    """Evaluates parts of a share of a plan with a state in order; stops at the first error."""
     outcomes: list[PartOutcome] = []
+    try:
+        chains = ChainState(tasks[0])
+    except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+        return [PartOutcome(error=error_of_query(tasks[0].node.query, error)) for _ in tasks]
     for task in tasks:
-        error = outcomes[-1].error if outcomes else None
-        outcomes.append(PartOutcome(error=error) if error else evaluate_part(task, chains))
+        failed = outcomes[-1].error if outcomes else None
+        outcomes.append(PartOutcome(error=failed) if failed else evaluate_part(task, chains))
     return outcomes
 
 
@@ -200,7 +207,9 @@ def _evaluated(task: Part, chains: ChainState | None) -> PartOutcome:
         shutil.rmtree(spill, ignore_errors=True)
     outcome.files = {str(path): rows for path, rows in out.files.items()}
     outcome.points = counts.points
-    outcome.held = chains.held if chains else 0
+    if chains is not None:
+        outcome.held = chains.held
+        outcome.notes = {query: operator.notes for query, operator in chains.operators.items()}
     return outcome
 
 

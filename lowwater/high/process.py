@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
@@ -12,9 +12,9 @@ from typing import Any
 from lowwater.capture.tables import reader as ordered
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.columns.values import rows_within
-from lowwater.errors import LowwaterError, error_of_query
+from lowwater.errors import LowwaterError
 from lowwater.high.closing import closed_parts, stored_promises
-from lowwater.high.part import ChainState, Part, PartOutcome, evaluate_chain, evaluate_part
+from lowwater.high.part import Part, PartOutcome, evaluate_chain, evaluate_part
 from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
 from lowwater.high.streams import StoredStream
 
@@ -70,41 +70,51 @@ class InProcess:
         return stored_promises(feeds)
 
     def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """Evaluates parts as punctuation closes them. Parts of a plan with a state wait for each other."""
+        """Evaluates parts as punctuation closes them. Parts of a share of a plan with a state wait for each other."""
         apart: dict[str, list[Future[PartOutcome]]] = {query: [] for query in plans}
-        chained: dict[str, list[Part]] = {}
-        chains: dict[str, Future[list[PartOutcome]]] = {}
+        chains = Chains()
+        begun: list[Future[Any]] = []
         try:
             for query, closed in chain.from_iterable(closed_parts(plans, promises)):
                 part = replace(closed, most=self._most)
-                if part.carry is None:
+                if not chains.take(query, part):
                     apart[query].append(self._pool.submit(evaluate_part, part))
-                else:
-                    chained.setdefault(query, []).append(part)
-            for query, parts in chained.items():
-                chains[query] = self._pool.submit(evaluated_chain, query, parts, {})
+            begun = [self._pool.submit(evaluate_chain, parts) for parts in chains.parts]
             outcomes = {query: [future.result() for future in futures] for query, futures in apart.items()}
-            outcomes |= {query: future.result() for query, future in chains.items()}
+            outcomes |= chains.outcomes([future.result() for future in begun])
         finally:  # after an error or an interruption nothing more begins, and nothing is left that still writes
-            begun: list[Future[Any]] = [*chains.values(), *(future for each in apart.values() for future in each)]
+            begun += [future for each in apart.values() for future in each]
             wait([future for future in begun if not future.cancel()])
         return {query: first_error(each) or each for query, each in outcomes.items()}
 
 
-def evaluated_chain(query: str, parts: list[Part], chains: dict[str, ChainState]) -> list[PartOutcome]:
-    """Evaluates parts of a plan with a state in order.
+class Chains:
+    """The closed parts of plans with a state: those of one share follow one another, and shares run side by side."""
 
-    Args:
-        query: name of the query.
-        parts: its parts that were closed, in order.
-        chains: query -> its state after the parts before; gets that of this query.
-    """
-    try:
-        if query not in chains:
-            chains[query] = ChainState(parts[0])
-    except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-        return [PartOutcome(error=error_of_query(query, error))]
-    return evaluate_chain(parts, chains[query])
+    def __init__(self) -> None:
+        self._shares: dict[tuple[str, int], list[Part]] = {}
+
+    def take(self, query: str, part: Part) -> bool:
+        """Takes a part behind the earlier ones of its share; returns whether its plan has a state."""
+        if part.carry is not None:
+            self._shares.setdefault((query, part.share.number if part.share else 0), []).append(part)
+        return part.carry is not None
+
+    @property
+    def parts(self) -> list[list[Part]]:
+        """The parts of each share, in order."""
+        return [*self._shares.values()]
+
+    def outcomes(self, found: Iterable[Sequence[PartOutcome]]) -> dict[str, list[PartOutcome]]:
+        """Returns the outcomes of each query in the order of its parts: slices, and in each of them shares.
+
+        Args:
+            found: outcomes of `parts`.
+        """
+        shares: dict[str, list[Sequence[PartOutcome]]] = {}
+        for (query, _), outcomes in zip(self._shares, found, strict=True):
+            shares.setdefault(query, []).append(outcomes)
+        return {query: [*chain.from_iterable(zip(*each, strict=True))] for query, each in shares.items()}
 
 
 def first_error(outcomes: list[PartOutcome]) -> LowwaterError | None:

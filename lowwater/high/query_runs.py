@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path, PurePath
 
@@ -22,9 +23,10 @@ from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.closing import ReadOnce, stored_promises
+from lowwater.high.handover import SharedState
 from lowwater.high.operators import StateHandover, links_of
 from lowwater.high.part import Part, PartOutcome, StoredLeaf
-from lowwater.high.runner import PlanParts, Runner, Source
+from lowwater.high.runner import Outcomes, PlanParts, Runner, Source
 from lowwater.high.streams import Replay, StoredStream, StreamFiles
 from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaf_name, leaves, walk, with_leaves
@@ -116,12 +118,16 @@ class _Plan(PlanParts):
         cuts: the parts and stages before it that feed it.
         stream: takes rows and punctuation.
         closing: tick of the last promise, ns.
+        shared: its state, if it has one and is evaluated by shares.
+        whole: makes the same plan in one part for each slice.
     """
 
     cuts: Mapping[Source, StoredStream]
     stream: StreamFiles
     closing: int
     timeline: Timeline
+    shared: SharedState | None
+    whole: Callable[[], _Plan | None]
 
 
 @dataclass(frozen=True)
@@ -191,9 +197,9 @@ class _Run:
 
     def stages(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> list[Stage]:
         """Divides a plan into stages, of which each is evaluated by shares; one stage where the rows are few."""
-        if by_slices(node) and self.settings.shares != 1:
+        if self.settings.shares != 1:
             feeding = self._feeding(node, part_feeds)
-            if any(self._shares(rows) > 1 for _, rows in self._slices(node, feeding)):
+            if any(shares > 1 for _, shares in self._slices(node, feeding, True)):
                 return [part for stage in stages_of(node, _stored_by(feeding)) for part in self._exchanged(stage)]
         return [Stage("", node, (), False, "")]
 
@@ -284,30 +290,40 @@ class _Run:
         lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
         stored = _stored(node, behind)
         step = None if waits_for_promises(node) else self.settings.tick
-        settings = stream.owned, timeline, step, replay.closing, stream.published, carry if chained else None
+        settings = stream.owned, timeline, step, replay.closing, stream.published
         keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
+        slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere)
+        carries, shared = [carry], None
+        if chained and (width := slices[0][1]) > 1:
+            shared = SharedState(stage, carry, self.work / query / f"{stream.folder.name}-states", width)
+            carries = shared.divided()
         tasks = []
-        for number, (slice_, size) in enumerate(self._slices(node, behind)):
-            shares = self._shares(size) if stage.keys or stage.anywhere else 1
+        for number, (slice_, shares) in enumerate(slices):
             for at in range(shares):
                 name, share = (
                     (f"{number:05d}", None) if shares == 1 else (f"{number:05d}-{at:02d}", Share(at, shares, keys))
                 )
                 read = {leaf: each.narrowed(leaf, slice_, share) for leaf, each in stored.items()}
-                tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, share, divided))
+                place = carries[at] if chained else None
+                tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, place, share, divided))
         sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
         cuts = {source: feed for source, feed in sources.items() if source not in self.feeds}
-        return _Plan(tasks, sources, self.end, cuts, stream, replay.closing, timeline)
+        alone = replace(stage, keys=(), anywhere=False)
+        whole = partial(self._sliced, query, alone, part_feeds, stream, divided)
+        return _Plan(tasks, sources, self.end, cuts, stream, replay.closing, timeline, shared, whole)
 
-    def _slices(self, node: Node, behind: Behind) -> list[tuple[TimeSlice, int]]:
-        """Chooses slices of the time of a plan, each with the number of rows that it reads."""
+    def _slices(self, node: Node, behind: Behind, divided: bool) -> list[tuple[TimeSlice, int]]:
+        """Chooses slices of the time of a plan, each with its number of shares; `divided` if something divides rows."""
         ends: Counter[int] = Counter()
         for _, group in behind.values():
             for feed in group.values():
                 ends.update(feed.ends)
-        most = max(1, -(-ends.total() // self.settings.slice_rows))
-        slices = choose_slices(node, ends, most) if by_slices(node) else choose_chain(behind, ends, most)
-        return [(slice_, rows_of(slice_, ends)) for slice_ in slices]
+        if by_slices(node):
+            slices = choose_slices(node, ends, max(1, -(-ends.total() // self.settings.slice_rows)))
+            return [(slice_, self._shares(rows_of(slice_, ends)) if divided else 1) for slice_ in slices]
+        shares = self._shares(ends.total()) if divided else 1
+        slices = choose_chain(behind, ends, max(1, -(-ends.total() // (shares * self.settings.slice_rows))))
+        return [(slice_, shares) for slice_ in slices]
 
     def _shares(self, rows: int) -> int:
         """Chooses the number of shares of a slice that reads so many rows, a power of two: few rows are one part."""
@@ -320,8 +336,17 @@ class _Run:
 
     def _evaluate(self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult]) -> dict[str, LowwaterError]:
         """Evaluates the parts of plans; returns the errors by query."""
-        cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
-        outcomes_of = self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts)))
+        outcomes_of = self._outcomes(plans)
+        plans, apart = (
+            dict(plans),
+            {name: plan for name, plan in plans.items() if not _is_whole(plan, outcomes_of[name])},
+        )
+        for plan in apart.values():
+            paths.remove_tree(plan.stream.folder)
+            make_folders(plan.stream.folder)
+        again = {name: whole for name, plan in apart.items() if (whole := plan.whole()) is not None}
+        plans |= again
+        outcomes_of |= self._outcomes(again) if again else {}
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]
@@ -334,6 +359,10 @@ class _Run:
             plan.stream.close(plan.closing, plan.timeline)
         return errors
 
+    def _outcomes(self, plans: Mapping[str, _Plan]) -> Outcomes:
+        cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
+        return self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts)))
+
     def _feeding(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> Behind:
         """Finds the stored streams of the leaves of a plan."""
         return {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
@@ -342,6 +371,17 @@ class _Run:
         if isinstance(leaf, Cut):
             return {(leaf.name, ""): part_feeds[leaf.name]}
         return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
+
+
+def _is_whole(plan: _Plan, outcomes: list[PartOutcome] | LowwaterError) -> bool:
+    """Whether the outcomes are those of the whole plan, with one state. An error of a share may be none of the whole:
+    the plan is then evaluated once more, in one part for each slice, which decides.
+    """
+    if plan.shared is None:
+        return True
+    return not isinstance(outcomes, LowwaterError) and plan.shared.merged(
+        [each.notes for each in outcomes[-plan.shared.shares :]]
+    )
 
 
 def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ read or were counted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import gcd
@@ -206,11 +206,15 @@ def _product(node: ops.Node) -> int:
 # level adds the place to these rows, and the low level leaves them in their order.
 
 
-def placed_leaves(node: ops.Node, ordered: bool = False) -> set[str]:
-    """Returns the LFTAs below an operator whose rows need their place; `ordered` if a reader takes them in order."""
+def placed_leaves(node: ops.Node, besides: Collection[str] = ()) -> set[str]:
+    """Returns the LFTAs below an operator whose rows need their place.
+
+    Args:
+        besides: queries whose operators with a state do not count.
+    """
     found: set[str] = set()
     seen: set[tuple[int, bool]] = set()
-    waiting = [(node, ordered)]
+    waiting = [(node, False)]
     while waiting:  # queries share inputs, so each is visited once
         part, ordered = waiting.pop()
         if (id(part), ordered) in seen:
@@ -220,7 +224,8 @@ def placed_leaves(node: ops.Node, ordered: bool = False) -> set[str]:
             if part.lfta.arrival or (ordered and not part.lfta.aggregates):
                 found.add(part.lfta.name)
             continue
-        below_ordered = (ordered and part.facts.passes) or isinstance(part, ops.FilterJoin) or part.order_dependent
+        asks = part.order_dependent and not (part.facts.outlives and part.query in besides)
+        below_ordered = (ordered and part.facts.passes) or isinstance(part, ops.FilterJoin) or asks
         waiting += [(below, below_ordered and below.query == part.query) for below in part.inputs()]
     return found
 

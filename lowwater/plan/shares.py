@@ -295,8 +295,8 @@ class _Planner:
             return _met(node, sides, node.keys, keys, node.items, (False, True), "keys")
         if isinstance(node, ops.Union):
             return _union(node, below)
-        if isinstance(node, ops.Aggregation):
-            return _Shared(node, {}, (), f"{node.label} of {node.query} takes its rows in order, with one state")
+        if isinstance(node, ops.Running | ops.Sampling):
+            return _with_state(node, below[0])
         return _one_input(node, below[0])
 
     def _group(self, node: ops.Group, below: _Shared) -> _Shared:
@@ -347,6 +347,47 @@ class _Planner:
         name = f"{node.query}-stage{len(self.stages) + 1}"
         self.stages.append(self.stage(shared, name))
         return _leaf(ops.Cut(node.query, node.fields, name))
+
+
+def _with_state(node: ops.Running | ops.Sampling, below: _Shared) -> _Shared:
+    """What holds of the rows of an operator that keeps its groups, or its states, from epoch to epoch: the shares of
+    its keys have states of their own, as long as all of them see the same epochs pass.
+    """
+    clause = "SUPERGROUP" if isinstance(node, ops.Sampling) else "GROUP BY"
+    keys = tuple(key for _, key in _state_keys(node, below))
+    if keys and _same_epochs(node):
+        return below.through(node, node.keys, ()).through(node, node.items, keys, f"{clause} of {node.query}")
+    why = "its epochs follow from several columns or instants" if keys else f"no column of {clause} divides them"
+    return _Shared(node, {}, (), f"{node.label} of {node.query} takes its rows in order, with one state: {why}")
+
+
+def _state_keys(node: ops.Running | ops.Sampling, below: _Shared) -> list[tuple[ops.Item, ShareKey]]:
+    """Returns the group keys that rows which meet in a state have in common, and that divide the rows below."""
+    common = node.supergroup if isinstance(node, ops.Sampling) else [item.name for item in node.keys]
+    items = [item for item, of in zip(node.keys, node.key_fields, strict=True) if of.temporal is None]
+    return [(item, key) for item in items if item.name in common and (key := below.key(item.expr)) is not None]
+
+
+def _same_epochs(node: ops.Aggregation) -> bool:
+    """Whether an epoch follows from an instant, so that those without rows are the same in every share."""
+    timed = [(item, of.temporal) for item, of in zip(node.keys, node.key_fields, strict=True) if of.temporal]
+    packets = isinstance(node.input, ops.LftaInput) and not node.input.lfta.aggregates
+    alone = packets or len(ex.columns_of(*(item.expr for item, _ in timed))) == 1
+    return alone and all(len(time.components) == 1 and time.chains == time.components for _, time in timed)
+
+
+def state_columns(stage: Stage) -> dict[str, tuple[ex.Column, ...]]:
+    """Query of an operator with a state -> the columns of its group keys with the values of the keys of a stage."""
+    planner, found = _Planner({}), {}
+    for node in ops.walk(stage.node):
+        planner.take(node)
+        if isinstance(node, ops.Running | ops.Sampling):
+            named = _state_keys(node, planner.found[id(node.input)])
+            found[node.query] = tuple(
+                next(ex.Column(item.expr.type, item.name) for item, key in named if key.items() <= whole.items())
+                for whole in stage.keys
+            )
+    return found
 
 
 def _leaf(node: ops.LftaInput | ops.Cut) -> _Shared:
@@ -472,8 +513,11 @@ def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...]
     """
     chosen: list[list[ShareKey]] = []
     plans = list(plans)
-    placed = {name for plan in plans for name in placed_leaves(plan)}
     asked = [stage for plan in plans for stage in all_stages(plan) if stage.keys]
+    stateful = [stage for stage in asked if not by_slices(stage.node)]
+    within = {node.query for stage in stateful for node in ops.walk(stage.node) if node.facts.outlives}
+    placed = {name for plan in plans for name in placed_leaves(plan, within)}
+    ordered = _ordered_within(stateful)
     # Plans of several LFTAs first: of one LFTA alone there is always a choice that the others can take.
     for stage in sorted(asked, key=lambda stage: -len(ops.leaves(stage.node))):
         lftas = {ops.leaf_name(leaf) for leaf in ops.leaves(stage.node) if isinstance(leaf, ops.LftaInput)} - placed
@@ -485,11 +529,29 @@ def low_shares(plans: Iterable[ops.Node]) -> dict[str, tuple[tuple[ex.Expr, ...]
         if keys:  # else the plans disagree, and the rows of this one are exchanged
             chosen = [group for group in chosen if group not in meeting] + [keys]
     common = {leaf: tuple(key[leaf] for key in group) for group in chosen for leaf in group[0]}
+    for leaf in {*common} & {*ordered}:
+        if not {*common[leaf]} <= ordered[leaf]:
+            del common[leaf]
     finest = dict(common)
     for stage in asked:
         for leaf in {*common} & {*stage.keys[0]}:
-            finest[leaf] = max(finest[leaf], tuple(key[leaf] for key in stage.keys), key=len)
+            asking = tuple(key[leaf] for key in stage.keys)
+            if {*asking} <= ordered.get(leaf, {*asking}):
+                finest[leaf] = max(finest[leaf], asking, key=len)
     return {leaf: tuple(dict.fromkeys((keys, finest[leaf]))) for leaf, keys in common.items()}
+
+
+def _ordered_within(stages: Iterable[Stage]) -> dict[str, set[ex.Expr]]:
+    """LFTA whose rows plans with a state take in order -> the keys of all of them.
+
+    Files that are divided by some of these keys have rows with equal keys in order.
+    """
+    found: dict[str, set[ex.Expr]] = {}
+    for stage in stages:
+        for leaf in placed_leaves(stage.node):
+            keys = {key[leaf] for key in stage.keys if leaf in key}
+            found[leaf] = found.get(leaf, keys) & keys
+    return found
 
 
 def shown(key: ShareKey) -> str:

@@ -23,8 +23,8 @@ from lowwater.cluster import on_cluster
 from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import closed_parts
-from lowwater.high.part import Part, PartOutcome, evaluate_part
-from lowwater.high.process import evaluated_chain, first_error
+from lowwater.high.part import Part, PartOutcome, evaluate_chain, evaluate_part
+from lowwater.high.process import Chains, first_error
 from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
 from lowwater.high.streams import StoredStream
 from lowwater.spark.session import Sessions
@@ -195,25 +195,24 @@ class OnSpark:
             yield [(sources[number], promise) for number, promise in promised]
 
     def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """Evaluates parts as punctuation closes them. Those of a plan with a state are one task."""
+        """Evaluates parts as punctuation closes them. Those of a share of a plan with a state are one task."""
         tasks = self._tasks(f"high level of {', '.join(plans)}")
         outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
-        chains: dict[str, list[Part]] = {}
+        chains = Chains()
         for closed in closed_parts(plans, promises):
             apart = []
             for query, each in closed:
                 part = replace(each, most=self._most)
-                if part.carry is not None:
-                    chains.setdefault(query, []).append(part)
-                elif first_error(outcomes[query]) is None:
+                if not chains.take(query, part) and first_error(outcomes[query]) is None:
                     apart.append((query, part))
             found = tasks(partial(evaluate_part, again=True), [part for _, part in apart])
             for (query, _), outcome in zip(apart, found, strict=True):
                 outcomes[query].append(outcome)
-        chained = [_Chain.of(query, parts) for query, parts in chains.items()]
+        chained, results = [_Chain.of(parts) for parts in chains.parts], []
         for chain, (found, states) in zip(chained, tasks(_evaluated, chained), strict=True):
-            outcomes[chain.query] = found
+            results.append(found)
             chain.keep(states)
+        outcomes |= chains.outcomes(results)
         return {query: first_error(each) or each for query, each in outcomes.items()}
 
     def _tasks(self, what: str) -> SparkTasks:
@@ -222,25 +221,23 @@ class OnSpark:
 
 @dataclass(frozen=True)
 class _Chain:
-    """The parts of a plan with a state, as a task on another machine.
+    """The parts of a share of a plan with a state, as a task on another machine.
 
     Attributes:
-        query: name of the query.
         parts: the parts, in order.
         earlier: file -> the state of the interval before.
     """
 
-    query: str
     parts: Sequence[Part]
     earlier: Mapping[str, bytes]
 
     @classmethod
-    def of(cls, query: str, parts: Sequence[Part]) -> _Chain:
+    def of(cls, parts: Sequence[Part]) -> _Chain:
         """Takes the state with the parts: a worker may not see the disk of this machine."""
         carry = parts[0].carry
         folder = None if carry is None else carry.earlier
         files = folder.iterdir() if folder is not None and folder.is_dir() else ()
-        return cls(query, parts, {file.name: file.read_bytes() for file in files})
+        return cls(parts, {file.name: file.read_bytes() for file in files})
 
     def keep(self, states: Mapping[str, bytes]) -> None:
         """Writes the state after the interval to its folder on this machine."""
@@ -262,7 +259,7 @@ def _evaluated(chain: _Chain) -> tuple[list[PartOutcome], dict[str, bytes]]:
         for name, state in chain.earlier.items():
             (earlier / name).write_bytes(state)
         here = replace(carry, earlier=carry.earlier and earlier, left=carry.left and left)
-        outcomes = evaluated_chain(chain.query, [replace(part, carry=here) for part in chain.parts], {})
+        outcomes = evaluate_chain([replace(part, carry=here) for part in chain.parts])
         for outcome in outcomes:
             if outcome.error is not None:
                 outcome.error.message = outcome.error.message.replace(str(earlier), str(carry.earlier))

@@ -32,6 +32,7 @@ from lowwater.stream.operators import (
     compile_items,
     evaluate,
     names_of,
+    order_key,
 )
 from lowwater.stream.records import Filter
 from lowwater.stream.values import Faults, Value, Values, compile_expr, compile_predicate
@@ -117,10 +118,20 @@ class EpochOperator(StreamOperator, ABC):
         return (values for rows in self.waiting.values() for _, _, values in rows)
 
     def saved_state(self) -> Any:
-        return self.waiting
+        """The waiting rows, in an order that does not depend on that of their arrival."""
+        epochs = sorted(self.waiting.items(), key=lambda item: in_order(item[0]))
+        return {epoch: sorted(rows, key=lambda waiting: waiting[0]) for epoch, rows in epochs}
 
     def load_state(self, state: Any) -> None:
         self.waiting = state
+
+    def notes(self) -> Any:
+        """What tells whether and how this state and those of other shares of the keys make one (`high.handover`)."""
+
+
+def in_order(values: Values) -> tuple[Any, ...]:
+    """The sort key of an epoch or of the keys of a group."""
+    return tuple([order_key(value) for value in values])
 
 
 @dataclass
@@ -270,6 +281,7 @@ class RunningOperator(EpochOperator):
         self._groups: dict[Values, list[Accumulator]] = {}
         self._before: Epoch | None = None
         self._idle = 0
+        self._filled: Epoch | None = None
 
     def row(self, port: int, row: Row) -> None:
         if self._filter.passes(row.values):
@@ -298,6 +310,7 @@ class RunningOperator(EpochOperator):
                 group = self._groups[key] = self._aggregates.fresh()
             self._aggregates.add(group, self._aggregates.arguments(values), order)
         self._before, self._idle = epoch, 0 if rows else self._idle + 1
+        self._filled = epoch if rows else self._filled
         if self._idle > IDLE_EPOCHS:
             raise LowwaterError(
                 f"query {self._query}: groups stay open over more than {IDLE_EPOCHS:,} epochs without rows",
@@ -321,9 +334,14 @@ class RunningOperator(EpochOperator):
             yield (*key, *kept_values(group))
 
     def saved_state(self) -> Any:
-        """The waiting rows, the last epoch, the number of idle epochs before it, and the groups."""
-        groups = [(key, [accumulator.state for accumulator in group]) for key, group in self._groups.items()]
-        return [self.waiting, self._before, self._idle, groups]
+        """The waiting rows, the last epoch, the number of idle epochs before it, and the groups in order of keys."""
+        ordered = sorted(self._groups.items(), key=lambda item: in_order(item[0]))
+        groups = [(key, [accumulator.state for accumulator in group]) for key, group in ordered]
+        return [super().saved_state(), self._before, self._idle, groups]
+
+    def notes(self) -> Any:
+        """The last epoch, the idle ones before it, and the last epoch of this interval that has rows."""
+        return self._before, self._idle, self._filled
 
     def load_state(self, saved: Any) -> None:
         self.waiting, self._before, self._idle, groups = saved
@@ -389,6 +407,8 @@ class SamplingOperator(EpochOperator):
         timeless = [name for name, timed in zip(keys, self.timed, strict=True) if not timed]
         self._shared = [timeless.index(name) for name in node.supergroup if name in timeless]
         self._handed: dict[Values, tuple[States, int]] = {}
+        self._live: list[Epoch] = []
+        self._continued: list[tuple[Epoch | None, Epoch]] = []
         self._current: Supergroup | None = None
 
     def row(self, port: int, row: Row) -> None:
@@ -402,6 +422,8 @@ class SamplingOperator(EpochOperator):
         for _, key, values in rows:
             which = tuple([key[at] for at in self._shared])
             if which not in supergroups:
+                if which in self._handed and (not self._continued or self._continued[-1][1] != epoch):
+                    self._continued.append((self._live[-1] if self._live else None, epoch))
                 supergroups[which] = Supergroup(self._supers.fresh(), self._handed.get(which, ({}, 0)))
             self._current = supergroups[which]
             self._take(supergroups[which], epoch, key, values)
@@ -413,16 +435,23 @@ class SamplingOperator(EpochOperator):
             self._current = supergroup
             yield from self._end(supergroup, epoch, last)
         if supergroups:
+            self._live.append(epoch)
             self._handed = {
                 which: (supergroup.states, len(supergroup.groups)) for which, supergroup in supergroups.items()
             }
 
     def saved_state(self) -> Any:
-        """The waiting rows, and the states of the latest epoch with its number of groups."""
-        return [self.waiting, self._handed]
+        """The waiting rows, and the states of the latest epoch with its number of groups, in order of supergroups."""
+        return [super().saved_state(), dict(sorted(self._handed.items(), key=lambda item: in_order(item[0])))]
 
     def load_state(self, state: Any) -> None:
         self.waiting, self._handed = state
+
+    def notes(self) -> Any:
+        """The epochs of this interval with supergroups, and those that continue states, each with the epoch, None for
+        one before this interval, that handed the states over.
+        """
+        return self._live, self._continued
 
     def _take(self, supergroup: Supergroup, epoch: Epoch, key: Values, values: Values) -> None:
         supergroup.counted = len(supergroup.groups)

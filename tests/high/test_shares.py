@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Column, Type, show
+from lowwater.catalog.expr import Column, Expr, Type, show
 from lowwater.catalog.schemas import ROW
 from lowwater.columns import files as shares
 from lowwater.columns.files import DividedWriter, Index
@@ -185,14 +186,12 @@ def test_one_memory_bounds_the_parts_of_both_runners(
     assert found[0] == found[1] != [] and made
 
 
-def divided(file: str, by: str, folder: Path) -> list[str]:
-    """A stream with its rows divided by columns, beside a file that is not divided."""
+def divided(file: str, keys: Sequence[Expr], folder: Path) -> list[str]:
+    """A stream with its rows divided by keys, beside a file that is not divided."""
     table = pq.read_table(file)
     data = table.filter(pa.compute.equal(table["_kind"], ROW))
     made = folder / f"divided-{Path(file).name}"
-    writer = DividedWriter(
-        made, table.schema, [tuple(column(name, Type.IP if name == "ip" else Type.INT) for name in by.split())], 16, 1
-    )
+    writer = DividedWriter(made, table.schema, [tuple(keys)], 16, 1)
     writer.write(table.filter(pa.compute.not_equal(table["_kind"], ROW)), divided=False)
     writer.write(data.slice(0, 60))
     writer.close()
@@ -207,7 +206,8 @@ def test_rows_do_not_depend_on_how_files_are_divided(name: str, by: str, tmp_pat
     node = plans()[name]
     rows = drawn(node, 5)
     wanted, _ = run(node, rows, tmp_path / "whole", HighSettings(shares=1))
-    files = {each: divided(str(tmp_path / "whole" / f"{each}.parquet"), by, tmp_path) for each in rows}
+    keys = [column(each, Type.IP if each == "ip" else Type.INT) for each in by.split()]
+    files = {each: divided(str(tmp_path / "whole" / f"{each}.parquet"), keys, tmp_path) for each in rows}
     with pq.ParquetFile(next(iter(files.values()))[0]) as stored:
         index = Index.of(stored)
         assert len(index.groups) > 6 and {*index.groups} > {shares.EVERYTHING}
