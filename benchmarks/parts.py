@@ -94,7 +94,7 @@ class Measured(InProcess):
                 outcomes[query].append(outcome)
                 apart.append(part)
         found = [self._timed(noted, evaluate_chain, parts) for parts in chains.parts]
-        noted.rows += [sum(outcome.read for outcome in each) for each in found]
+        noted.rows.extend(sum(outcome.read for outcome in each) for each in found)
         outcomes |= chains.outcomes(found)
         # All parts once more, and not each several times at once: who else uses the machine, does so for seconds.
         for _ in range(1, self._times):

@@ -71,13 +71,15 @@ class SharedState:
         Args:
             notes: of each share.
         """
-        heads = []
+        heads: list[Any] = []
         for node in self._nodes:
             operator, own = operator_of(node, self._carry), [each[node.query] for each in notes]
             heads.append(_idle(operator, own) if isinstance(node, Running) else _handing(operator, own))
         if None in heads:
             return False
-        for node, head in zip(self._nodes, heads, strict=True) if self._carry.left is not None else ():
+        if self._carry.left is None:
+            return True
+        for node, head in zip(self._nodes, heads, strict=True):
             states = [_stored(folder / "left", node) for folder in self._folders]
             rows = _rows(saved[0] for _, _, saved in states)
             if isinstance(node, Running):

@@ -70,7 +70,7 @@ FOUND = {
         ("srcIP destIP _set", "GROUP BY of cubed, over its sub-aggregates"),
     ],
     "near": [("", "the join of near is divided by time only: its sides meet by time alone")],
-    "kept": [("", "running aggregation of kept takes its rows in order, with one state")],
+    "kept": [("srcIP", "GROUP BY of kept")],
 }
 
 
@@ -86,6 +86,7 @@ def test_the_columns_that_groups_and_joins_share_divide_a_plan() -> None:
     assert {name: [[show(key) for key in keys] for keys in each] for name, each in chosen.items()} == {
         "flows": [["srcIP"], ["srcIP", "destIP", "srcPort"]],
         "back": [["destIP"], ["destIP", "srcIP"]],
+        "kept": [["srcIP"]],
     }
     assert [*low_shares([plan.only("flows").queries[0].high]).values()] == [
         (tuple(Column(kind, name) for kind, name in ((Type.IP, "srcIP"), (Type.IP, "destIP"), (Type.INT, "srcPort"))),)

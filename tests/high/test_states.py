@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Column, Type
-from lowwater.catalog.schemas import STREAM_TYPES
-from lowwater.columns.files import Bounds, digests
-from lowwater.columns.values import Frame
 from lowwater.errors import LowwaterError
-from lowwater.high.handover import SharedState
 from lowwater.high.operators import StateHandover
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.plan.context import Links
-from lowwater.plan.operators import Field, Lfta, Node, lftas_of
+from lowwater.plan.operators import Lfta, Node, lftas_of
 from lowwater.plan.queryset import plan_texts
-from lowwater.plan.shares import Stage, low_shares, stages_of
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.shares import low_shares, stages_of
 from tests.breadth import examples
-from tests.high.streams import SECOND, Row, order, read_stream, write_stream
+from tests.high.streams import SECOND, Row, read_stream, write_stream
 from tests.high.test_shares import divided
 
 _OF = "FROM main1.TCP GROUP BY time/10 AS tb, srcIP, srcPort/2 AS k"
@@ -42,6 +34,8 @@ _WHERE = _OF.replace("GROUP", "WHERE len > 40 AND ssample(len, 3) = TRUE GROUP")
 QUERIES = {
     "idle": f"SELECT tb, srcIP, k, count(*), running_sum(len), FIRST(len), LAST(len) {_OF} CLOSING_WHEN count(*) = 0",
     "open": f"SELECT tb, srcIP, k, count(*), sum(len) {_OF} HAVING count(*) > 0 CLOSING_WHEN sum(len) > 250",
+    "typed": "SELECT tb, f, s, b, count(*), running_sum(len) FROM main1.TCP GROUP BY time/10 AS tb, len * 0.5 AS f, "
+    "link AS s, len > 60 AS b CLOSING_WHEN count(*) = 0",
     "two": f"SELECT tb, h, srcIP, max(len) {_OF}, time/20 AS h CLOSING_WHEN count(*) = 0 OR max(len) > 90",
     "far": f"SELECT tb, srcIP, count(*) {_OF.replace('main1', '[main1, main2]')} CLOSING_WHEN count(*) > 3",
     "sampled": _SAMPLE.format(_WHERE, "srcIP"),
@@ -69,6 +63,9 @@ def packets(lfta: Lfta, count: int, chance: Random) -> list[Row]:
         drawn: dict[str, Any] = {
             "srcIP": chance.choice([None, *(bytes((4, 10, 0, 0, number)) for number in range(5))]),
             "k": chance.choice([None, *range(4)]),
+            "f": chance.choice([None, -0.0, 0.0, math.nan, 1.5]),
+            "s": chance.choice([None, "", "main1", "ü"]),
+            "b": chance.choice([None, False, True]),
             "len": chance.randint(30, 120),
         }
         made.append((tuple(f.temporal.promise(at) if f.temporal else drawn[f.name] for f in lfta.stored), at))
@@ -102,7 +99,7 @@ def chained(
             counts.update({(point.kind, point.query, at): value for at, value in point.counts.items()})
         states.append({file.name: file.read_text() for file in (here / "left").iterdir()})
         held = here / "left"
-    return sorted(found, key=order), +counts, states
+    return sorted(map(repr, found)), +counts, states
 
 
 @pytest.mark.parametrize("name", [each for each in QUERIES if each != "above"])
@@ -123,3 +120,65 @@ def test_rows_counts_and_states_of_a_chain_do_not_depend_on_the_shares(
     # Files by share number their rows otherwise, which only waiting rows keep: the epochs end with the intervals here.
     assert chained(node, rows, tmp_path_factory.mktemp("low"), widths, latest, True) == wanted
     assert wanted[0]
+
+
+PARTED = "SELECT tb, srcIP, count(*) FROM main1.TCP GROUP BY time AS tb, srcIP CLOSING_WHEN count(*) > 1"
+
+
+@pytest.mark.parametrize(("others", "fails"), [(range(0, 1900, 600), False), ([1], True)])
+def test_idle_epochs_are_those_of_the_whole_query(others: Sequence[int], fails: bool, tmp_path: Path) -> None:
+    """A group of one share waits over more than 1,000 epochs, in which other shares have rows, or have none."""
+    node = plan_texts([("q.gsql", f"DEFINE {{ query_name 'q'; }} {PARTED};")], Links(("main1",))).queries[0].high
+    (lfta,) = lftas_of(node)
+    address = [bytes((4, 10, 0, 0, number)) for number in range(9)]
+    rows = [((at, address[at % 600 % 8 + 1]), at * SECOND) for at in others]
+    rows = [((0, address[0]), 0), *rows]
+    found = []
+    for shares in (1, 5, 64):
+        halves, held = [], None
+        for start, end in ((0, 700), (700, 2000)):
+            here = tmp_path / f"{shares}-{start}"
+            mine = [row for row in rows if start * SECOND <= row[1] < end * SECOND]
+            files = write_stream(here / "q.parquet", lfta.stored, sorted(mine, key=lambda row: row[1]), end * SECOND)
+            carry = StateHandover(start * SECOND, end * SECOND, 1900 * SECOND, 0, held, here / "left")
+            chosen = HighSettings(slice_rows=2, shares=shares)
+            failures: dict[str, LowwaterError] = {}
+            made = run_high(
+                InProcess(1),
+                {"q": node},
+                {("q", "main1"): files},
+                carry.start,
+                carry.end,
+                here / "work",
+                chosen,
+                {"q": carry},
+                failures,
+            )
+            held = here / "left"
+            states = [file.read_text() for file in held.iterdir()] if not failures else []
+            given = [read_stream(result.files)[0] for result in made.values()]
+            halves.append((given, states, str(failures.get("q"))))
+            left = [path.name for path in (here / "work" / "q" / "rows").iterdir()]
+            assert shares == 1 or start == 0 or not any("-00-" in name for name in left), "only the whole plan's rows"
+        assert ("more than 1,000 epochs without rows" in halves[1][2]) == fails
+        found.append(halves)
+    assert found[0] == found[1] == found[2]
+
+
+ALONE = {
+    "no column of GROUP BY divides them": "SELECT tb, count(*) FROM main1.TCP GROUP BY time/10 AS tb "
+    "CLOSING_WHEN count(*) = 0",
+    "no column of SUPERGROUP divides them": _SAMPLE.format(_WHERE, "tb"),
+    # A packet is in two windows at once: at the end of the links one share may have a later window than another.
+    "its epochs follow from several columns or instants": "SELECT wid, srcIP, count(*) FROM main1.TCP "
+    "[RANGE 20, SLIDE 10, WA time] GROUP BY srcIP CLOSING_WHEN count(*) = 0",
+}
+
+
+@pytest.mark.parametrize("why", list(ALONE))
+def test_what_is_sequential_by_definition_says_so(why: str) -> None:
+    text = f"DEFINE {{ query_name 'q'; }} {ALONE[why]};"
+    node = plan_texts([("q.gsql", text)], Links(("main1", "main2"))).queries[-1].high
+    (stage,) = stages_of(node)
+    assert stage.keys == () and stage.why.endswith(f"takes its rows in order, with one state: {why}")
+    assert low_shares([node]) == {}
