@@ -356,7 +356,8 @@ def _with_state(node: ops.Running | ops.Sampling, below: _Shared) -> _Shared:
     clause = "SUPERGROUP" if isinstance(node, ops.Sampling) else "GROUP BY"
     keys = tuple(key for _, key in _state_keys(node, below))
     if keys and _same_epochs(node):
-        return below.through(node, node.keys, ()).through(node, node.items, keys, f"{clause} of {node.query}")
+        why = f"{clause} of {node.query}, each share with a state of its own"
+        return below.through(node, node.keys, ()).through(node, node.items, keys, why)
     why = "its epochs follow from several columns or instants" if keys else f"no column of {clause} divides them"
     return _Shared(node, {}, (), f"{node.label} of {node.query} takes its rows in order, with one state: {why}")
 

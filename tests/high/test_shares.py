@@ -70,7 +70,7 @@ FOUND = {
         ("srcIP destIP _set", "GROUP BY of cubed, over its sub-aggregates"),
     ],
     "near": [("", "the join of near is divided by time only: its sides meet by time alone")],
-    "kept": [("srcIP", "GROUP BY of kept")],
+    "kept": [("srcIP", "GROUP BY of kept, each share with a state of its own")],
 }
 
 
