@@ -739,7 +739,7 @@ class ChainedOperator:
     @property
     def held(self) -> int:
         """The number of stored rows and groups."""
-        return sum(1 for _ in self._operator.state_rows())
+        return self._operator.held
 
 
 class RowCollector(StreamOperator):

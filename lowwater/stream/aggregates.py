@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from lowwater.catalog.calls import CheckedAggregate
@@ -147,7 +148,6 @@ class Aggregates:
         on_state: OnState | None = None,
     ) -> None:
         self._query, self._aggregates, self._items, self._in_order = query, aggregates, items, in_order
-        self._functions: dict[str, CheckedAggregate] = {}
         self._taken: list[list[Evaluate]] = []
         self._constants: list[Values] = []
         for aggregate in aggregates:
@@ -159,7 +159,7 @@ class Aggregates:
 
     def fresh(self) -> list[Accumulator]:
         """Creates the accumulators of a new group."""
-        return [self._make(a, constants) for a, constants in zip(self._aggregates, self._constants, strict=True)]
+        return [make() for make in self._makers]
 
     def arguments(self, values: Values) -> tuple[Values, ...]:
         """Returns the arguments of a row, one tuple per aggregate."""
@@ -191,20 +191,19 @@ class Aggregates:
                 raise overflow(self._query, aggregate, self._items)
             yield float(value) if aggregate.type is Type.FLOAT and isinstance(value, int) else value
 
-    def _make(self, aggregate: Aggregate, constants: Values) -> Accumulator:
+    @cached_property
+    def _makers(self) -> list[Callable[[], Accumulator]]:
+        return [self._maker(a, constants) for a, constants in zip(self._aggregates, self._constants, strict=True)]
+
+    def _maker(self, aggregate: Aggregate, constants: Values) -> Callable[[], Accumulator]:
         native, udaf = aggregate.native, aggregate.udaf
         if native is not None:
-            return Folded(native)
+            return partial(Folded, native)
         assert udaf is not None, aggregate.function
-        if aggregate.name not in self._functions:
-            self._functions[aggregate.name] = CheckedAggregate(udaf)
-        functions = self._functions[aggregate.name]
-
-        def fresh() -> UserDefined:
-            return UserDefined(functions, udaf.running, constants)
-
+        functions = CheckedAggregate(udaf)
+        fresh = partial(UserDefined, functions, udaf.running, constants)
         # An aggregate without a merge reads the rows in canonical order, even if its `ordered` is False.
-        return fresh() if self._in_order or (functions.merges and not udaf.ordered) else Ordered(fresh)
+        return fresh if self._in_order or (functions.merges and not udaf.ordered) else partial(Ordered, fresh)
 
 
 def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOverflowError:

@@ -117,6 +117,11 @@ class EpochOperator(StreamOperator, ABC):
     def state_rows(self) -> Iterator[Values]:
         return (values for rows in self.waiting.values() for _, _, values in rows)
 
+    @property
+    def held(self) -> int:
+        """The number of stored rows and groups."""
+        return sum(map(len, self.waiting.values()))
+
     def saved_state(self) -> Any:
         """The waiting rows, in an order that does not depend on that of their arrival."""
         epochs = sorted(self.waiting.items(), key=lambda item: in_order(item[0]))
@@ -332,6 +337,11 @@ class RunningOperator(EpochOperator):
         yield from super().state_rows()
         for key, group in self._groups.items():
             yield (*key, *kept_values(group))
+
+    @property
+    def held(self) -> int:
+        """See the base class."""
+        return super().held + len(self._groups)
 
     def saved_state(self) -> Any:
         """The waiting rows, the last epoch, the number of idle epochs before it, and the groups in order of keys."""
