@@ -17,6 +17,7 @@ from lowwater.errors import LowwaterError
 from lowwater.high.operators import StateHandover
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighSettings, run_high
+from lowwater.high.runner import Runner
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta, Node, lftas_of
 from lowwater.plan.queryset import plan_texts
@@ -73,7 +74,13 @@ def packets(lfta: Lfta, count: int, chance: Random) -> list[Row]:
 
 
 def chained(
-    node: Node, rows: dict[tuple[str, str], list[Row]], folder: Path, shares: Sequence[int], latest: int, by_low: bool
+    node: Node,
+    rows: dict[tuple[str, str], list[Row]],
+    folder: Path,
+    shares: Sequence[int],
+    latest: int,
+    by_low: bool,
+    runner: Runner | None = None,
 ) -> tuple[list[Any], Counter[Any], list[dict[str, str]]]:
     """Rows, counts and states of intervals that follow one another, each with a number of shares."""
     found: list[Any] = []
@@ -92,7 +99,9 @@ def chained(
                 files[lfta, link] = divided(files[lfta, link][0], keys, here)
         carry = StateHandover(start, end, latest, earlier=held, left=here / "left")
         chosen = HighSettings(tick=10 * SECOND, slice_rows=7, shares=width)
-        result = run_high(InProcess(2), {"q": node}, files, start, end, here / "work", chosen, {"q": carry})["q"]
+        result = run_high(runner or InProcess(2), {"q": node}, files, start, end, here / "work", chosen, {"q": carry})[
+            "q"
+        ]
         found += read_stream(result.files)[0]
         assert result.rows == len(read_stream(result.files)[0])
         for point in result.operators:
@@ -119,6 +128,17 @@ def test_rows_counts_and_states_of_a_chain_do_not_depend_on_the_shares(
     assert chained(node, rows, tmp_path_factory.mktemp("many"), widths, latest, False) == wanted
     # Files by share number their rows otherwise, which only waiting rows keep: the epochs end with the intervals here.
     assert chained(node, rows, tmp_path_factory.mktemp("low"), widths, latest, True) == wanted
+    assert wanted[0]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["typed", "sampled"])
+def test_shares_of_a_chain_are_tasks_of_spark(name: str, on_spark: Runner, tmp_path: Path) -> None:
+    node, chance = plan(name), Random(3)
+    rows = {(lfta.name, link): packets(lfta, 200, chance) for lfta in lftas_of(node) for link in lfta.links}
+    wanted = chained(node, rows, tmp_path / "one", [1] * INTERVALS, INTERVALS * LENGTH, False)
+    widths = [1, 5, 64, 2, 3, 1]
+    assert chained(node, rows, tmp_path / "many", widths, INTERVALS * LENGTH, True, on_spark) == wanted
     assert wanted[0]
 
 
