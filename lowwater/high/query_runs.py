@@ -100,7 +100,9 @@ class HighResult:
 # rows that the interval owns are kept (SEMANTICS I1).
 
 FEW_SHARES = 4
-"""Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more."""
+"""Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more. A slice
+of a plan with a state has the rows of so many parts.
+"""
 
 FEW_ROWS = 1 << 13
 """Rows of a file on average, below which the shares of a slice are put into one."""
@@ -322,7 +324,9 @@ class _Run:
             slices = choose_slices(node, ends, max(1, -(-ends.total() // self.settings.slice_rows)))
             return [(slice_, self._shares(rows_of(slice_, ends)) if divided else 1) for slice_ in slices]
         shares = self._shares(ends.total()) if divided else 1
-        slices = choose_chain(behind, ends, max(1, -(-ends.total() // (shares * self.settings.slice_rows))))
+        # Longer slices make fewer parts, but a share may have most of the rows.
+        rows = self.settings.slice_rows * min(shares, FEW_SHARES)
+        slices = choose_chain(behind, ends, max(1, -(-ends.total() // rows)))
         return [(slice_, shares) for slice_ in slices]
 
     def _shares(self, rows: int) -> int:
