@@ -116,16 +116,15 @@ class SharedState:
         if not keys:
             return []
         values = [value_of(key) for key in keys]
-        columns = self._columns[node.query]
-        frame = Frame(
-            {
-                column.name: pa.array([value[names.index(column.name)] for value in values], STREAM_TYPES[column.type])
-                for column in columns
-            },
-            len(values),
-        )
+        keyed = self._columns[node.query]
+        columns = {
+            each.name: pa.array([value[names.index(each.name)] for value in values], STREAM_TYPES[each.type])
+            for each in keyed
+        }
         begins = [Bounds.of(share, self.shares).first for share in range(self.shares)]
-        found: list[int] = (np.searchsorted(begins, digests(frame, columns), side="right") - 1).tolist()
+        found: list[int] = (
+            np.searchsorted(begins, digests(Frame(columns, len(values)), keyed), side="right") - 1
+        ).tolist()
         return found
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path, PurePath
 
@@ -129,7 +128,7 @@ class _Plan(PlanParts):
     closing: int
     timeline: Timeline
     shared: SharedState | None
-    whole: Callable[[], _Plan | None]
+    whole: Callable[[], _Plan]
 
 
 @dataclass(frozen=True)
@@ -310,8 +309,12 @@ class _Run:
                 tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, place, share, divided))
         sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
         cuts = {source: feed for source, feed in sources.items() if source not in self.feeds}
-        alone = replace(stage, keys=(), anywhere=False)
-        whole = partial(self._sliced, query, alone, part_feeds, stream, divided)
+
+        def whole() -> _Plan:
+            plan = self._sliced(query, replace(stage, keys=(), anywhere=False), part_feeds, stream, divided)
+            assert plan is not None  # it has rows, or a state
+            return plan
+
         return _Plan(tasks, sources, self.end, cuts, stream, replay.closing, timeline, shared, whole)
 
     def _slices(self, node: Node, behind: Behind, divided: bool) -> list[tuple[TimeSlice, int]]:
@@ -341,16 +344,17 @@ class _Run:
     def _evaluate(self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult]) -> dict[str, LowwaterError]:
         """Evaluates the parts of plans; returns the errors by query."""
         outcomes_of = self._outcomes(plans)
-        plans, apart = (
-            dict(plans),
-            {name: plan for name, plan in plans.items() if not _is_whole(plan, outcomes_of[name])},
-        )
-        for plan in apart.values():
-            paths.remove_tree(plan.stream.folder)
-            make_folders(plan.stream.folder)
-        again = {name: whole for name, plan in apart.items() if (whole := plan.whole()) is not None}
-        plans |= again
+        again = {}
+        for name, plan in plans.items():
+            try:
+                if not _is_whole(plan, outcomes_of[name]):
+                    paths.remove_tree(plan.stream.folder)
+                    make_folders(plan.stream.folder)
+                    again[name] = plan.whole()
+            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                outcomes_of[name] = error_of_query(name, error)
         outcomes_of |= self._outcomes(again) if again else {}
+        plans = {**plans, **again}
         errors = {}
         for name, plan in plans.items():
             outcomes = outcomes_of[name]
@@ -381,11 +385,9 @@ def _is_whole(plan: _Plan, outcomes: list[PartOutcome] | LowwaterError) -> bool:
     """Whether the outcomes are those of the whole plan, with one state. An error of a share may be none of the whole:
     the plan is then evaluated once more, in one part for each slice, which decides.
     """
-    if plan.shared is None:
-        return True
-    return not isinstance(outcomes, LowwaterError) and plan.shared.merged(
-        [each.notes for each in outcomes[-plan.shared.shares :]]
-    )
+    if plan.shared is None or isinstance(outcomes, LowwaterError):
+        return plan.shared is None
+    return plan.shared.merged([outcome.notes for outcome in outcomes[-plan.shared.shares :]])
 
 
 def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:
