@@ -24,7 +24,7 @@ from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import FILE_HEADER
 from lowwater.capture.formats.sources import DecompressedSource, compression_of, open_source
 from lowwater.capture.reader import CaptureReader, digest, read
-from lowwater.capture.records.copies import CopyCounter, CopySpool, Hashed
+from lowwater.capture.records.duplicates import DuplicateCounter, DuplicateSpool, Hashed
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.stream import select_records
 from lowwater.catalog.schemas import PACKET_HASH
@@ -165,8 +165,8 @@ class InterfaceFacts:
     protocols: Counter[str] = field(default_factory=Counter)
     vlans: Counter[int] = field(default_factory=Counter)
     tunnels: Counter[int] = field(default_factory=Counter)
-    copies: CopyCounter | None = None
-    spool: CopySpool | None = None
+    copies: DuplicateCounter | None = None
+    spool: DuplicateSpool | None = None
     link: int = 0
     elsewhere: int | None = None
     summary: InterfaceSummary | None = None
@@ -254,7 +254,7 @@ def inspect(
     progress: Callable[[int], None] = lambda packets: None,
     window: int | None = None,
     compared: str = CONTENT,
-    spool: CopySpool | None = None,
+    spool: DuplicateSpool | None = None,
 ) -> CaptureFacts:
     """Reads a capture once and returns its facts. Accepts any number of malformed records.
 
@@ -276,7 +276,7 @@ def inspect(
     reader = read("/dev/stdin" if path == STDIN else path, max_jump, content=content, columns=columns)
 
     def facts_of(interface: Interface) -> InterfaceFacts:
-        counter = None if window is None else CopyCounter(window, skew)
+        counter = None if window is None else DuplicateCounter(window, skew)
         link = spool.link() if spool is not None else 0
         return InterfaceFacts(
             interface, Lateness(skew), copies=counter, spool=spool, link=link, largest_part=_no_part(reader)

@@ -216,7 +216,7 @@ def link_skews(config: Config, link: str, layout: RecordLayout | None = None) ->
     if settings.group_skew is None:
         return Skews(settings.skew)
     if settings.shed is not None:
-        raise ConfigError(f"link {link} sheds load of the packets that one skew admits", "leave out shed or group_skew")
+        raise ConfigError(f"link {link}: shed and group_skew cannot be set together", "leave one of them out")
     return Skews.parse(link, settings.skew, settings.group_skew.column, settings.group_skew.values, layout)
 
 

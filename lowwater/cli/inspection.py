@@ -18,7 +18,7 @@ from lowwater.capture import inspect as inspecting
 from lowwater.capture.content.packet_hashes import CONTENT
 from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.reader import digest
-from lowwater.capture.records.copies import CopySpool
+from lowwater.capture.records.duplicates import DuplicateSpool
 from lowwater.capture.records.sanity import END_OF_TIME
 from lowwater.capture.tables.reader import inspect_records
 from lowwater.capture.tables.sniffing import sniff
@@ -385,7 +385,7 @@ def _inspect(
     captures: list[Inspection] = []
     with ExitStack() as stack:
         working = stack.enter_context(Terminal(stderr=True).working("inspecting"))
-        spool = None if window is None else stack.enter_context(CopySpool(window))
+        spool = None if window is None else stack.enter_context(DuplicateSpool(window))
         for path in files:
 
             def progress(packets: int, name: str = path.name) -> None:
@@ -404,7 +404,7 @@ def _of_file(
     max_jump: int,
     skew: int,
     progress: Callable[[int], None],
-    copied: tuple[int | None, str, CopySpool | None],
+    copied: tuple[int | None, str, DuplicateSpool | None],
     given: bool,
 ) -> Inspection:
     """Inspects one file; see `_inspect`."""

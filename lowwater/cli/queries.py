@@ -453,8 +453,8 @@ def _text(lfta: Lfta, statistics: LftaStatistics | None, tuning: Tuning | None) 
 
 def _share(conjunct: Conjunct) -> str:
     if conjunct.true is None:
-        return f"only {conjunct.asked:,} records drawn"
-    return f"true of {conjunct.true:.1%} of {conjunct.asked:,} records drawn"
+        return f"only {conjunct.asked:,} records in the sample"
+    return f"true of {conjunct.true:.1%} of {conjunct.asked:,} records in the sample"
 
 
 def _place(conjunct: Conjunct) -> str:

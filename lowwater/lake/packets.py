@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lowwater.capture.records.copies import Hashed, copies
+from lowwater.capture.records.duplicates import Hashed, find_duplicates
 from lowwater.catalog.records import arrival_unit
 from lowwater.catalog.schemas import HEAD, PACKET_HASH, READABLE, RECORD, stored_field
 from lowwater.catalog.time import Skews, is_late
@@ -78,7 +78,7 @@ class HashedLink:
 
 
 @dataclass(frozen=True)
-class CopyRule:
+class DuplicateRule:
     """How the copies of a link's packets are found; picklable.
 
     Attributes:
@@ -93,14 +93,14 @@ class CopyRule:
     others: tuple[HashedLink, ...] = ()
 
 
-class CopyFinder:
+class DuplicateFinder:
     """Finds the copies among the packets of a link.
 
     It holds the hashes of the files that a window reaches. More than COMPARED_RECORDS are divided into classes by their
     hash; a class is larger only where many of the records are copies of one packet.
     """
 
-    def __init__(self, rule: CopyRule) -> None:
+    def __init__(self, rule: DuplicateRule) -> None:
         self.link = rule.own.link
         self._rule = rule
         self._links = sorted([rule.own, *rule.others], key=lambda link: link.link)
@@ -144,13 +144,13 @@ class CopyFinder:
                 (group, other, *self._load(link, other, number, classes, low, high)) for group, link, other in near
             ]
             own = [part[1:] for part in parts if self._links[part[0]] is self._rule.own]
-            found = copies(Hashed.joined([records for _, records, _ in own]), self._rule.window)
+            found = find_duplicates(Hashed.joined([records for _, records, _ in own]), self._rule.window)
             _mark(copied, file, own, found)
             if self._rule.others:
                 groups = np.concatenate([np.full(len(records), group) for group, _, records, _ in parts])
                 every = Hashed.joined([records for _, _, records, _ in parts])
                 mine = groups == self._links.index(self._rule.own)
-                _mark(elsewhere, file, own, copies(every, self._rule.window, groups)[mine])
+                _mark(elsewhere, file, own, find_duplicates(every, self._rule.window, groups)[mine])
         return copied, elsewhere
 
     def _load(
@@ -212,8 +212,8 @@ def _batches(link: HashedLink, file: HashedFile) -> Iterator[pa.RecordBatch]:
         there = [name for name in names if name in stored.schema_arrow.names]
         if not set(PACKET_HASH) <= set(there):
             raise LakeError(
-                f"link {link.link}: of packets in {file.path.name} no hash is kept, by which copies are found",
-                f"keep duplicates in {section_of(link.link)}, and ingest its captures again",
+                f"link {link.link}: duplicates cannot be found, since {file.path.name} has no hashes of packets",
+                f"ingest its captures again, or write duplicates = 'keep' in {section_of(link.link)}",
             )
         for batch in stored.iter_batches(1 << 17, columns=there, use_threads=False):
             columns = [
@@ -298,7 +298,7 @@ class LinkRead:
     entered: int = -1
     left: int | None = None
     before: int = 0
-    copies: CopyRule | None = None
+    copies: DuplicateRule | None = None
 
     @property
     def packets(self) -> int:
@@ -331,7 +331,7 @@ class LinkRead:
         files = [(capture, file) for capture in self.captures for file in capture.files]
         finder = None
         if self.copies is not None and (marked or self.copies.drop):
-            finder = CopyFinder(self.copies)
+            finder = DuplicateFinder(self.copies)
         for number, (capture, file) in enumerate(files):
             begin = self.begin if number == 0 else 0
             stop = file.rows if self.stop is None or number < len(files) - 1 else self.stop
@@ -374,7 +374,7 @@ class LinkRead:
                     at += batch.num_rows
 
     def _without_copies(
-        self, batch: pa.RecordBatch, at: int, finder: CopyFinder, path: PurePath, dropped: DroppedCopies | None
+        self, batch: pa.RecordBatch, at: int, finder: DuplicateFinder, path: PurePath, dropped: DroppedCopies | None
     ) -> pa.RecordBatch:
         """Removes the copies of a batch of stored rows; `at` is the number of its first row in the file."""
         with readable(self.link, path):
@@ -423,7 +423,7 @@ class DroppedCopies:
     owned: int = 0
 
 
-def _marked(batch: pa.RecordBatch, at: int, finder: CopyFinder | None, path: PurePath) -> pa.RecordBatch:
+def _marked(batch: pa.RecordBatch, at: int, finder: DuplicateFinder | None, path: PurePath) -> pa.RecordBatch:
     """Adds COPY and ELSEWHERE to a batch of stored rows; `at` is the number of its first row in the file."""
     marks = {name: np.zeros(batch.num_rows, np.bool_) for name in (COPY, ELSEWHERE)}
     if finder is not None:

@@ -49,7 +49,7 @@ def link_inputs(
         end: end of the interval, ns since the epoch, exclusive.
         older: 0, or one of OLDER.
     """
-    ordered, dropped = Captures.of(captures), dropped_copies(settings)
+    ordered, dropped = Captures.of(captures), dropped_duplicates(settings)
     missing = gaps(link, captures, settings, read_from, end)
     reads, life = (read_from - _reach(settings) if dropped else read_from, end), (settings.since, settings.until)
     used = [
@@ -92,7 +92,7 @@ def _within(life: Sequence[int | None], reads: Sequence[int]) -> tuple[int | Non
     return born, None if until is None or until > end else max(until, low)
 
 
-def dropped_copies(settings: Link) -> str | None:
+def dropped_duplicates(settings: Link) -> str | None:
     """Returns which copies of a link's packets are dropped, as a text; None if all are kept (D4)."""
     if settings.duplicates == "keep" or settings.duplicates.action != "drop":
         return None
@@ -175,7 +175,7 @@ def outdated(
         ):
             lines.append(f"{capture.path} was read by another setting resolution of its link: ingest it again")
         elif options.compared and retention.hash_of(capture.kept) != options.compared:
-            lines.append(f"{capture.path} has no hashes by which copies are found: ingest it again")
+            lines.append(f"{capture.path} has no hashes by which duplicates are found: ingest it again")
         elif lacking := [name for name in content if name not in retention.contents_of(capture.kept)]:
             lines.append(f"{capture.path} was read without {', '.join(lacking)}, which a query reads: ingest it again")
         elif (capture.key or "") != key:

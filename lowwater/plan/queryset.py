@@ -216,8 +216,8 @@ def _require_small(bound: Bound) -> None:
         operators += sum(1 for _ in walk(node))
         if operators > PLAN_OPERATORS:
             statement, text = bound.statements[name]
-            message = f"query {name}: it and those before it have {operators:,} operators, each with all that it reads"
-            hint = f"{PLAN_OPERATORS:,} are the most: let fewer queries read each other"
+            message = f"query {name}: the plans up to it have {operators:,} operators, more than {PLAN_OPERATORS:,}"
+            hint = "each query repeats the plan of what it reads: let fewer queries read other queries"
             raise text.error(place_of(statement), message, hint)
 
 

@@ -121,7 +121,7 @@ class RecordRange:
 
 
 @dataclass
-class CopyCounts:
+class DuplicateCounts:
     """Copies among the records of a link whose timestamp lies in the interval (SEMANTICS D2, D5)."""
 
     dropped: bool  # whether copies do not belong to the link
@@ -140,7 +140,7 @@ class LinkScan:
     profile: LinkProfile  # profile of the records whose arrival lies in the interval
     # (minute of the timestamp, capture) -> sane records of that minute
     minutes: Mapping[tuple[int, str], RecordRange] = field(default_factory=dict)
-    copies: CopyCounts | None = None  # what was found of copies; None where they are not looked for (D4)
+    copies: DuplicateCounts | None = None  # what was found of copies; None where they are not looked for (D4)
 
     @property
     def duplicates(self) -> int:
@@ -157,7 +157,7 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     sane, late = 0, []
     minutes: dict[tuple[int, str], RecordRange] = {}
     profile = LinkProfile(read.start, read.end, skews.rest)
-    copies = None if read.copies is None else CopyCounts(read.copies.drop)
+    copies = None if read.copies is None else DuplicateCounts(read.copies.drop)
     for batch in read.batches([*COLUMNS, *skews.columns], marked=copies is not None):
         if copies is not None:
             batch = _counted_copies(batch, read, skews, copies)
@@ -178,7 +178,7 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     return LinkScan(read.link, sane, violations, profile, minutes, copies)
 
 
-def _counted_copies(batch: pa.RecordBatch, read: LinkRead, skews: Skews, counts: CopyCounts) -> pa.RecordBatch:
+def _counted_copies(batch: pa.RecordBatch, read: LinkRead, skews: Skews, counts: DuplicateCounts) -> pa.RecordBatch:
     """Counts the copies of a marked batch, and removes them if they are dropped."""
     arrival, stamp = batch.column("arrival").to_numpy(), batch.column("timestamp").to_numpy()
     copied, elsewhere = (batch.column(name).to_numpy(zero_copy_only=False) for name in (COPY, ELSEWHERE))

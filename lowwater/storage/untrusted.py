@@ -291,7 +291,7 @@ def _pages(file: BinaryIO, chunk: pq.ColumnChunkMetaData) -> Iterator[_Page]:
     at, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset or 0
     if dictionary:
         if dictionary > at and chunk.num_values:
-            raise ValueError("a dictionary follows what it is for")  # decoders would begin at different places
+            raise ValueError("a dictionary stands behind its values")  # decoders would begin at different places
         at = dictionary
     end = at + chunk.total_compressed_size
     while at < end:

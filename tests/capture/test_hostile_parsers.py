@@ -15,7 +15,7 @@ from lowwater.capture.content import hello as fingerprints
 from lowwater.capture.content.applications import dns_fields
 from lowwater.capture.formats.sources import Stream
 from lowwater.capture.reader import index
-from lowwater.capture.records import copies
+from lowwater.capture.records import duplicates
 from lowwater.capture.tables import blocks, delimited
 from lowwater.catalog.builtin.strings import read_prefixes, read_strings
 from lowwater.catalog.values import Type
@@ -119,13 +119,15 @@ def test_chunks_of_a_capture_of_many_interfaces_share_their_clocks(tmp_path: Pat
 
 
 def test_records_within_one_window_are_compared_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked, found = [], copies.copies
-    monkeypatch.setattr(copies, "UNCOMPARED_RECORDS", 10)
-    monkeypatch.setattr(copies, "copies", lambda records, window: looked.append(len(records)) or found(records, window))
-    counter = copies.CopyCounter(1 << 40, 0)
+    looked, found = [], duplicates.find_duplicates
+    monkeypatch.setattr(duplicates, "UNCOMPARED_RECORDS", 10)
+    monkeypatch.setattr(
+        duplicates, "find_duplicates", lambda records, window: looked.append(len(records)) or found(records, window)
+    )
+    counter = duplicates.DuplicateCounter(1 << 40, 0)
     for number in range(300):
         stamps = np.arange(10) + 10 * number
-        counter.add(copies.Hashed(stamps % 1500, stamps % 1500, stamps), stamps)
+        counter.add(duplicates.Hashed(stamps % 1500, stamps % 1500, stamps), stamps)
     counter.finish()
     assert counter.copies == 1500
     assert sum(looked) < 4 * 3000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.records.copies import CopyCounter, Hashed, copies
+from lowwater.capture.records.duplicates import DuplicateCounter, Hashed, find_duplicates
 from tests import capturemaker as maker
 
 JUMP = 60_000_000_000
@@ -94,22 +94,22 @@ def joined(rows: list[tuple[int, int, int]], links: list[int], window: int, othe
 @pytest.mark.slow
 @given(ROWS, st.integers(0, 12), st.data())
 def test_copies_are_those_of_a_self_join(rows: list[tuple[int, int, int]], window: int, data: st.DataObject) -> None:
-    found = np.flatnonzero(copies(arrays(rows), window)).tolist()
+    found = np.flatnonzero(find_duplicates(arrays(rows), window)).tolist()
     assert found == joined(rows, [0] * len(rows), window, "true")
     links = sorted(data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows))))
-    found = np.flatnonzero(copies(arrays(rows), window, np.array(links, np.int64))).tolist()
+    found = np.flatnonzero(find_duplicates(arrays(rows), window, np.array(links, np.int64))).tolist()
     assert found == joined(rows, links, window, "r.link <> e.link")
 
 
 @pytest.mark.parametrize("waiting", [1, 7, 1000])
 @given(ROWS, st.integers(0, 12), st.integers(0, 8))
 def test_a_stream_counts_the_same(waiting: int, rows: list[tuple[int, int, int]], window: int, skew: int) -> None:
-    import lowwater.capture.records.copies as module
+    import lowwater.capture.records.duplicates as module
 
     records, arrivals = arrays(rows), np.maximum.accumulate(np.array([row[2] for row in rows], np.int64))
     admitted = arrivals - records.stamps <= skew
-    expected = np.count_nonzero(copies(records.take(admitted), window))
-    counter = CopyCounter(window, skew)
+    expected = np.count_nonzero(find_duplicates(records.take(admitted), window))
+    counter = DuplicateCounter(window, skew)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "UNCOMPARED_RECORDS", waiting)
         for at in range(0, len(rows), 3):

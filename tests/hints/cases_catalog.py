@@ -80,7 +80,7 @@ CASES: list[Case] = [
     Case(
         "a skew and shed",
         _grouped("vlan_id", "7", "shed = 5", "sampling = true"),
-        "leave out shed or group_skew",
+        "leave one of them out",
         _grouped("vlan_id", "7"),
     ),
     Case(

@@ -21,15 +21,15 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import (
     COPY,
-    CopyRule,
     DroppedCopies,
+    DuplicateRule,
     LinkRead,
     PacketFiles,
     divide,
     hashed_link,
     packet_files,
 )
-from lowwater.lake.run_inputs import dropped_copies, link_inputs, outdated
+from lowwater.lake.run_inputs import dropped_duplicates, link_inputs, outdated
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import scan_link
 from tests.capturemaker import Record, pcap_bytes, udp
@@ -92,7 +92,7 @@ def whole_read(lake: Lake, link: Link, low: int = 0, start: int = 0, end: int = 
     captures, files = read_captures(lake, ["a"])["a"], PacketFiles.of(lake)
     around = packet_files(files, "a", captures, link, min(low, start - SKEW) - WINDOW, start, end)
     read = packet_files(files, "a", captures, link, low, start, end)
-    return replace(read, copies=CopyRule(WINDOW, True, hashed_link(around, RULE)))
+    return replace(read, copies=DuplicateRule(WINDOW, True, hashed_link(around, RULE)))
 
 
 def rows(read: LinkRead, dropped: DroppedCopies | None = None) -> list[tuple[int, int]]:
@@ -192,7 +192,7 @@ def test_settings_are_an_input_only_where_they_drop(tmp_path: Path) -> None:
     inputs = {name: link_inputs("a", captures, link, *bounds) for name, link in links.items()}
     assert inputs["keep"] == inputs["report"]
     assert len({str(each) for each in inputs.values()}) == 4
-    assert [dropped_copies(link) for link in links.values()] == [
+    assert [dropped_duplicates(link) for link in links.values()] == [
         None,
         None,
         "drop 3s by content",
@@ -201,7 +201,7 @@ def test_settings_are_an_input_only_where_they_drop(tmp_path: Path) -> None:
     ]
     version = captures[0].decoder_version
     assert not any(outdated(captures, links[name], version, *bounds) for name in ("keep", "report", "drop", "shorter"))
-    assert "has no hashes by which copies are found" in outdated(captures, links["packet"], version, *bounds)[0]
+    assert "has no hashes by which duplicates are found" in outdated(captures, links["packet"], version, *bounds)[0]
     again = [
         ingest(lake, "a", [Path(row.path)], Config(links={"a": links[name]})) for row in captures for name in links
     ]

@@ -36,7 +36,7 @@ from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import (
-    CopyRule,
+    DuplicateRule,
     DroppedCopies,
     HashedLink,
     LinkRead,
@@ -639,7 +639,7 @@ class LowInputs:
             return read
         window = settings.duplicates.window
         return replace(
-            read, copies=CopyRule(window, settings.duplicates.action == "drop", self._hashed(link, start, window))
+            read, copies=DuplicateRule(window, settings.duplicates.action == "drop", self._hashed(link, start, window))
         )
 
     def _read(self, link: str, start: int) -> LinkRead:
@@ -762,7 +762,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
     if link_settings.shed is None:
         return start
     if inputs.end < END_OF_TIME and inputs.end % SECOND:
-        message = f"link {link} sheds load by the second, and the interval ends within one"
+        message = f"link {link} sheds load by whole seconds, and the interval ends within a second"
         raise ConfigError(message, "use intervals of whole seconds")
     return max(0, start - link_settings.longest_skew * arriving) // SECOND * SECOND
 

@@ -45,8 +45,8 @@ class Hashed:
         return Hashed(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("high", "low", "stamps")))
 
 
-def copies(records: Hashed, window: int, groups: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-    """Finds the records that are copies of an earlier one.
+def find_duplicates(records: Hashed, window: int, groups: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+    """Finds the records that are duplicates of an earlier one.
 
     The earlier of two records has the smaller timestamp, or the smaller group, or the smaller index, in this order.
 
@@ -59,7 +59,7 @@ def copies(records: Hashed, window: int, groups: NDArray[np.int64] | None = None
 
     Example:
         >>> hashes = np.array([7, 7, 8, 7])
-        >>> copies(Hashed(hashes, hashes, np.array([10, 14, 15, 20])), 5).tolist()
+        >>> find_duplicates(Hashed(hashes, hashes, np.array([10, 14, 15, 20])), 5).tolist()
         [False, True, False, False]
     """
     marks = np.zeros(len(records), np.bool_)
@@ -98,8 +98,8 @@ def _shared(records: Hashed) -> NDArray[np.int64]:
     return chosen
 
 
-class CopyCounter:
-    """Counts the copies among the records of one link, which come in order of arrival.
+class DuplicateCounter:
+    """Counts the duplicates among the records of one link, which come in order of arrival.
 
     It holds the records of the last `window + skew` of the clock, and as many more, at least UNCOMPARED_RECORDS: so a
     record that stays within the window is compared a few times, however many records there are.
@@ -110,7 +110,7 @@ class CopyCounter:
 
     Attributes:
         compared: number of records that are not late.
-        copies: number of copies among the records that are decided; after `finish`, among all.
+        copies: number of duplicates among the records that are decided; after `finish`, among all.
     """
 
     def __init__(self, window: int, skew: int) -> None:
@@ -137,7 +137,7 @@ class CopyCounter:
         return part
 
     def finish(self) -> None:
-        """Counts the copies among the records that still wait."""
+        """Counts the duplicates among the records that still wait."""
         self._decide(self._clock + 1)
 
     def _decide(self, until: int) -> None:
@@ -145,7 +145,7 @@ class CopyCounter:
             return
         records = Hashed.joined(self._waiting)
         new = (records.stamps >= self._decided) & (records.stamps < until)
-        self.copies += int(np.count_nonzero(copies(records, self.window) & new))
+        self.copies += int(np.count_nonzero(find_duplicates(records, self.window) & new))
         self._waiting = [records.take(records.stamps >= until - self.window)]
         self._kept = len(self._waiting[0])
         self._decided = until
@@ -153,11 +153,11 @@ class CopyCounter:
 
 # Copies across links: which records of one link another link has earlier, within a window (SEMANTICS D2). `inspect`
 # reads links one after the other, so the hashes of all records wait in files by hash until every link is read. The
-# audits of a lake find such copies by reading all links side by side instead (`lake.packets`).
+# audits of a lake find such duplicates by reading all links side by side instead (`lake.packets`).
 
 
-class CopySpool:
-    """Counts the records that are copies of a record of another link; a context manager, which removes its files.
+class DuplicateSpool:
+    """Counts the records that are duplicates of a record of another link; a context manager, which removes its files.
 
     Each record takes 32 bytes on disk.
 
@@ -170,7 +170,7 @@ class CopySpool:
         self._folder = tempfile.TemporaryDirectory(prefix="lowwater-copies-")
         self.links = 0
 
-    def __enter__(self) -> CopySpool:
+    def __enter__(self) -> DuplicateSpool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -196,7 +196,7 @@ class CopySpool:
             if not (file := self._file(number)).exists():
                 continue
             high, low, stamps, links = np.ascontiguousarray(np.fromfile(file, np.int64).reshape(-1, 4).T)
-            counts.update(links[copies(Hashed(high, low, stamps), self._window, links)].tolist())
+            counts.update(links[find_duplicates(Hashed(high, low, stamps), self._window, links)].tolist())
         return counts
 
     def _file(self, number: int) -> Path:
