@@ -50,8 +50,8 @@ class LocalDays:
         offsets = [offset(day * DAY) for day in days.tolist()]
         before, at, after = (np.array(offsets[start : len(offsets) - 2 + start]) for start in range(3))
         self.begins: Integers = days[1:-1] * DAY - at
-        for place in np.flatnonzero((before != at) | (at != after)).tolist():
-            self.begins[place] = _begin(int(days[place + 1]) * DAY, offset)
+        for index in np.flatnonzero((before != at) | (at != after)).tolist():
+            self.begins[index] = _begin(int(days[index + 1]) * DAY, offset)
 
     def values(self, seconds: Integers) -> Integers:
         """The days of instants."""
@@ -72,7 +72,7 @@ class LocalDays:
 
     def value(self, second: int) -> int:
         """The day of an instant, without a bound of 64 bits."""
-        early, late = (int(self.begins[place]) for place in (0, -1))
+        early, late = (int(self.begins[index]) for index in (0, -1))
         if second < early:
             return _FIRST + (second - early) // DAY
         if second >= late:

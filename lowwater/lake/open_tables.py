@@ -722,17 +722,17 @@ class ValuesByState:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, tuple[object, Any]] = OrderedDict()
 
-    def get(self, place: Hashable, state: object, compute: Callable[[], T]) -> T:
-        """Returns the value of a place; computes it if its state is another one. Nobody changes the value."""
+    def get(self, key: Hashable, state: object, compute: Callable[[], T]) -> T:
+        """Returns the value of a key; computes it if its state is another one. Nobody changes the value."""
         with self._lock:
-            kept = self._kept.get(place)
+            kept = self._kept.get(key)
         if kept is not None and kept[0] == state:
             known: T = kept[1]
             return known
         value = compute()
         with self._lock:
-            self._kept[place] = state, value
-            self._kept.move_to_end(place)
+            self._kept[key] = state, value
+            self._kept.move_to_end(key)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return value
@@ -750,25 +750,25 @@ def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = No
     """
     from deltalake import DeltaTable
 
-    place = path if mirror is None else mirror.folder
+    folder = path if mirror is None else mirror.folder
     require_plain_folder(path)
     require_plain_folder(path / "_delta_log")
-    with _named(place, path):
-        require_modest_log(place, version)
-    table = DeltaTable(str(place), version=version)
+    with _named(folder, path):
+        require_modest_log(folder, version)
+    table = DeltaTable(str(folder), version=version)
     require_plain_table(path, table)
     return table
 
 
 @contextmanager
-def _named(place: PurePath, path: PurePath) -> Iterator[None]:
+def _named(folder: PurePath, path: PurePath) -> Iterator[None]:
     """Lets errors about the mirror of a log name the table in its store."""
     try:
         yield
     except LakeError as error:
-        if place == path:
+        if folder == path:
             raise
-        raise LakeError(error.message.replace(str(place), str(path)), error.hint) from None
+        raise LakeError(error.message.replace(str(folder), str(path)), error.hint) from None
 
 
 def newest(path: PurePath) -> DeltaTable | None:

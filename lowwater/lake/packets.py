@@ -523,7 +523,7 @@ class PacketFiles:
         """Returns the files of a capture and link, in order; None where some of its packets are missing."""
         rows = [row for row in self.attempts.get(capture.attempt, ()) if row["partition.link"] == link]
         whole = sum(row["num_records"] for row in rows) == capture.packets
-        return sorted(rows, key=_place) if whole else None
+        return sorted(rows, key=_order_of) if whole else None
 
 
 def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[dict[str, Any]]]:
@@ -583,7 +583,7 @@ def packet_files(
     return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
 
 
-def _place(row: dict[str, Any]) -> tuple[int, str]:
+def _order_of(row: dict[str, Any]) -> tuple[int, str]:
     """Sort key of a capture's files: hour of arrival, then the file name, which begins with the chunk."""
     return int(row["partition.hour"]), row["path"].rpartition("/")[2]
 
@@ -618,7 +618,7 @@ def read_packets(
 # Chunks, so that several tasks read a large capture. A chunk needs the clock of the link before it, which is the
 # arrival of the packet before it. Nothing else of earlier packets matters (SEMANTICS T2, P2).
 
-FilePlace = tuple[CaptureRead, PacketFile, int]
+FileEntry = tuple[CaptureRead, PacketFile, int]
 """A file, its capture, and the number of the link's packets before the file."""
 
 
@@ -641,11 +641,11 @@ def divide(read: LinkRead, most: int) -> list[LinkRead]:
     for number in range(1, count):
         at = read.packets * number // count
         end = ends[bisect_right(ends, at - 1)]  # end of the file with the packet before the cut
-        place = placed[bisect_right(ends, at - 1)]
-        cut = end if place[1].rows <= most else at
+        entry = placed[bisect_right(ends, at - 1)]
+        cut = end if entry[1].rows <= most else at
         if cut <= cuts[-1] or cut == ends[-1]:
             continue
-        clock = _clock(read.link, place, cut)
+        clock = _clock(read.link, entry, cut)
         if clock >= read.end:
             break
         cuts.append(cut)
@@ -654,9 +654,9 @@ def divide(read: LinkRead, most: int) -> list[LinkRead]:
     return [_chunk(read, placed, *chunk) for chunk in bounds]
 
 
-def _clock(link: str, place: FilePlace, cut: int) -> int:
+def _clock(link: str, entry: FileEntry, cut: int) -> int:
     """Returns the clock of the link after the packet before a cut, ns."""
-    capture, file, before = place
+    capture, file, before = entry
     if cut == before + file.rows:
         return max(capture.clock, file.last)
     with readable(link, file.path):
@@ -665,9 +665,9 @@ def _clock(link: str, place: FilePlace, cut: int) -> int:
 
 
 def _chunk(
-    read: LinkRead, placed: Sequence[FilePlace], start: int, end: int, entered: int, left: int | None
+    read: LinkRead, placed: Sequence[FileEntry], start: int, end: int, entered: int, left: int | None
 ) -> LinkRead:
-    overlapping = [place for place in placed if place[2] < end and place[2] + place[1].rows > start]
+    overlapping = [entry for entry in placed if entry[2] < end and entry[2] + entry[1].rows > start]
     captures: dict[str, list[PacketFile]] = {}
     for capture_read, file, _ in overlapping:
         captures.setdefault(capture_read.capture, []).append(file)

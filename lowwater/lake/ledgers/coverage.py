@@ -328,7 +328,7 @@ def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
             return f"{name} is cut there"
         return f"the last record of {name}: another capture begins before its rotation is over"
     return {BEFORE: "its first capture begins there", AFTER: "its last capture ends before"}.get(
-        _place(gap, captures), ""
+        _side(gap, captures), ""
     )
 
 
@@ -345,7 +345,7 @@ def _short_at(at: int, captures: Sequence[Capture]) -> list[Capture]:
     ]
 
 
-def _place(gap: Gap, captures: Sequence[Capture]) -> str:
+def _side(gap: Gap, captures: Sequence[Capture]) -> str:
     spans = Captures.of(captures).spans
     if not spans:
         return NONE
@@ -357,7 +357,7 @@ def _place(gap: Gap, captures: Sequence[Capture]) -> str:
 def gap_texts(
     gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]], why: Callable[[Gap], str] = lambda gap: ""
 ) -> list[str]:
-    """Describes gaps; gaps of several links at one place with a common bound become one sentence.
+    """Describes gaps; gaps of several links on one side of their captures with a common bound become one sentence.
 
     Args:
         captures: link -> all of its ledger rows.
@@ -397,23 +397,23 @@ def _nothing_before(group: Sequence[Gap], captures: Mapping[str, Sequence[Captur
 
 
 def _kind(gap: Gap, captures: Sequence[Capture]) -> tuple[str, tuple[int, ...]]:
-    """Returns the key by which gaps are grouped into one sentence: place among the captures, and common bounds."""
+    """Returns the key by which gaps become one sentence: on which side of the captures they lie, and common bounds."""
     if _short_at(gap.since, captures):
         return "", ()
-    place = _place(gap, captures)
+    side = _side(gap, captures)
     bounds = {BEFORE: (gap.since,), BETWEEN: (gap.since, gap.until)}
-    return place, bounds.get(place, (gap.until,))
+    return side, bounds.get(side, (gap.until,))
 
 
 def _advice(gap: Gap, captures: Captures) -> str:
     """Advises settings for a gap, where they fit. `since` behind records, and `until` before them, would take records
     out of every row, and a tolerance of more than the lulls inside of captures would hide a stop."""
-    place, spans = _place(gap, captures), captures.spans
-    if place == NONE:
+    side, spans = _side(gap, captures), captures.spans
+    if side == NONE:
         return "bound its life with since and until, or "
-    if place == BEFORE:
+    if side == BEFORE:
         return "begin its life with since, or " if _nothing_before([gap], {gap.link: captures}) else ""
-    if place == AFTER:
+    if side == AFTER:
         return "" if captures.meeting(gap.since + 1, END_OF_TIME) else _UNTIL
     at = bisect_right(spans, gap.since, key=itemgetter(0))
     pause = spans[at][0] - spans[at - 1][1]

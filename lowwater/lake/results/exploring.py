@@ -236,17 +236,17 @@ def read_sums(
         for batch in _stored(sums_path(table), column, wanted):
             chosen = pc.is_in(batch.column("path"), value_set=names)
             rows = _some(batch, pc.and_(chosen, batch.column("whole")) if whole else chosen)
-            place = np.zeros(rows.num_rows, np.int64)
+            index = np.zeros(rows.num_rows, np.int64)
             if number:
-                rows, place = _with_number(rows, number)
+                rows, index = _with_number(rows, number)
             fresh = np.array([name not in seen for name in rows.column("path").to_pylist()], bool)
-            rows, place = _some(rows, pa.array(fresh)), place[fresh]
+            rows, index = _some(rows, pa.array(fresh)), index[fresh]
             seen.update(rows.column("path").to_pylist())
             if rows.num_rows:
-                yield _amounts(rows, number, place), False
+                yield _amounts(rows, number, index), False
                 part = np.flatnonzero(~rows.column("whole").to_numpy(zero_copy_only=False))
                 if len(part):
-                    yield _rest(rows.take(pa.array(part)), place[part] + bool(number)), True
+                    yield _rest(rows.take(pa.array(part)), index[part] + bool(number)), True
 
 
 def _some(rows: pa.RecordBatch, chosen: pa.BooleanArray) -> pa.RecordBatch:
@@ -255,7 +255,7 @@ def _some(rows: pa.RecordBatch, chosen: pa.BooleanArray) -> pa.RecordBatch:
 
 
 def _with_number(rows: pa.RecordBatch, number: str) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
-    """Returns the rows that have sums of a number, and its place among the sums of each."""
+    """Returns the rows that have sums of a number, and its index among the sums of each."""
     named = rows.column("numbers")
     has = np.flatnonzero(pc.equal(named.flatten(), number).to_numpy(zero_copy_only=False))
     parents = pc.list_parent_indices(named).to_numpy()
@@ -264,20 +264,20 @@ def _with_number(rows: pa.RecordBatch, number: str) -> tuple[pa.RecordBatch, NDA
     return rows if each_has else rows.take(pa.array(parents[has])), has - begins[parents[has]]
 
 
-def _amounts(rows: pa.RecordBatch, number: str, place: NDArray[np.int64]) -> pa.Table:
+def _amounts(rows: pa.RecordBatch, number: str, index: NDArray[np.int64]) -> pa.Table:
     amounts = rows.column("rows").flatten().cast(pa.float64())
     if number:
         sums = rows.column("sums")
         begins = np.searchsorted(pc.list_parent_indices(sums).to_numpy(), np.arange(rows.num_rows))
-        amounts = sums.flatten().take(pa.array(begins + place)).flatten()
+        amounts = sums.flatten().take(pa.array(begins + index)).flatten()
     hours = rows.column("hour").take(pc.list_parent_indices(rows.column("values")))
     return pa.table({"hour": hours, "value": rows.column("values").flatten(), "amount": amounts})
 
 
-def _rest(rows: pa.RecordBatch, place: NDArray[np.int64]) -> pa.Table:
+def _rest(rows: pa.RecordBatch, index: NDArray[np.int64]) -> pa.Table:
     rest = rows.column("rest")
     begins = np.searchsorted(pc.list_parent_indices(rest).to_numpy(), np.arange(rows.num_rows))
-    amounts = rest.flatten().take(pa.array(begins + place))
+    amounts = rest.flatten().take(pa.array(begins + index))
     return pa.table({"hour": rows.column("hour"), "value": pa.nulls(rows.num_rows, pa.string()), "amount": amounts})
 
 

@@ -102,7 +102,7 @@ class Keeper:
     """Keeps the position of one subscriber, and nobody else writes it meanwhile.
 
     Attributes:
-        place: file of the position; None if the subscriber keeps it.
+        file: of the position; None if the subscriber keeps it.
         known: position that the subscriber gave.
         consumer: file in the lake that says who subscribes, or None.
         name: name of the subscriber.
@@ -110,7 +110,7 @@ class Keeper:
     """
 
     stream: str
-    place: PurePath | None = None
+    file: PurePath | None = None
     known: Position | None = None
     consumer: PurePath | None = None
     name: str = ""
@@ -123,19 +123,19 @@ class Keeper:
         Raises:
             LakeError: it cannot be read.
         """
-        if self.place is None:
+        if self.file is None:
             return self.known
         try:
-            text = paths.read(self.place).decode()
-            if self.place == self.consumer:
+            text = paths.read(self.file).decode()
+            if self.file == self.consumer:
                 text = json.dumps(json_value(text)["position"])
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = getattr(error, "strerror", None) or "it is no position of a subscriber"
             hint = "check the file; without it the subscription begins again"
-            raise LakeError(f"{self.place}: cannot be read: {reason}", hint) from None
-        return Position.parse(text, str(self.place))
+            raise LakeError(f"{self.file}: cannot be read: {reason}", hint) from None
+        return Position.parse(text, str(self.file))
 
     def store(self, position: str, version: int, end: int) -> None:
         """Stores a position.
@@ -152,8 +152,8 @@ class Keeper:
         try:
             if self._fence is not None:
                 self._fence.require()
-            if self.place is not None and self.place != self.consumer:
-                _write_whole(Path(self.place), position + "\n")
+            if self.file is not None and self.file != self.consumer:
+                _write_whole(Path(self.file), position + "\n")
             if self.consumer is not None:
                 entry = {"name": self.name, "stream": self.stream, "position": json_value(position)}
                 entry |= {"version": version, "until": end, "seen": time.time_ns()}
@@ -161,7 +161,7 @@ class Keeper:
         except LostError:
             raise BusyError(f"subscriber {self.name}: another process has taken its position over", ONE) from None
         except OSError as error:
-            where = self.place or self.consumer
+            where = self.file or self.consumer
             raise LakeError(
                 f"{where}: the position cannot be written: {error.strerror}", "check that its disk can be written"
             ) from None
@@ -194,8 +194,8 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
         raise LakeError(f"stream {stream}: both a position file and `after`", "keep the position in one place")
     consumer = consumers_folder(lake, stream) / f"{name}.json" if name else None
     known = Position.parse(after, "after") if after else None
-    place = Path(position).absolute() if position is not None else consumer if after is None else None
-    keeper = Keeper(stream, place, known, consumer, name)
+    file = Path(position).absolute() if position is not None else consumer if after is None else None
+    keeper = Keeper(stream, file, known, consumer, name)
     try:
         if name:
             keeper._fence = keeper._held.enter_context(
