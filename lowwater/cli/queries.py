@@ -73,14 +73,14 @@ class Definitions:
                 raise click.BadParameter(f"--param {name}: no query has a parameter ${name}")
         return plan
 
-    def plan_over(self, files: Sequence[Path], lake: PurePath) -> tuple[Lake, Config, Plan]:
+    def plan_over(self, files: Sequence[Path], root: PurePath) -> tuple[Lake, Config, Plan]:
         """Opens a lake, and plans query files over its links: files of one of its query sets as that set does.
 
         Raises:
             LakeError: there is no lake in the folder.
             QueryError: a query is not valid.
         """
-        config, opened = load_config(lake), lake_to_read(lake)
+        config, lake = load_config(root), lake_to_read(root)
         definitions, whole = self, files
         for section in config.query_sets.values():
             if {path.resolve() for path in files} <= {Path(file).resolve() for file in section.files}:
@@ -92,7 +92,7 @@ class Definitions:
                 )
                 whole = _distinct([*files, *map(Path, section.files)])
                 break
-        return opened, config, definitions.plan(whole, lake_links(config, opened), config)
+        return lake, config, definitions.plan(whole, lake_links(config, lake), config)
 
 
 def _settings(links: Path | None) -> Config:
@@ -391,7 +391,7 @@ def _show(summary: Mapping[str, Any], out: Path) -> None:
 _UNKNOWN = "no run has counted it yet: lowwater replay it, with the same parameters"
 
 
-def explain_statistics(files: Sequence[Path], form: str, lake: PurePath, definitions: Mapping[str, Any]) -> str:
+def explain_statistics(files: Sequence[Path], form: str, root: PurePath, definitions: Mapping[str, Any]) -> str:
     """Returns the statistics of the LFTAs of query files, from the last runs over a lake.
 
     Args:
@@ -402,8 +402,8 @@ def explain_statistics(files: Sequence[Path], form: str, lake: PurePath, definit
         LakeError: there is no lake in the folder.
         QueryError: a query is not valid.
     """
-    opened, config, plan = Definitions(**definitions).plan_over(files, lake)
-    statistics, tunings = recommended(opened, plan, config)
+    lake, config, plan = Definitions(**definitions).plan_over(files, root)
+    statistics, tunings = recommended(lake, plan, config)
     if form == "json":
         documents = [_tuning_as_json(lfta, statistics.get(lfta.name), tunings.get(lfta.name)) for lfta in plan.lftas]
         return json.dumps({"tuned": config.replay.tuned, "lftas": documents}, indent=2, ensure_ascii=False) + "\n"

@@ -31,13 +31,13 @@ def set_names(root: PurePath, queries: Path) -> list[str]:
 
 def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None]) -> list[Job]:
     """Opens the query sets of a lake that can be planned."""
-    opened = []
+    found = []
     for name in set_names(root, queries):
         try:
-            opened.append(Job.open(root, name, queries))
+            found.append(Job.open(root, name, queries))
         except LowwaterError as error:
             tell(name, error)
-    return opened
+    return found
 
 
 def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[ReadingQuery]:
