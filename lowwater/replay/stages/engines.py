@@ -36,8 +36,8 @@ from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import (
-    DuplicateRule,
     DroppedCopies,
+    DuplicateRule,
     HashedLink,
     LinkRead,
     PacketFiles,
