@@ -172,6 +172,7 @@ def test_wrong_settings_are_import_errors(tmp_path: Path) -> None:
         assert all(said in text for text in found["errors"].values())
 
 
+@pytest.mark.slow
 def test_addresses_of_lakes_in_object_stores(plugins: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater_airflow.lineage import identifier, tables
     from lowwater_airflow.settings import Settings
@@ -185,6 +186,7 @@ def test_addresses_of_lakes_in_object_stores(plugins: None, monkeypatch: pytest.
         Settings.load()
 
 
+@pytest.mark.slow
 def test_cron_of_every_length_that_divides_a_day(plugins: None) -> None:
     from lowwater_airflow.settings import cron
 

@@ -123,6 +123,7 @@ def test_a_note_is_no_markup(plugins: None) -> None:
     assert "evil.example/x.png" in note, "it says which file"
 
 
+@pytest.mark.slow
 def test_a_mail_is_text(plugins: None) -> None:
     from lowwater.config import Notify
     from lowwater_airflow.alerts import _mail
@@ -133,6 +134,7 @@ def test_a_mail_is_text(plugins: None) -> None:
     assert "\x1b" not in mail.html_content and "\u202e" not in mail.html_content
 
 
+@pytest.mark.slow
 def test_names_are_refused_in_one_short_line(plugins: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowwater_airflow.settings import Settings
 

@@ -132,6 +132,7 @@ def test_an_interval_of_a_look_is_left_to_the_next_after_an_edit(plugins: None, 
     assert statuses(lake, tmp_path)[0].state == "provisional"
 
 
+@pytest.mark.slow
 def test_the_mapped_task_of_an_interval_is_made_with_its_outlets(plugins: None, tmp_path: Path) -> None:
     from airflow.sdk import DAG
 
@@ -185,6 +186,7 @@ def test_a_run_of_a_chained_set_waits_for_the_one_before_by_the_plan(
     assert look(1, only=("stale",)) == {"status": "skip", "message": "skipped: the interval is not stale"}
 
 
+@pytest.mark.slow
 def test_the_note_of_a_look(plugins: None) -> None:
     from lowwater_airflow.notes import look_text
 
@@ -215,6 +217,7 @@ def test_the_note_of_a_look(plugins: None) -> None:
     assert look_text({("look", -1): ("failed", None)}, {("look", -1, "why"): "full"}) == "failed in look: full"
 
 
+@pytest.mark.slow
 def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: None) -> None:
     from airflow.timetables.base import TimeRestriction
     from pendulum import UTC, datetime
@@ -232,6 +235,7 @@ def test_the_clock_begins_no_run_of_an_interval_and_a_backfill_does(plugins: Non
     assert WhenAsked.deserialize(times.serialize()).summary == "when asked"
 
 
+@pytest.mark.slow
 def test_what_looks_tells_why_it_fails(plugins: None, tmp_path: Path) -> None:
     from lowwater_airflow.keeping import IngestNew, LookAtSet
 

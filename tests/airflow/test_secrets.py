@@ -237,6 +237,7 @@ def test_no_token_goes_to_the_address_that_an_answer_names(code: int, hook: Any)
     assert refused.value.code == code and [each[0] for each in told] == [f"/{code}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "token"),
     [
