@@ -50,7 +50,7 @@ with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.w
     from lowwater.capture.formats.classic import CAPTURED, OFFSET, STAMP, WIRE
     from lowwater.capture.headers import packet
     from lowwater.capture.reader import read
-    from lowwater.capture.records import facts as decoding
+    from lowwater.capture.records import stream as decoding
     from lowwater.capture.tables import blocks
     from lowwater.capture.tables import blocks as addresses
     from lowwater.capture.tables.delimited import TextOptions
