@@ -30,9 +30,10 @@ from lowwater.lake.results.published_rows import published_rows, sorted_rows
 from lowwater.lake.tables import fetch_rows, lake_errors, open_table, plain_type, table_dataset
 from lowwater.limits import SORTED_ROWS
 from lowwater.low.evaluate import addresses
+from lowwater.low.predicate import Predicate
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.plan.text import nearest
-from lowwater.replay.packets import Predicate, read_predicate, require_frames, select_records
+from lowwater.replay.packets import read_predicate, require_frames, select_records
 from lowwater.storage import paths
 
 if TYPE_CHECKING:

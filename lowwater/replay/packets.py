@@ -32,7 +32,7 @@ from lowwater.capture.tables.reader import READER_VERSION, TableOptions
 from lowwater.catalog import expr as ex
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, RecordField, stored_parts
-from lowwater.catalog.schemas import FRAME, PAYLOAD, READABLE, stored
+from lowwater.catalog.schemas import FRAME, READABLE, stored
 from lowwater.catalog.time import Skews, is_late, link_skews
 from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
@@ -47,10 +47,7 @@ from lowwater.lake.ledgers.files import file_of
 from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files, read_packets
 from lowwater.lake.run_inputs import outdated
 from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS, ROW_PACKETS
-from lowwater.low.code.expressions import of_link
-from lowwater.low.evaluate import ChunkColumns, ExpressionKernel
-from lowwater.low.runtime.node import Host, gate_of
-from lowwater.low.settings import LowSettings
+from lowwater.low.predicate import Predicate
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
 from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Node, Source, Union
@@ -61,42 +58,10 @@ from lowwater.plan.text import nearest
 from lowwater.replay.row_files import spreadsheet_rows
 from lowwater.storage.paths import local
 
-# A WHERE clause over stored packets, evaluated batch by batch without a query. `capture_export` and the counting of
-# load shedding use it. It is compiled like the conditions of a query, so it follows SEMANTICS V1 and V2.
-
-Test = Callable[[pa.RecordBatch], NDArray[np.bool_]]
-"""Returns which rows of a batch are selected."""
+# A WHERE clause over stored packets, read without a query.
 
 OPTION = "--where"
 QUERY_START = "SELECT 1 AS chosen FROM packets.{} "
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """Selects packets; see `read_predicate`.
-
-    Attributes:
-        member: condition of the protocol; None for all packets.
-        condition: condition of the WHERE clause; None for all packets.
-    """
-
-    member: ex.Expr | None
-    condition: ex.Expr | None
-
-    @property
-    def reads_payload(self) -> bool:
-        """Whether the condition reads stored frames."""
-        return PAYLOAD in ex.columns_of(self.condition)
-
-    @property
-    def columns(self) -> list[str]:
-        """The stored columns that a test reads, beside `arrival` and `timestamp`."""
-        names = ex.columns_of(self.member, self.condition)
-        return stored(names)
-
-    def test(self, link: str) -> Test:
-        """Compiles the test for the packets of one link."""
-        return _compiled_test(self.member, self.condition, link)
 
 
 def read_predicate(
@@ -150,24 +115,6 @@ def _in_text(error: QueryError, source: str) -> QueryError:
     line, column = (error.line - 1, error.column) if error.line > 1 else (1, 1)
     hint = re.sub(r"(?<= at )\d+(?=:\d)", lambda match: str(int(match[0]) - 1), error.hint)
     return type(error)(error.message, hint, OPTION, line, column, source)
-
-
-def _compiled_test(member: ex.Expr | None, condition: ex.Expr | None, link: str) -> Test:
-    parts = [of_link(part, link) for part in (member, condition) if part is not None]
-    whole = ex.conjunction(parts) or ex.Const(ex.Type.BOOL, True)
-    evaluation = ExpressionKernel(whole, compiled=True)
-    host = Host(evaluation.hosted, evaluation.beside, gate_of(member, condition, link), LowSettings(skew=0))
-
-    def test(batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        if host.full:
-            host.forget()
-        columns = ChunkColumns(batch, link)
-        beside = host.parameters(columns, np.ones(batch.num_rows, np.bool_))
-        chosen = evaluation.of(columns, beside, host.texts).fill_null(False)
-        selected: NDArray[np.bool_] = chosen.to_numpy(zero_copy_only=False)
-        return selected
-
-    return test
 
 
 # Exports of a lake: packets as a capture, records of other kinds as a table; by time and a WHERE clause.
@@ -1072,6 +1019,5 @@ def _on_time(batch: pa.RecordBatch, skews: Skews, wanted: RowPackets) -> pa.Arra
 
 
 def _columns() -> list[str]:
-    from lowwater.catalog.schemas import stored
 
     return stored(list(SHOWN))

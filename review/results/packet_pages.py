@@ -19,9 +19,9 @@ from lowwater.catalog.expr import show
 from lowwater.catalog.values import format_ip, ip_from_words
 from lowwater.errors import LowwaterError
 from lowwater.lake.tables import safe_name
+from lowwater.low.predicate import Predicate
 from lowwater.replay.packets import (
     SHOWN,
-    Predicate,
     RowPackets,
     SourceCondition,
     find_packets,

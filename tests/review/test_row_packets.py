@@ -16,10 +16,11 @@ from lowwater.errors import LakeError
 from lowwater.instants import SECOND
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.exploring import RowQuery, result_table
+from lowwater.low.predicate import Predicate
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.replay.job import Job
-from lowwater.replay.packets import Predicate, find_packets, row_packets, select, write_selection
+from lowwater.replay.packets import find_packets, row_packets, select, write_selection
 from tests.replay.support import lowwater
 from tests.review.resultlake import make_results
 

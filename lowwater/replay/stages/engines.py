@@ -48,6 +48,7 @@ from lowwater.lake.packets import (
 from lowwater.lake.tables import safe_name
 from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
 from lowwater.low import Bounds, LinkResult, LowSettings, Policy, compiles, merge_results, needed_columns, run_link
+from lowwater.low.predicate import Predicate
 from lowwater.low.run import LoadCounter, PacketSampling
 from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
 from lowwater.plan import properties
@@ -57,7 +58,6 @@ from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.reference import Disorder, ReferenceResult, evaluate
-from lowwater.replay.packets import Predicate
 from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, locals_of
