@@ -1,4 +1,4 @@
-"""Tasks of a stage on other machines: where each of them ran (docs/cluster.md)."""
+"""Tasks of a stage on other machines (docs/cluster.md)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,5 @@ class TaskRun:
 
 
 def on_cluster(master: str) -> bool:
-    """Whether the executors of a master are other processes, possibly on other machines.
-
-    Example:
-        >>> on_cluster("local[*]"), on_cluster("spark://10.0.0.1:7077")
-        (False, True)
-    """
+    """Whether the executors of a master of Spark are other processes, possibly on other machines."""
     return not master.startswith("local")

@@ -20,7 +20,7 @@ from typing import Any
 
 from lowwater import __version__
 from lowwater.extras import EXTRAS
-from lowwater.spark.jars import DELTA, NEEDED
+from lowwater.spark.jars import NEEDED, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "requirements"
@@ -83,7 +83,6 @@ def packages(lock: str) -> list[Package]:
 
 def bill() -> dict[str, Any]:
     """Returns the bill of materials of `lowwater[all]`, the same for the same locks."""
-    version = DELTA.rpartition(":")[2]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
@@ -100,7 +99,7 @@ def bill() -> dict[str, Any]:
         },
         "components": [
             *map(_component, packages("all")),
-            *(_jar(name, version, digest) for name, digest in NEEDED.items()),
+            *(_jar(name, VERSION, digest) for name, digest in NEEDED.items()),
         ],
     }
 
@@ -146,7 +145,7 @@ def _table(users: dict[str, set[str]]) -> Iterator[str]:
         comes = "everything" if package.name in users["core"] else ", ".join(extras)
         yield f"| {package.name} | {package.version} | {package.licence} | {comes} |"
     for name in NEEDED:
-        yield f"| {name} (jar) | {DELTA.rpartition(':')[2]} | Apache-2.0 | fetched by `lowwater doctor --prepare` |"
+        yield f"| {name} (jar) | {VERSION} | Apache-2.0 | fetched by `lowwater doctor --prepare` |"
 
 
 def audit(lock: str) -> int:

@@ -124,17 +124,17 @@ def captures_dir() -> Path:
 @pytest.fixture(scope="session")
 def spark_address() -> str:
     """The address of the one server of the test process, with its token; started by the first test that asks."""
-    from lowwater.spark.session import SessionSettings, started
+    from lowwater.spark.session import started
 
-    return started("lowwater-tests", SessionSettings())
+    return started("lowwater-tests", "local[*]")
 
 
 @pytest.fixture(scope="session")
 def spark(spark_address: str) -> Iterator[SparkSession]:
     """The one Spark session of the test process."""
-    from lowwater.spark.session import SessionSettings, build_session
+    from lowwater.spark.session import build_session
 
-    session = build_session("lowwater-tests", SessionSettings(spark_address))
+    session = build_session("lowwater-tests", spark_address)
     yield session
     session.stop()
 

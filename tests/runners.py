@@ -6,9 +6,11 @@ from pyspark.sql import SparkSession
 
 from lowwater.replay.progress import Progress
 from lowwater.spark.runner import OnSpark
-from lowwater.spark.session import Sessions, SessionSettings
+from lowwater.spark.session import Sessions
 
 
 def spark_runner(spark: SparkSession, master: str = "local[*]") -> OnSpark:
     """The runner of a session; `master` says whether it is taken for a cluster."""
-    return OnSpark(Sessions("tests", SessionSettings(master), Progress(quiet=True).stage, spark))
+    sessions = Sessions("tests", master, Progress(quiet=True).stage)
+    sessions._built = spark
+    return OnSpark(sessions)

@@ -15,7 +15,7 @@ from lowwater.errors import ConfigError
 from lowwater.gsql.declarations import _Builder, _PassTokens
 from lowwater.gsql.parser import load_grammar
 from lowwater.machine_code import cached_njit, is_trusted
-from lowwater.spark.jars import NEEDED, delta_jars
+from lowwater.spark.jars import NEEDED, VERSION, delta_jars
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
@@ -96,14 +96,14 @@ def test_jars_of_a_folder_of_others_are_not_run(mode: int, tmp_path: Path, monke
     jars = tmp_path / "share" / "lowwater" / "jars"
     jars.mkdir(parents=True)
     for name in NEEDED:
-        (jars / f"{name}-1.0.jar").write_bytes(b"")
+        (jars / f"{name}-{VERSION}.jar").write_bytes(b"")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert len(delta_jars()) == len(NEEDED)
     jars.chmod(mode)
     with pytest.raises(ConfigError, match="written by others"):
         delta_jars()
     jars.chmod(0o755)
-    (jars / f"{next(iter(NEEDED))}-1.0.jar").chmod(0o666)
+    (jars / f"{next(iter(NEEDED))}-{VERSION}.jar").chmod(0o666)
     caches._has_of_others.cache_clear()
     with pytest.raises(ConfigError, match="written by others"):
         delta_jars()

@@ -29,7 +29,7 @@ API = {
                          "Interface", "InterfaceSummary", "Malformed", "digest"),
     "lowwater_notebook": ("Lake", "Rows"),
     "lowwater.spark.jars": ("delta_options", "lake_session"),
-    "lowwater.spark.session": ("SessionSettings", "build_session"),
+    "lowwater.spark.session": ("build_session",),
     "lowwater.errors": ("LowwaterError", "QueryError", "CaptureError", "ConfigError", "LakeError"),
 }  # fmt: skip
 """Names that documents use. Everything else in the package may change without notice."""

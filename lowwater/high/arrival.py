@@ -1,5 +1,5 @@
-"""Queries that run by order of arrival: windows of rows, and progress by an attribute that is no function of the
-clock.
+"""Queries that run by order of arrival (docs/adr/0028): windows of rows, and progress by an attribute that is no
+function of the clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lowwater.stream.values import Value, Values
 
 # Where a query only counts (one LFTA, windows that count the rows of a condition and follow one another, count(*)
 # above them), the rows of a window that have equal columns differ in nothing: Arrow counts them, and the operators
-# take each combination once (docs/adr/0028).
+# take each combination once.
 
 _EXACT = (Type.INT, Type.BOOL, Type.IP, Type.MAC)
 """Types whose equality in Arrow is that of Python."""
@@ -41,12 +41,10 @@ _AT = "_at"
 
 
 class WindowCounts:
-    """The windows of a query that only counts.
+    """The windows of a query that only counts, and the aggregation over them.
 
-    Args:
-        bucket: windows over the LFTA.
-        group: the aggregation over them.
-        plan: the operators of the query.
+    Attributes:
+        columns: columns of the rows that differ for it.
     """
 
     def __init__(self, bucket: Bucket, group: Group, plan: Operators) -> None:
@@ -54,68 +52,45 @@ class WindowCounts:
         assert isinstance(windows, BucketOperator) and isinstance(groups, GroupOperator)
         self._windows, self._groups, self._range = windows, groups, bucket.range
         read = set(columns_of(*(key.expr for key in group.keys)))
-        self._columns = [f.name for f in bucket.input.fields if f.name in read]
-        self._places = [at for at, f in enumerate(bucket.fields) if f.name in self._columns]
+        self.columns = [f.name for f in bucket.input.fields if f.name in read]
+        self._places = [at for at, f in enumerate(bucket.fields) if f.name in self.columns]
         self._width = len(bucket.fields)
-        self._frames: list[Frame] = []
 
-    def take(self, frame: Frame) -> None:
-        """Stores rows until their arrival is passed."""
-        self._frames.append(Frame({name: frame[name] for name in (*self._columns, LAST, PLACE)}, frame.rows))
-
-    @property
-    def held(self) -> int:
-        """The number of stored rows."""
-        return sum(frame.rows for frame in self._frames)
-
-    def advance(self, until: int, arrived: Callable[[int], None]) -> dict[int, int]:
-        """Counts the rows that arrived before an instant, and closes the windows that they fill.
+    def count(self, frame: Frame, arrived: Callable[[int], None]) -> dict[int, int]:
+        """Counts rows that have arrived, and closes the windows that they fill.
 
         Args:
-            until: the instant, ns.
             arrived: is told the arrival (ns) of the last row of a window before the window closes.
 
         Returns:
             Number of the link -> number of its rows, in the order of their first rows.
         """
-        if not self._frames:
-            return {}
-        frame = concat_frames(self._frames)
-        before = pc.less(frame[LAST], until)
-        now, later = frame.where(before), frame.where(pc.invert(before))
-        self._frames = [later] if later.rows else []
-        if not now.rows:
-            return {}
-        table = pa.table(now.columns)
-        table = table.take(pc.sort_indices(table, [(LAST, "ascending"), (PLACE, "ascending")]))
-        self._count(table, arrived)
-        links, first, rows = np.unique(table[PLACE].to_numpy() >> LINK_BITS, return_index=True, return_counts=True)
-        return {int(links[at]): int(rows[at]) for at in np.argsort(first)}
-
-    def _count(self, table: pa.Table, arrived: Callable[[int], None]) -> None:
+        table = pa.table(frame.columns).sort_by([(LAST, "ascending"), (PLACE, "ascending")])
         position = 0
         while position < table.num_rows:
             number = self._windows.counted
             size = min(table.num_rows - position, self._range - number % self._range)
             part = table.slice(position, size)
-            for values, rows in self._combinations(part, number // self._range):
-                self._groups.add_equal(values, rows)
+            for values, equal in self._combinations(part, number // self._range):
+                self._groups.add_equal(values, equal)
             self._windows.counted = number + size
             position += size
             if self._windows.counted % self._range == 0:
                 arrival = part[LAST][size - 1].as_py()
                 arrived(arrival)
                 self._windows.emit(Promise(number + size, ROWS, (), arrival))
+        links, first, rows = np.unique(table[PLACE].to_numpy() >> LINK_BITS, return_index=True, return_counts=True)
+        return {int(links[at]): int(rows[at]) for at in np.argsort(first)}
 
     def _combinations(self, part: pa.Table, window: int) -> Iterator[tuple[Values, int]]:
         """Values of a row as the aggregation reads it, and the number of equal rows, in the order of the first ones."""
-        if not self._columns:
+        if not self.columns:
             yield (*[None] * (self._width - 1), window), part.num_rows
             return
-        part = part.select(self._columns).append_column(_AT, pa.array(np.arange(part.num_rows)))
-        counted = part.group_by(self._columns, use_threads=False).aggregate([([], "count_all"), (_AT, "min")])
+        part = part.select(self.columns).append_column(_AT, pa.array(np.arange(part.num_rows)))
+        counted = part.group_by(self.columns, use_threads=False).aggregate([([], "count_all"), (_AT, "min")])
         counted = counted.sort_by(f"{_AT}_min")
-        columns = [counted[name].to_pylist() for name in (*self._columns, "count_all")]
+        columns = [counted[name].to_pylist() for name in (*self.columns, "count_all")]
         for *combination, rows in zip(*columns, strict=True):
             values: list[Value] = [None] * self._width
             for place, value in zip(self._places, combination, strict=True):
@@ -125,13 +100,7 @@ class WindowCounts:
 
 
 def window_counts(node: Node, leaves: Sequence[LftaInput], plan: Operators) -> WindowCounts | None:
-    """Returns the windows of a query that only counts; None for any other query.
-
-    Args:
-        node: high plan of the query.
-        leaves: its LFTAs.
-        plan: the operators of the query.
-    """
+    """Returns the windows of a high plan over these leaves, if its query only counts; else None."""
     nodes = set(walk(node))
     buckets = [below for below in nodes if isinstance(below, Bucket)]
     readers = [above for above in nodes for below in above.inputs() if below in (*leaves, *buckets)]
@@ -161,13 +130,11 @@ ArrivedRow = tuple[int, str, int, int, Values]
 
 
 class _IntervalRows(StreamOperator):
-    """Collects the output of a query: rows of the interval, and rows of later intervals.
+    """Collects the output of a query: `rows` of the interval, each with the instant (ns) at which it was final, and
+    `later` rows of later intervals.
 
-    Attributes:
-        rows: (row, instant in ns at which it was final). A row released by an arrival is final then, although its
-            `_last` may be later, where an epoch of the clock would have ended.
-        later: rows of a later interval.
-        arrival: arrival of the present record, ns; END_OF_TIME between records.
+    A row released by a record is final at its `arrival`, although its `_last` may be later, where an epoch of the clock
+    would have ended.
     """
 
     def __init__(self, end: int) -> None:
@@ -186,11 +153,7 @@ class _IntervalRows(StreamOperator):
 
 
 class ArrivalChain:
-    """Runs a query over the slices of an interval in order of arrival.
-
-    Args:
-        node: high plan of the query.
-        carry: place of the interval in the chain of the query.
+    """Runs the high plan of a query over the slices of an interval in order of arrival.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
@@ -207,7 +170,8 @@ class ArrivalChain:
         self._progress = [LeafProgress(leaf, self._plan.origins, carry.disorder) for leaf, _ in self._leaves]
         self._links = links_of(node)
         self._window_counts = window_counts(node, [leaf for leaf, _ in self._leaves], self._plan)
-        self._waiting: list[ArrivedRow] = []
+        # Rows of each leaf that are held until their arrival is passed.
+        self._waiting: list[list[Frame]] = [[] for _ in self._leaves]
         # Number of records of each leaf.
         self._numbers: dict[int, int] = {}
         # Number of rows of each (leaf, link) before this interval; leaves whose rows bring record numbers share the
@@ -219,15 +183,10 @@ class ArrivalChain:
 
     def take(self, name: str, frame: Frame) -> int:
         """Stores rows of an LFTA until their arrival is passed; returns their number."""
-        if self._window_counts is not None:
-            self._window_counts.take(frame)
-            return frame.rows
         number, leaf = next((at, leaf) for at, (leaf, _) in enumerate(self._leaves) if leaf.lfta.name == name)
-        values = zip(*(frame[f.name].to_pylist() for f in leaf.lfta.stored), strict=True)
-        rows = zip(frame[LAST].to_pylist(), frame[PLACE].to_pylist(), values, strict=True)
-        self._waiting += [
-            (last, self._links[place >> LINK_BITS], number, place, row_values) for last, place, row_values in rows
-        ]
+        names = self._window_counts.columns if self._window_counts else [f.name for f in leaf.lfta.stored]
+        if frame.rows:
+            self._waiting[number].append(Frame({each: frame[each] for each in (*names, LAST, PLACE)}, frame.rows))
         return frame.rows
 
     def advance(self, promise: int) -> Frame:
@@ -237,15 +196,16 @@ class ArrivalChain:
         The last promise writes the state.
         """
         until = min(promise, self._carry.end)
-        for arrived in sorted(
-            (waiting for waiting in self._waiting if waiting[0] < until), key=lambda waiting: waiting[:4]
-        ):
-            self._given.arrival = arrived[0]
-            self._feed(*arrived)
+        passed = [(number, self._passed(number, until)) for number, frames in enumerate(self._waiting) if frames]
         if self._window_counts is not None:
-            self._count_windows(self._window_counts, until)
+            for _, frame in passed:
+                self._count_windows(self._window_counts, frame)
+        else:
+            arrived = [row for number, frame in passed for row in self._rows_of(number, frame)]
+            for row in sorted(arrived, key=lambda row: row[:4]):
+                self._given.arrival = row[0]
+                self._feed(*row)
         self._given.arrival = END_OF_TIME
-        self._waiting = [waiting for waiting in self._waiting if waiting[0] >= until]
         if promise >= END_OF_TIME and self._over <= self._carry.end:
             self._end()
         else:
@@ -255,12 +215,24 @@ class ArrivalChain:
             write_state_file(state_file(self._carry.left, self._node.query), write_state(self._state()))
         return frame_of(self._node.fields, [row for row, _ in rows], **{TICK: [final for _, final in rows]})
 
+    def _passed(self, number: int, until: int) -> Frame:
+        """Takes the rows of a leaf that arrived before an instant (ns)."""
+        frame = concat_frames(self._waiting[number])
+        before = pc.less(frame[LAST], until)
+        later = frame.where(pc.invert(before))
+        self._waiting[number] = [later] if later.rows else []
+        return frame.where(before)
+
+    def _rows_of(self, number: int, frame: Frame) -> Iterator[ArrivedRow]:
+        values = zip(*(frame[f.name].to_pylist() for f in self._leaves[number][0].lfta.stored), strict=True)
+        for last, place, row in zip(frame[LAST].to_pylist(), frame[PLACE].to_pylist(), values, strict=True):
+            yield last, self._links[place >> LINK_BITS], number, place, row
+
     @property
     def held(self) -> int:
         """The number of stored rows and groups."""
         in_operators = sum(1 for operator in self._plan.named.values() for _ in operator.state_rows())
-        stored = self._window_counts.held if self._window_counts is not None else 0
-        return stored + len(self._waiting) + len(self._given.later) + in_operators
+        return sum(frame.rows for frames in self._waiting for frame in frames) + len(self._given.later) + in_operators
 
     def _state(self) -> list[Any]:
         records = dict(self._records)
@@ -300,11 +272,11 @@ class ArrivalChain:
             self._numbers[number] = at + 1
             fed.emit(Promise(at + 1, ROWS, (), arrival))
 
-    def _count_windows(self, counts: WindowCounts, until: int) -> None:
+    def _count_windows(self, counts: WindowCounts, frame: Frame) -> None:
         def arrived(arrival: int) -> None:
             self._given.arrival = arrival
 
-        for link, rows in counts.advance(until, arrived).items():
+        for link, rows in counts.count(frame, arrived).items():
             key = 0, self._links[link]
             self._records[key] = self._records.get(key, 0) + rows
             self._numbers[0] = self._numbers.get(0, 0) + rows
@@ -337,7 +309,6 @@ class LeafProgress:
     """The progress of one leaf by attributes that are no functions of the clock (SEMANTICS T8).
 
     Args:
-        leaf: the leaf; its LFTA passes every record on, late ones too.
         origins: attributes by which operators of the query make progress; the clock is the empty string.
         disorder: link -> (skew in ns, origin -> allowed disorder in its unit).
 
@@ -389,15 +360,7 @@ class LeafProgress:
 
 
 def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, promise: int) -> Frame:
-    """Evaluates a slice: returns the rows that its records and its closing promise release.
-
-    Args:
-        node: high plan of the query.
-        chain: state of the query after the earlier slices.
-        leaves: LFTA -> its rows.
-        counts: counts of the slice.
-        promise: closing promise of the slice, ns.
-    """
+    """Returns the rows that the records of a slice and its closing promise (ns) release."""
     read, emitted = counts.point("rows", node, "rows_in"), counts.point("by arrival", node, "rows_out")
     for name, frames in leaves.items():
         for frame in frames():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,12 +72,10 @@ Blocks = Iterator[Frame]
 
 @dataclass
 class Counts:
-    """The numbers of input and output rows of the operators. The counts of all slices sum to those of the run.
-
-    A slice counts only rows with `_last` in its interval.
+    """The numbers of input and output rows of the operators, of rows with `_last` (ns) in the slice: so those of all
+    slices sum to those of the run.
 
     Attributes:
-        slice_: the interval of the slice [first, second), in ns.
         points: (kind, query, counts) of the operators, in the order of the plan.
     """
 
@@ -84,22 +83,20 @@ class Counts:
     points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
 
     def point(self, kind: str, node: Node, *names: str) -> Counter[str]:
-        """Adds a point of the plan with zero counts.
-
-        Args:
-            kind: the kind of the operator.
-            node: the operator.
-            names: the names of the counts.
-        """
+        """Adds a point of the plan with zero counts of these names."""
         counts = Counter(dict.fromkeys(names, 0))
         self.points.append((kind, node.query, counts))
         return counts
 
     def inside(self, frame: Frame) -> npt.NDArray[np.bool_]:
-        """Marks the rows with `_last` in the interval of the slice."""
+        """Marks the rows of the slice."""
         lasts = frame[LAST].to_numpy(zero_copy_only=False)
         inside: npt.NDArray[np.bool_] = (lasts >= self.slice_[0]) & (lasts < self.slice_[1])
         return inside
+
+    def number(self, frame: Frame) -> int:
+        """The number of the rows of the slice."""
+        return int(self.inside(frame).sum())
 
 
 @dataclass
@@ -109,7 +106,6 @@ class Evaluation:
     Attributes:
         leaves: the rows of the LFTAs, by name.
         lists: the rows of the watch lists, by file and columns.
-        counts: the counts of the operators.
         folder: a folder for spill files if memory cannot hold the rows; the caller removes it.
         promise: the promise that closes the slice, in ns.
         chains: the operators whose state continues from slice to slice, by query.
@@ -146,54 +142,35 @@ class Evaluation:
         inputs = [self._input(node, at) for at in range(len(node.inputs()))]
         if type(node) not in OPERATORS:
             return evaluated(node, *inputs)
-        return OPERATORS[type(node)](self, node, *inputs)
+        # The second phase of an aggregation has the predicate of the first, too.
+        if isinstance(node, Map | Group | Running) and not isinstance(node, SuperGroup) and node.predicate is not None:
+            counts = self.counts.point("filter", node, "rows_in", "rows_out")
+            inputs = [self._filtered(node.predicate, inputs[0], counts)]
+        operator, *points = OPERATORS[type(node)]
+        counted = [self.counts.point(kind, node, *names) for kind, *names in points]
+        blocks: Blocks = operator(self, node, *inputs, *counted)
+        return blocks
 
     def _input(self, node: Node, at: int) -> Blocks:
         below = node.inputs()[at]
         blocks = self._blocks(below)
         return (with_order(below, frame) for frame in blocks) if (id(node), at) in self._ordered else blocks
 
-    def _map(self, node: Map, below: Blocks) -> Blocks:
-        return (_items(node.items, frame) for frame in self._filtered(node, node.predicate, below))
-
-    def _filtered(self, node: Node, predicate: Expr | None, blocks: Blocks) -> Blocks:
-        if predicate is None:
-            return blocks
-        return self._matching_rows(predicate, blocks, self.counts.point("filter", node, "rows_in", "rows_out"))
-
-    def _matching_rows(self, predicate: Expr, blocks: Blocks, counts: Counter[str]) -> Blocks:
+    def _filtered(self, predicate: Expr, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
-            test = frame.of_expr(predicate).fill_null(False)
-            inside = self.counts.inside(frame)
-            counts["rows_in"] += int(inside.sum())
-            counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
-            yield frame.where(test)
-
-    def _group(self, node: Group, below: Blocks) -> Blocks:
-        admitted = self._filtered(node, node.predicate, below)
-        return self._groups(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
-
-    def _sub_group(self, node: SubGroup, below: Blocks) -> Blocks:
-        return sub_grouped(node, in_blocks(self._filtered(node, node.predicate, below)))
-
-    def _super_group(self, node: SuperGroup, below: Blocks) -> Blocks:
-        return self._groups(node, below, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
+            passed = frame.filtered(predicate)
+            counts["rows_in"] += self.counts.number(frame)
+            counts["rows_out"] += self.counts.number(passed)
+            yield passed
 
     def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
         group = grouped_in_python if node.physical().in_python else grouped
         for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder(), self.most):
-            inside = self.counts.inside(groups)
-            test = pa.repeat(pa.scalar(True), groups.rows)
-            if node.having is not None:
-                test = groups.of_expr(node.having).fill_null(False)
+            inside, passed = self.counts.inside(groups), groups.filtered(node.having)
             counts["rows_in"] += int(groups[ROWS.suffix].to_numpy(zero_copy_only=False)[inside].sum())
             counts["groups"] += int(inside.sum())
-            counts["rows_out"] += int((inside & test.to_numpy(zero_copy_only=False)).sum())
-            yield _items(node.items, groups.where(test))
-
-    def _running(self, node: Running, below: Blocks) -> Blocks:
-        admitted = self._filtered(node, node.predicate, below)
-        return self._epochs(node, admitted, self.counts.point("group", node, "rows_in", "groups", "rows_out"))
+            counts["rows_out"] += self.counts.number(passed)
+            yield _items(node.items, passed)
 
     def _epochs(self, node: Running, blocks: Blocks, counts: Counter[str]) -> Blocks:
         chain = self.chains[node.query]
@@ -203,26 +180,18 @@ class Evaluation:
         counts.update(counted, rows_out=rows.rows)
         yield rows
 
-    def _sampling(self, node: Sampling, blocks: Blocks) -> Blocks:
-        counts, chain = self.counts.point("rows", node, "rows_in"), self.chains[node.query]
-        results = self.counts.point("sampling", node, "rows_out")
-        return self._samples(chain, blocks, counts, results)
-
-    def _samples(self, chain: ChainedOperator, blocks: Blocks, counts: Counter[str], results: Counter[str]) -> Blocks:
+    def _samples(self, node: Sampling, blocks: Blocks, counts: Counter[str], results: Counter[str]) -> Blocks:
+        chain = self.chains[node.query]
         for frame in blocks:
             counts["rows_in"] += chain.take(frame)
         rows, _ = chain.advance(self.promise)
         results["rows_out"] += rows.rows
         yield rows
 
-    def _join(self, node: Join, left: Blocks, right: Blocks) -> Blocks:
-        counts = self.counts.point("join", node, "rows_out", "left_unmatched", "right_unmatched")
-        return self._joined(node, left, right, counts)
-
     def _joined(self, node: Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         for sides in self._sides(node, left, right):
             for frame, unmatched in join_rows(node, *sides):
-                inside = int(self.counts.inside(frame).sum())
+                inside = self.counts.number(frame)
                 counts["rows_out"] += inside
                 if unmatched:
                     counts[f"{unmatched}_unmatched"] += inside
@@ -235,15 +204,13 @@ class Evaluation:
         spills: list[Spill] = []
         for side, blocks in enumerate((left, right)):
             for frame in blocks:
-                if spills:
-                    spills[side].add(frame, join_keys(node, frame, side == 0))
-                    continue
                 held[side].append(frame)
-                if sum(frame.rows for frames in held for frame in frames) > most and has_keys(node):
+                if not spills and has_keys(node) and sum(each.rows for frames in held for each in frames) > most:
                     spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
+                if spills:
                     for at, frames in enumerate(held):
-                        for frame in frames:
-                            spills[at].add(frame, join_keys(node, frame, at == 0))
+                        for each in frames:
+                            spills[at].add(each, join_keys(node, each, at == 0))
                         frames.clear()
         if spills:
             yield from zip(spills[0].parts(), spills[1].parts(), strict=True)
@@ -254,22 +221,16 @@ class Evaluation:
         """Returns the path of a new spill folder; the folder does not exist yet."""
         return self.folder / str(next(self._spills))
 
-    def _filter_join(self, node: FilterJoin, left: Blocks, right: Blocks) -> Blocks:
-        return self._filter_joined(node, left, right, self.counts.point("join", node, "rows_out"))
-
     def _filter_joined(self, node: FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         sides = [_all(below, blocks) for below, blocks in zip(node.inputs(), (left, right), strict=True)]
         passed = filter_join_rows(node, *sides)
-        counts["rows_out"] += int(self.counts.inside(passed).sum())
+        counts["rows_out"] += self.counts.number(passed)
         yield _items(node.items, passed)
-
-    def _watch_join(self, node: WatchJoin, below: Blocks) -> Blocks:
-        return self._looked_up(node, below, self.counts.point("lookup", node, "rows_out"))
 
     def _looked_up(self, node: WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
             for matched in watchlist_rows(node, frame, self.lists[node.file, node.columns]):
-                counts["rows_out"] += int(self.counts.inside(matched).sum())
+                counts["rows_out"] += self.counts.number(matched)
                 yield _items(node.items, matched)
 
 
@@ -303,7 +264,15 @@ def _items(items: Iterable[Item], frame: Frame) -> Frame:
     return Frame(columns | carried, frame.rows)
 
 
-def _union(node: Union, *branches: Blocks) -> Blocks:
+def _sub_groups(evaluation: Evaluation, node: SubGroup, blocks: Blocks) -> Blocks:
+    return sub_grouped(node, in_blocks(blocks))
+
+
+def _mapped(evaluation: Evaluation, node: Map, blocks: Blocks) -> Blocks:
+    return (_items(node.items, frame) for frame in blocks)
+
+
+def _union(evaluation: Evaluation, node: Union, *branches: Blocks) -> Blocks:
     placed = of_packets(node, node.query)
     for number, (branch, blocks) in enumerate(zip(node.branches, branches, strict=True)):
         names = {mine.name: theirs.name for mine, theirs in zip(branch.fields, node.fields, strict=True)}
@@ -314,7 +283,7 @@ def _union(node: Union, *branches: Blocks) -> Blocks:
             yield renamed
 
 
-def _windows(node: Bucket, blocks: Blocks) -> Blocks:
+def _windows(evaluation: Evaluation, node: Bucket, blocks: Blocks) -> Blocks:
     """Yields a row for every window of an input row, with the window number (WID; 002, Figure A-2).
 
     A row without a value is in no window.
@@ -333,7 +302,7 @@ def _windows(node: Bucket, blocks: Blocks) -> Blocks:
             yield Frame(tagged.columns | {node.name: pa.array(first[places] + times)}, tagged.rows)
 
 
-def _sets(node: Expand, blocks: Blocks) -> Blocks:
+def _sets(evaluation: Evaluation, node: Expand, blocks: Blocks) -> Blocks:
     """Yields the rows once per grouping set, with the number of the set. A key outside the set is NULL."""
     for frame in blocks:
         for number, keys in enumerate(node.sets):
@@ -344,21 +313,23 @@ def _sets(node: Expand, blocks: Blocks) -> Blocks:
             yield Frame(columns | {node.name: pa.repeat(pa.scalar(number, pa.int64()), frame.rows)}, frame.rows)
 
 
-OPERATORS: dict[type[Node], Callable[..., Blocks]] = {
-    Map: Evaluation._map,
-    Group: Evaluation._group,
-    SubGroup: Evaluation._sub_group,
-    SuperGroup: Evaluation._super_group,
-    Running: Evaluation._running,
-    Sampling: Evaluation._sampling,
-    Join: Evaluation._join,
-    FilterJoin: Evaluation._filter_join,
-    WatchJoin: Evaluation._watch_join,
-    Union: lambda evaluation, node, *below: _union(node, *below),
-    Bucket: lambda evaluation, node, below: _windows(node, below),
-    Expand: lambda evaluation, node, below: _sets(node, below),
+_GROUPS = ("group", "rows_in", "groups", "rows_out")
+OPERATORS: dict[type[Node], tuple[Any, ...]] = {
+    Map: (_mapped,),
+    Group: (Evaluation._groups, _GROUPS),
+    SubGroup: (_sub_groups,),
+    SuperGroup: (Evaluation._groups, _GROUPS),
+    Running: (Evaluation._epochs, _GROUPS),
+    Sampling: (Evaluation._samples, ("rows", "rows_in"), ("sampling", "rows_out")),
+    Join: (Evaluation._joined, ("join", "rows_out", "left_unmatched", "right_unmatched")),
+    FilterJoin: (Evaluation._filter_joined, ("join", "rows_out")),
+    WatchJoin: (Evaluation._looked_up, ("lookup", "rows_out")),
+    Union: (_union,),
+    Bucket: (_windows,),
+    Expand: (_sets,),
 }
-"""The evaluations of operators over blocks. `Evaluation` reads leaves; it evaluates other operators row by row."""
+"""What evaluates an operator over blocks, and the points at which it counts: a kind, and names of counts. `Evaluation`
+reads leaves; it evaluates other operators row by row."""
 
 
 def owned(frame: Frame, first: int, end: int) -> Frame:

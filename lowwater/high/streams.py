@@ -23,20 +23,16 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, local
 
-# Stored streams are read on the driver before the slices: files of `lfta/`, or of a part of a cut plan.
-
 
 @dataclass
 class StoredStream:
     """The stored stream of one source: an LFTA on a link, or a part of a cut plan.
 
     Attributes:
-        files: the files, in order.
         chunks: row groups with data rows.
-        promises: punctuation rows.
         rows: number of data rows.
         stored: number of rows with punctuation.
-        tick: tick of the first data row, ns; undefined without rows.
+        tick: tick of the first data row, ns; the end of time without rows.
         ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
         latest: tick of the last row or punctuation, ns; below every instant without any.
     """
@@ -114,15 +110,7 @@ class StoredStream:
 
 @dataclass(frozen=True)
 class _RowGroup:
-    """What a row group says of its stream.
-
-    Attributes:
-        size: number of its rows, with punctuation.
-        latest: largest tick, ns.
-        tick: least tick of a data row, ns.
-        low, high: smallest and largest `_last` of its data rows, ns.
-        ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
-    """
+    """What a row group says of its stream: as there, and the bounds of `_last` of its data rows, ns."""
 
     size: int
     latest: int
@@ -189,22 +177,16 @@ class Replay:
         return Timeline.of(self.instants, np.min(promised, axis=0))
 
 
-# The files of a query's stream, which become those of `streams/`: rows written by slices, and a file of punctuation.
-# Columns are the fields of the plan node, then CONTROL.
-
-
 @dataclass
 class StreamFiles:
-    """The files of one stream.
+    """The files of one stream: rows written by slices, and a file of punctuation.
 
     Attributes:
-        folder: folder of the files: of this machine, or of the lake for readers on other machines.
-        fields: the fields of the stream.
+        folder: of this machine, or of the lake for readers on other machines.
         owned: rows with `_last` (ns) in [first, second) belong to the stream.
         closing: promise of the closing punctuation, ns.
         published: whether rows are written in published types, a file for each hour, instead of stream types.
         files: paths in the order of writing; ticks define the order of rows (SEMANTICS P5).
-        rows, punctuation: number of rows of each kind.
     """
 
     folder: PurePath
@@ -216,11 +198,6 @@ class StreamFiles:
     rows: int = 0
     punctuation: int = 0
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of the files."""
-        return file_schema(self.fields, self.published)
-
     def take(self, file: str, rows: int) -> None:
         """Adds a file of rows."""
         self.files.append(file)
@@ -230,12 +207,10 @@ class StreamFiles:
         """Writes the punctuation; the closing one has the tick given (ns)."""
         promises = [] if timeline is None else list(timeline.below(self.closing))
         promises.append(Promise(tick, tick, 0, self.closing))
-        schema = self.schema
+        schema = file_schema(self.fields, self.published)
         lasts = [promise.last for promise in promises]
         temporal_columns = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]
-        ticks, untils, periods = zip(
-            *((promise.first, promise.until, promise.period) for promise in promises), strict=True
-        )
+        ticks, untils, periods = zip(*((each.first, each.until, each.period) for each in promises), strict=True)
         instants = [[None] * len(lasts)] * (len(schema) - len(self.fields) - len(CONTROL))
         values = [*temporal_columns, *instants, lasts, [PUNCTUATION] * len(promises), ticks, untils, periods]
         columns = [pa.array(value, column.type) for value, column in zip(values, schema, strict=True)]

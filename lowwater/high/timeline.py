@@ -17,30 +17,17 @@ from lowwater.plan.operators import Join, Node, walk
 from lowwater.plan.properties import read_from
 from lowwater.plan.temporal import END_OF_TIME
 
-# Boundaries divide rows into equal shares. Rows do not depend on them (replay invariance); latency and memory do.
-
 
 def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: int) -> list[int]:
-    """Chooses multiples of a step that divide the rows into about equal shares; the closing instant replaces the last
-    one.
+    """Chooses at most so many multiples of a step (ns), which divide the rows into about equal shares, none of them
+    empty; the closing instant (ns) replaces the last one.
 
-    No share is empty. A share ends at the step nearest to its exact end, so it exceeds the exact share by at most one
-    step, also where rows come in bursts. So memory is bounded by the rows of a slice.
-
-    Args:
-        rows: instant (ns) -> number of rows.
-        closing: last instant (ns) of the replay.
-        step: ns between boundaries, the replay tick.
-        most: largest number of boundaries, at least 1.
-
-    Returns:
-        Ascending instants (ns); the last is `closing`.
+    A share ends at the step nearest to its exact end, also where rows come in bursts. So memory is bounded by the rows
+    of a slice. Rows of queries do not depend on it (replay invariance).
 
     Example:
         >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=8)
         [10, 20, 50]
-        >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=2)
-        [10, 50]
     """
     steps: Counter[int] = Counter()
     for instant, count in rows.items():
@@ -56,9 +43,6 @@ def _nearest(values: list[int], target: float) -> int:
     at = min(bisect_left(values, target), len(values) - 1)
     return at - 1 if at and target - values[at - 1] <= values[at] - target else at
 
-
-# A row that waits for a promise gets the first tick at which its stream promises more than its `_last`, whichever
-# slice evaluates it.
 
 Instants = npt.NDArray[np.int64]
 
@@ -84,11 +68,8 @@ class Promise:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The promises of a stream over virtual time.
-
-    Attributes:
-        instants: ticks at which the promise rises, ns, ascending; the last is the closing tick.
-        promises: promise from each tick on, ns, ascending.
+    """The promises of a stream over virtual time: each is in force from its instant on. Both in ns, ascending; the last
+    instant is the closing tick.
     """
 
     instants: Instants
@@ -96,18 +77,12 @@ class Timeline:
 
     @classmethod
     def of(cls, instants: Instants, promises: Instants) -> Timeline:
-        """Builds the timeline from promises (ns, never falling) at instants (ns); instants without a new promise are
-        dropped.
-
-        Example:
-            >>> Timeline.of(np.array([10, 20, 30]), np.array([4, 4, 25])).promises.tolist()
-            [4, 25]
-        """
+        """Builds the timeline from promises that never fall; instants without a new promise are dropped."""
         rises = np.append(True, promises[1:] > promises[:-1])
         return cls(instants[rises], promises[rises])
 
     def ticks(self, lasts: Instants) -> Instants:
-        """The tick (ns) of rows with these last instants (ns): the first one that promises more.
+        """The ticks of rows with these last instants: the first that promises more, whichever slice evaluates the row.
 
         Example:
             >>> Timeline(np.array([10, 20, 30]), np.array([4, 15, 90])).ticks(np.array([3, 4, 20])).tolist()
@@ -118,7 +93,7 @@ class Timeline:
         return ticks
 
     def below(self, closing: int) -> Iterator[Promise]:
-        """Yields the promises above nothing and below the closing one (ns); promises that rise with time form one run.
+        """Yields the promises below the closing one; those that rise with time form one run.
 
         Example:
             >>> line = Timeline(np.array([10, 20, 30, 50]), np.array([4, 14, 24, 98]))
@@ -161,10 +136,9 @@ ALL_TIME = END_OF_TIME
 
 @dataclass(frozen=True)
 class TimeSlice:
-    """A part of the time of a query.
+    """A part of the time of a query, which gives the rows with `_last` (ns) in [start, end).
 
     Attributes:
-        start, end: the slice gives the rows with `_last` (ns) in [start, end).
         reads: LFTA -> the smallest `_last` (ns) of its rows that are read, up to `end`.
     """
 
@@ -174,23 +148,20 @@ class TimeSlice:
 
 
 def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
-    """Chooses slices with about equal numbers of rows; no slice is shorter than the time it reads before its start,
-    unless its rows meet by a band alone: then each slice takes a copy of the rows of the band, and fewer pairs.
+    """Chooses slices of all time with about equal numbers of rows, for a plan without a state that outlives a slice.
+
+    No slice is shorter than the time it reads before its start, unless its rows meet by a band alone: then each slice
+    takes a copy of the rows of the band, and fewer pairs.
 
     Args:
-        node: plan without a state that outlives a slice.
         rows: number of rows of its LFTAs, by the ROW_COUNT_UNIT of time that holds their `_last`.
         most: largest number of slices, at least 1.
-
-    Returns:
-        Slices in order; together they cover all of time.
     """
-    ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
     cuts: list[int] = []
     waiting = [part for part in walk(node) if part.facts.waits]
     copied = bool(waiting) and all(isinstance(part, Join) and part.by_time_alone for part in waiting)
     before = min(rows, default=0) * ROW_COUNT_UNIT
-    for boundary in choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1]:
+    for boundary in _boundaries(rows, most):
         cut = boundary if copied else _aligned(node, boundary)
         if cut > before and (copied or before <= min(read_from(node, cut).values())):
             cuts.append(cut)
@@ -203,26 +174,19 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
 
 
 def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[TimeSlice]:
-    """Chooses slices with about equal numbers of rows for a plan with a state; each row is read once.
-
-    Args:
-        names: names of the LFTAs that the plan reads.
-        rows: number of their rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
-        most: largest number of slices, at least 1.
-    """
-    ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
-    edges = [-ALL_TIME, *choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1], ALL_TIME]
+    """Chooses slices as `choose_slices` does, for a plan with a state over these LFTAs: each row is read once."""
+    edges = [-ALL_TIME, *_boundaries(rows, most), ALL_TIME]
     read = list(names)
     return [TimeSlice(start, end, dict.fromkeys(read, start)) for start, end in pairwise(edges)]
 
 
-def rows_of(slice_: TimeSlice, rows: Counter[int]) -> int:
-    """Returns about how many rows a slice reads.
+def _boundaries(rows: Counter[int], most: int) -> list[int]:
+    ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
+    return choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1]
 
-    Args:
-        slice_: the slice.
-        rows: number of rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
-    """
+
+def rows_of(slice_: TimeSlice, rows: Counter[int]) -> int:
+    """Returns about how many rows a slice reads, of rows as in `choose_slices`."""
     first = min(slice_.reads.values(), default=slice_.start)
     return sum(
         count for at, count in rows.items() if first < (at + 1) * ROW_COUNT_UNIT and at * ROW_COUNT_UNIT < slice_.end

@@ -9,16 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-
-import pyspark
+from urllib.request import urlopen
 
 from lowwater.caches import written_by_others
 from lowwater.errors import ConfigError, LowwaterError
@@ -27,7 +23,7 @@ from lowwater.terminal import say
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
+VERSION = "4.4.0"
 NEEDED = {
     "delta-spark_4.2_2.13": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
     "delta-storage": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
@@ -36,7 +32,10 @@ NEEDED = {
 }
 """Jars that Delta needs, with their sha256. Its other dependencies are older copies of jars in Spark."""
 
+CENTRAL = "https://repo1.maven.org/maven2"
 MIRROR = "is there a way to Maven Central? Else name a mirror: DEFAULT_ARTIFACT_REPOSITORY=https://..., or HTTPS_PROXY"
+SECONDS = 60.0
+"""Within which a repository says the next bytes."""
 
 
 def jars_folder() -> Path:
@@ -48,10 +47,10 @@ def delta_jars() -> list[Path]:
     """The jars that a session needs to read Delta tables.
 
     Raises:
-        ConfigError: if they were never fetched.
+        ConfigError: they were never fetched, or others can write them.
     """
-    jars = [jar for name in NEEDED for jar in sorted(jars_folder().glob(f"{name}-[0-9]*.jar"))]
-    if len(jars) < len(NEEDED):
+    jars = [jars_folder() / f"{name}-{VERSION}.jar" for name in NEEDED]
+    if not all(jar.exists() for jar in jars):
         raise ConfigError(
             f"the Delta jars are not in {jars_folder()}", "run `lowwater doctor --prepare` once, with network access"
         )
@@ -64,85 +63,42 @@ def delta_jars() -> list[Path]:
 
 
 def fetch_jars() -> list[Path]:
-    """Downloads the Delta jars through Spark's package resolution; jars that exist are only checked.
-
-    Spark asks Maven Central, or the repository of the environment variable DEFAULT_ARTIFACT_REPOSITORY, through the
-    proxy of HTTPS_PROXY and HTTP_PROXY.
+    """Downloads the jars that are not there, from Maven Central or the repository of DEFAULT_ARTIFACT_REPOSITORY, as in
+    Spark, through the proxy of HTTPS_PROXY and HTTP_PROXY; checks the sha256 of all: a repository may answer anything.
 
     Raises:
-        LowwaterError: if the download fails, with its last lines, or a jar has another checksum.
+        LowwaterError: a download fails, or a jar has another checksum.
     """
-    try:
-        return _checked(delta_jars())
-    except ConfigError:
-        _make_folder(jars_folder())
-    home = Path(pyspark.__file__).parent
-    with tempfile.TemporaryDirectory(prefix="lowwater-ivy-") as ivy:
-        script = Path(ivy) / "nothing.py"
-        script.write_text("")
-        command = [
-            str(home / "bin" / "spark-submit"),
-            "--packages",
-            DELTA,
-            "--conf",
-            f"spark.jars.ivy={ivy}",
-            "--driver-java-options",
-            " ".join(proxy_options(os.environ)),
-            str(script),
-        ]
-        environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
-        finished = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-        if finished.returncode != 0:
-            tail = "\n".join((finished.stdout + finished.stderr).splitlines()[-12:])
-            raise LowwaterError(f"Spark could not resolve {DELTA}:\n{tail}", MIRROR)
-        for name in NEEDED:
-            for jar in (Path(ivy) / "jars").glob(f"*_{name}-[0-9]*.jar"):
-                shutil.copy(jar, jars_folder() / jar.name[jar.name.index(name) :])
-    return _checked(delta_jars())
-
-
-def _make_folder(folder: Path) -> None:
+    folder = jars_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         hint = "install Lowwater into a virtual environment of your own"
         raise LowwaterError(f"{folder} cannot be made: {error.strerror}", hint) from error
-
-
-def proxy_options(environment: Mapping[str, str]) -> list[str]:
-    """Translates HTTPS_PROXY, HTTP_PROXY and NO_PROXY into options of Java, which does not read them.
-
-    Example:
-        >>> proxy_options({"https_proxy": "http://proxy.example:3128", "NO_PROXY": "localhost,.example"})
-        ['-Dhttps.proxyHost=proxy.example', '-Dhttps.proxyPort=3128', '-Dhttp.nonProxyHosts=localhost|*.example']
-    """
-    variables = {name.lower(): value for name, value in environment.items() if name.lower().endswith("_proxy")}
-    options = []
-    for scheme in ("http", "https"):
-        url = urlsplit(variables.get(f"{scheme}_proxy", ""))
-        if url.hostname:
-            port = url.port or (443 if url.scheme == "https" else 80)
-            options += [f"-D{scheme}.proxyHost={url.hostname}", f"-D{scheme}.proxyPort={port}"]
-    hosts = [host.strip() for host in variables.get("no_proxy", "").split(",") if host.strip()]
-    if options and hosts:
-        options.append(
-            f"-Dhttp.nonProxyHosts={'|'.join(f'*{host}' if host.startswith('.') else host for host in hosts)}"
-        )
-    return options
-
-
-def _checked(jars: list[Path]) -> list[Path]:
-    """Checks the sha256 of each jar: a repository may answer with anything."""
-    for jar, (name, expected) in zip(jars, NEEDED.items(), strict=True):
-        with jar.open("rb") as file:
-            actual = hashlib.file_digest(file, "sha256").hexdigest()
+    for name, expected in NEEDED.items():
+        jar = folder / f"{name}-{VERSION}.jar"
+        there = jar.exists()
+        content = jar.read_bytes() if there else _downloaded(f"io/delta/{name}/{VERSION}/{jar.name}")
+        actual = hashlib.sha256(content).hexdigest()
         if actual != expected:
-            jar.unlink()  # no session is to load it
+            jar.unlink(missing_ok=True)  # no session is to load it
             raise LowwaterError(
                 f"{jar}: is not the {name} that Lowwater was built with: sha256 {actual}, not {expected}",
                 "look at where it came from, then run `lowwater doctor --prepare`",
             )
-    return jars
+        if not there:
+            jar.write_bytes(content)
+    return delta_jars()
+
+
+def _downloaded(path: str) -> bytes:
+    address = f"{(os.environ.get('DEFAULT_ARTIFACT_REPOSITORY') or CENTRAL).rstrip('/')}/{path}"
+    try:
+        with urlopen(address, timeout=SECONDS) as answer:
+            content: bytes = answer.read()
+    except (OSError, HTTPException, ValueError) as error:
+        raise LowwaterError(f"{address} cannot be fetched: {error}", MIRROR) from error
+    return content
 
 
 def delta_options() -> dict[str, str]:

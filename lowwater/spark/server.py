@@ -51,22 +51,13 @@ def host() -> str:
 
 
 def options(master: str, app: str, home: Path, port: int, memory: str, level: str, address: str) -> dict[str, str]:
-    """Returns the settings of the application.
-
-    Args:
-        master: master URL of Spark.
-        app: its name, as Spark shows it.
-        home: folder for its files.
-        port: port of the server.
-        memory: heap of its JVM, as Spark writes sizes.
-        level: log level of the JVM.
-        address: address at which the server listens.
-    """
+    """Returns the settings of the application; `main` describes its arguments."""
     log = home / "log4j2.properties"
     log.write_text(_QUIET.format(level=level))
     secret = os.environ.get("LOWWATER_SPARK_SECRET")
     return {
-        "spark.master": re.sub(r"^local(\[(\*|\d+)\])?$", retried, master),
+        # On this machine too a task is tried again, as on a cluster: workers may be killed.
+        "spark.master": re.sub(r"^local(?:\[(\*|\d+)\])?$", lambda cores: f"local[{cores[1] or 1},4]", master),
         "spark.app.name": app,
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": address,
@@ -100,11 +91,6 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
     }
-
-
-def retried(master: re.Match[str]) -> str:
-    """Returns a master of this machine on which a task is tried again, as on a cluster: workers may be killed."""
-    return f"local[{master[2] or 1},4]"
 
 
 def free_port() -> int:
@@ -144,8 +130,7 @@ def _start(home: Path, settings: dict[str, str]) -> SparkSession:
     os.environ["PYTHONSAFEPATH"] = "1"  # they import nothing of the folder in which they, or this process, were started
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):  # of a client that started this process
         os.environ.pop(name, None)
-    session: SparkSession = SparkSession.builder.getOrCreate()
-    return session
+    return SparkSession.builder.getOrCreate()
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,48 +30,21 @@ from lowwater.spark import tasks
 from lowwater.spark.server import TOKEN, free_port
 from lowwater.storage import failures
 
-# A master in the settings means a server beside the command (`server`), which ends with it; an address `sc://...`
-# names one that stays. No JVM lives in this process.
-
 _HOME = "lowwater-client-"
 MODE = "SPARK_CONNECT_MODE_ENABLED"
 """What PySpark sets with a client: programs that this process starts are none of it."""
 PORT = 15002
 """Port of a server, where an address has none."""
 ANSWERS = 10.0
-"""Seconds in which a server takes a connection."""
+"""Seconds in which a server takes a connection; Spark would ask for ten minutes."""
+STARTS = 900.0
+"""Seconds that a session may take to start; a cluster may have to find room for its driver."""
 NO_ANSWER = (
     "is its server running, and are address, port and token right? "
     "--spark none, or LOWWATER_SPARK_MASTER=none, works without it"
 )
 _ENDS = 20.0
 """Seconds that a server may take to end."""
-
-
-@dataclass(frozen=True)
-class SessionSettings:
-    """Which Spark a session is of.
-
-    Attributes:
-        master: master URL of Spark, or the address of a Spark Connect server (`sc://...`); by default the environment
-            variable LOWWATER_SPARK_MASTER, or this machine.
-        memory: heap of the JVM of a server that is started, as Spark writes sizes.
-        log_level: level of the log of that JVM.
-    """
-
-    master: str = field(default_factory=lambda: os.environ.get("LOWWATER_SPARK_MASTER") or "local[*]")
-    memory: str = "2g"
-    log_level: str = "error"
-
-
-def is_remote(master: str) -> bool:
-    """Whether a text is the address of a Spark Connect server.
-
-    Example:
-        >>> is_remote("sc://spark:15002"), is_remote("local[*]")
-        (True, False)
-    """
-    return master.startswith("sc://")
 
 
 def sent(address: str) -> str:
@@ -95,36 +67,27 @@ def sent(address: str) -> str:
     return f"{place}/;" + ";".join(f"{name}={value}" for name, value in parameters.items())
 
 
-def build_session(app: str = "lowwater", settings: SessionSettings | None = None) -> SparkSession:
-    """Connects to a server; starts one first where the settings name a master.
-
-    The output of a server and its Python workers goes to a file, so that none reaches the user's terminal.
-
-    Args:
-        app: name shown by Spark.
-        settings: the defaults mean a Spark on this machine.
+def build_session(app: str = "lowwater", master: str = "local[*]") -> SparkSession:
+    """Connects to the server at an address `sc://...`; else starts one on a master of Spark, under this name.
 
     Raises:
         SparkError: it does not start, with the last lines of its output.
         AwayError: it gives no answer.
     """
-    chosen = settings or SessionSettings()
-    if is_remote(chosen.master):
-        shown = chosen.master.partition("/;")[0]  # the rest may have a token
-        return _connected(chosen.master, f"the Spark at {shown}")
-    return _connected(started(app, chosen), f"the command's own Spark on {chosen.master}")
+    if master.startswith("sc://"):
+        return _connected(master, f"the Spark at {master.partition('/;')[0]}")  # the rest may have a token
+    return _connected(started(app, master), f"the command's own Spark on {master}")
 
 
-def started(app: str, settings: SessionSettings) -> str:
-    """Starts a server that ends with this process; returns its address."""
+def started(app: str, master: str) -> str:
+    """Starts a server that ends with this process, its output in a file; returns its address."""
     home, token, port = make_folder(_HOME), secrets.token_urlsafe(24), free_port()
-    command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--attached", "--app", app]
-    command += ["--master", settings.master, "--port", str(port), "--memory", settings.memory]
+    command = [sys.executable, "-P", "-m", "lowwater.spark.server", "--attached"]
     log = home / "spark.log"
     with log.open("w") as sink:
         server = subprocess.Popen(
-            [*command, "--level", settings.log_level], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink,
-            env={**os.environ, TOKEN: token}, start_new_session=True,
+            [*command, "--app", app, "--master", master, "--port", str(port)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=sink, env={**os.environ, TOKEN: token}, start_new_session=True,
         )  # fmt: skip
     held, said = server.stdin, server.stdout
     assert held is not None and said is not None
@@ -164,7 +127,6 @@ def _connected(address: str, shown: str) -> SparkSession:
     place = urlsplit(address.partition("/;")[0])
     cause = ""
     try:
-        # Spark would ask for ten minutes.
         socket.create_connection((place.hostname or "", place.port or PORT), ANSWERS).close()
         session: SparkSession = SparkSession.builder.remote(sent(address)).create()
         os.environ.pop(MODE, None)
@@ -190,32 +152,16 @@ def _left(session: SparkSession) -> None:
         session.stop()
 
 
-STARTS = 900.0
-"""Seconds that a session may take to start; a cluster may have to find room for its driver."""
-
-
 class Sessions:
-    """The Spark session of a command: an existing one, otherwise one that is started in advance or when needed.
+    """The Spark session of a command (`build_session`), which is started in advance or when it is needed.
 
     Args:
-        app: name of the session, shown by Spark.
-        settings: which Spark it is of.
-        stage: reports how long the command waits for the session.
-        existing: session to use; None to start one.
-
-    Attributes:
-        master: of the settings.
+        stage: reports how long the command waits for it.
     """
 
-    def __init__(
-        self,
-        app: str,
-        settings: SessionSettings,
-        stage: Callable[[str], AbstractContextManager[Any]],
-        existing: SparkSession | None = None,
-    ) -> None:
-        self.master = settings.master
-        self._app, self._settings, self._stage, self._given = app, settings, stage, existing
+    def __init__(self, app: str, master: str, stage: Callable[[str], AbstractContextManager[Any]]) -> None:
+        self.master = master
+        self._app, self._stage = app, stage
         self._building: Future[SparkSession] | None = None
         self._built: SparkSession | None = None
         self._failures: WeakSet[LowwaterError] = WeakSet()
@@ -223,9 +169,9 @@ class Sessions:
 
     def begin(self) -> None:
         """Starts the session in the background; `spark` raises its errors."""
-        if self._given is None and self._building is None:
+        if self._built is None and self._building is None:
             pool = ThreadPoolExecutor(1, thread_name_prefix="lowwater-session")
-            self._building = pool.submit(build_session, self._app, self._settings)
+            self._building = pool.submit(build_session, self._app, self.master)
             pool.shutdown(wait=False)
 
     def broken(self, error: LowwaterError) -> bool:
@@ -239,8 +185,6 @@ class Sessions:
         Raises:
             LowwaterError: if it cannot be built.
         """
-        if self._given is not None:
-            return self._given
         with self._turn:
             if self._built is not None and tasks.lost(self._built):
                 self._built = self._building = None

@@ -20,8 +20,6 @@ from pyspark.sql import SparkSession
 from lowwater.cluster import TaskRun
 from lowwater.errors import AwayError, LowwaterError
 
-# Translates the exception of a Spark query into one clear error, and notes sessions whose server is gone.
-
 AGAIN = "start it again, then run the command again: what is published stays, and all else is made anew"
 """What to do where a server is gone."""
 _FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
@@ -46,13 +44,7 @@ def lost(session: SparkSession) -> bool:
 
 
 def translate(what: str, error: PySparkException, session: SparkSession) -> LowwaterError:
-    """Builds the error for a failed Spark query.
-
-    Args:
-        what: what the query did, as a stage or the high level of some queries.
-        error: exception of Spark; its text contains the texts of its causes.
-        session: its session.
-    """
+    """Builds the error for a failed Spark query; notes the session if its server is gone."""
     place = _places.get(session, "Spark")
     if _gone(error):
         _lost.add(session)
@@ -66,7 +58,7 @@ def _gone(error: PySparkException) -> bool:
 
 
 def cause_of(text: str) -> str:
-    """Returns the innermost cause in a text, otherwise Spark's message about the query, on one line."""
+    """Returns the innermost cause in the text of an exception, otherwise its message, on one line."""
     if details := _DETAILS.search(text):
         return details[1][:500]
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
@@ -76,9 +68,6 @@ def cause_of(text: str) -> str:
     return (causes or spark_messages or lines or ["no message"])[-1][:500]
 
 
-# Runs plain functions as tasks of Spark, so that everything that touches packets or rows is in Spark's workers. The
-# functions write their files themselves with Arrow; only small results come back.
-
 _SERIALIZER: Any = CPickleSerializer()
 """Of Spark, as it brings functions and arguments to its workers."""
 _RESULT = "task bigint, outcome binary"
@@ -86,16 +75,12 @@ _DESCRIPTION = "spark.job.description"
 
 
 class SparkTasks:
-    """A `map` that runs one Spark task for each argument, and says afterwards where they ran.
+    """A `map` that runs one Spark task for each argument: functions write their files, and small results come back.
 
     Args:
         session: returns the session; asked for once there are tasks.
         what: what the tasks do, as Spark's pages show it.
-        far: whether workers may be on other machines.
-
-    Attributes:
-        far: as given.
-        runs: where tasks ran on a cluster, in the order of the calls and their arguments.
+        far: whether workers may be on other machines; then `runs` says where tasks ran.
     """
 
     def __init__(self, session: Callable[[], SparkSession], what: str = "tasks", far: bool = False) -> None:
@@ -104,41 +89,36 @@ class SparkTasks:
         self.runs: list[TaskRun] = []
 
     def __call__(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
-        """Runs the tasks, the heaviest first.
-
-        The first LowwaterError of a task, in order of the arguments, is raised unchanged: Spark would turn it into the
-        text of a Java exception.
+        """Runs the tasks.
 
         Raises:
-            LowwaterError: of a task, or Spark fails.
+            LowwaterError: the first of a task, in order of the arguments, or Spark fails.
         """
         chosen = list(arguments)
-        if not chosen:
-            return []
-        order = heaviest_first(chosen)
-        found = self._run(function, [chosen[at] for at in order])
-        outcomes, runs = [None] * len(chosen), {}
-        for place, (outcome, *spot) in found.items():
-            at = order[place]
-            outcomes[at] = outcome
-            runs[at] = TaskRun(getattr(chosen[at], "label", ""), getattr(chosen[at], "weight", 0), *spot)
+        found = self._run(function, chosen) if chosen else {}
+        outcomes = [found[at] for at in range(len(chosen))]
         if self.far:
-            self.runs += [runs[at] for at in range(len(chosen))]
-        for outcome in outcomes:
+            self.runs += [
+                TaskRun(getattr(task, "label", ""), _weight(task), *spot)
+                for task, (_, *spot) in zip(chosen, outcomes, strict=True)
+            ]
+        for outcome, *_ in outcomes:
             if isinstance(outcome, LowwaterError):
                 raise outcome
-        return outcomes
+        return [outcome for outcome, *_ in outcomes]
 
-    def _run(self, function: Callable[[Any], Any], ordered: Sequence[Any]) -> dict[int, Any]:
-        """Returns place -> what `_guarded` made of the argument there."""
+    def _run(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> dict[int, Any]:
+        """Returns number of the argument -> what `_guarded` made of it."""
+        # The heaviest first: so the last executor ends at most one third later than with the best placement.
+        order = sorted(range(len(arguments)), key=lambda at: -_weight(arguments[at]))
 
         def evaluated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    made = _SERIALIZER.dumps(_guarded(function, ordered[place]))
-                    yield pa.record_batch([pa.array([place]), pa.array([made], pa.binary())], ["task", "outcome"])
+                for number in (order[place] for place in batch.column(0).to_pylist()):
+                    made = _SERIALIZER.dumps(_guarded(function, arguments[number]))
+                    yield pa.record_batch([pa.array([number]), pa.array([made], pa.binary())], ["task", "outcome"])
 
-        tag, spark, count = uuid4().hex, self._session(), len(ordered)
+        tag, spark, count = uuid4().hex, self._session(), len(order)
         spark.addTag(tag)
         try:
             spark.conf.set(_DESCRIPTION, f"lowwater {self._what}: {count} task{'s' if count > 1 else ''}")
@@ -152,26 +132,14 @@ class SparkTasks:
         finally:
             spark.removeTag(tag)
         return {
-            place: _SERIALIZER.loads(made)
-            for place, made in zip(rows["task"].to_pylist(), rows["outcome"].to_pylist(), strict=True)
+            number: _SERIALIZER.loads(made)
+            for number, made in zip(rows["task"].to_pylist(), rows["outcome"].to_pylist(), strict=True)
         }
 
 
-def heaviest_first(arguments: Sequence[Any]) -> list[int]:
-    """Returns the places of arguments in the order in which they start: a large chunk of a link does not begin last.
-
-    An executor takes the next task when it has a free core. So the last executor ends at most one third later than
-    with the best placement (longest processing time first).
-
-    Args:
-        arguments: tasks; those with an attribute `weight` are ordered by it, the others keep their places at the end.
-
-    Example:
-        >>> from types import SimpleNamespace as Task
-        >>> heaviest_first([Task(weight=2), Task(weight=9), Task(weight=2)])
-        [1, 0, 2]
-    """
-    return sorted(range(len(arguments)), key=lambda at: -getattr(arguments[at], "weight", 0))
+def _weight(task: Any) -> int:
+    weight: int = getattr(task, "weight", 0)
+    return weight
 
 
 def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, int, float]:
@@ -179,7 +147,7 @@ def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, i
     begin = time.monotonic()
     try:
         outcome = function(argument)
-    except LowwaterError as error:
+    except LowwaterError as error:  # raised here, Spark would make it the text of a Java exception
         outcome = error
     context = TaskContext.get()
     tries = context.attemptNumber() + 1 if context is not None else 1

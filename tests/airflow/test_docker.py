@@ -16,7 +16,7 @@ import pytest
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_instant
-from lowwater.spark.session import SessionSettings, build_session
+from lowwater.spark.session import build_session
 from scripts.image import instructions
 from tests.airflow.compose import FILE, Compose, copied, example, load, wanted
 from tests.airflow.conftest import wait
@@ -272,7 +272,7 @@ def test_an_interval_on_the_cluster_of_the_compose_file(
     assert done.returncode == 0, done.stdout + done.stderr
     for wrong in (address.replace("token=", "token=x"), address.partition("/;")[0]):
         with pytest.raises(LowwaterError, match="gives no answer"):
-            build_session("stranger", SessionSettings(wrong))
+            build_session("stranger", wrong)
     for query in DEMO:
         assert table_rows(lake, query) == table_rows(published, query, START, START + HOUR) != []
 

@@ -162,7 +162,7 @@ def _jars(desk: Desk, *given: str, check: bool = False) -> None:
         (folder / name).write_bytes(b"another")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jars, "jars_folder", lambda: folder)
-        assert jars._checked(jars.delta_jars()) if check or not given else jars.delta_jars()
+        assert jars.fetch_jars() if check or not given else jars.delta_jars()
 
 
 def _wrong_jar(desk: Desk) -> None:

@@ -203,9 +203,9 @@ def test_runs_are_clients_of_the_one_spark(chart: Path) -> None:
 
 SESSION = """
 import json, sys
-from lowwater.spark.session import SessionSettings, build_session
+from lowwater.spark.session import build_session
 from lowwater.spark.tasks import SparkTasks
-spark = build_session("kubernetes", SessionSettings(sys.argv[1]))
+spark = build_session("kubernetes", sys.argv[1])
 tasks = SparkTasks(lambda: spark, far=True)
 def work(number):
     import os, time

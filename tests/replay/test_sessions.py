@@ -24,7 +24,7 @@ from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.looks import Looker
 from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
-from lowwater.spark.session import NO_ANSWER, Sessions, SessionSettings
+from lowwater.spark.session import NO_ANSWER, Sessions
 from lowwater.spark.tasks import SparkTasks
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
@@ -40,10 +40,10 @@ LINKS = Links(("main1",))
 NO_JAVA = """
 import sys
 from lowwater.errors import LowwaterError
-from lowwater.spark.session import NO_ANSWER, Sessions, SessionSettings
+from lowwater.spark.session import NO_ANSWER, Sessions
 from lowwater.replay.progress import Progress
 
-sessions = Sessions("test", SessionSettings("local[*]"), Progress(quiet=True).stage)
+sessions = Sessions("test", "local[*]", Progress(quiet=True).stage)
 sessions.begin()
 sessions.begin()
 for _ in range(2):
@@ -140,14 +140,14 @@ def test_who_asks_later_finds_a_spark_that_is_back(monkeypatch: pytest.MonkeyPat
     """A watch has one runner for weeks."""
     answers = iter([AwayError("the Spark at sc://h gives no answer"), "back"])
 
-    def asked(app: str, settings: SessionSettings) -> Any:
+    def asked(app: str, master: str) -> Any:
         answer = next(answers)
         if isinstance(answer, AwayError):
             raise answer
         return answer
 
     monkeypatch.setattr("lowwater.spark.session.build_session", asked)
-    sessions = Sessions("test", SessionSettings("sc://h"), Progress(quiet=True).stage)
+    sessions = Sessions("test", "sc://h", Progress(quiet=True).stage)
     sessions.begin()
     with pytest.raises(AwayError) as told:
         _ = sessions.spark

@@ -2,72 +2,73 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar
 
 import pytest
 
-from lowwater.spark.jars import DELTA, NEEDED, delta_jars, fetch_jars, proxy_options
-
-VERSION = DELTA.rpartition(":")[2]
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>io.delta</groupId><artifactId>{name}</artifactId><version>{version}</version><dependencies>{rest}</dependencies>
-</project>"""
-DEPENDENCY = "<dependency><groupId>io.delta</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+from lowwater.errors import LowwaterError
+from lowwater.spark.jars import MIRROR, NEEDED, VERSION, delta_jars, fetch_jars
 
 
-class Noted(SimpleHTTPRequestHandler):
-    """Serves a folder and notes what was asked for."""
-
-    paths: ClassVar[list[str]] = []
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder."""
 
     def log_message(self, format: str, *args: object) -> None:
-        self.paths.append(self.path)
+        pass
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Iterator[str]:
-    """The address of a Maven repository with Delta's jars and nothing else."""
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a Maven repository with Delta's jars, which the environment of another installation names."""
     root = tmp_path / "mirror"
     for jar, name in zip(delta_jars(), NEEDED, strict=True):
         folder = root / "io" / "delta" / name / VERSION
         folder.mkdir(parents=True)
         (folder / f"{name}-{VERSION}.jar").write_bytes(jar.read_bytes())
-        others = [] if name != next(iter(NEEDED)) else [other for other in NEEDED if other != name]
-        rest = "".join(DEPENDENCY.format(other, VERSION) for other in others)
-        (folder / f"{name}-{VERSION}.pom").write_text(POM.format(name=name, version=VERSION, rest=rest))
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Noted, directory=str(root))) as server:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
+        monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"http://127.0.0.1:{server.server_port}/")
         Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield root
         server.shutdown()
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_jars_come_from_a_mirror(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", mirror)
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+def test_jars_come_from_a_mirror(mirror: Path, tmp_path: Path) -> None:
     jars = fetch_jars()
     assert [jar.name for jar in jars] == [f"{name}-{VERSION}.jar" for name in NEEDED]
-    assert all(tmp_path in jar.parents for jar in jars)
-    assert {path.rpartition("/")[2] for path in Noted.paths} >= {jar.name for jar in jars}
+    assert all(tmp_path / "environment" in jar.parents for jar in jars)
 
 
-@pytest.mark.parametrize(
-    ("environment", "options"),
-    [
-        ({}, []),
-        ({"NO_PROXY": "localhost"}, []),
-        ({"HTTP_PROXY": "http://a:8080"}, ["-Dhttp.proxyHost=a", "-Dhttp.proxyPort=8080"]),
-        ({"https_proxy": "https://b"}, ["-Dhttps.proxyHost=b", "-Dhttps.proxyPort=443"]),
-    ],
-)
-def test_a_proxy_is_told_to_java(environment: dict[str, str], options: list[str]) -> None:
-    assert proxy_options(environment) == options
+def test_jars_come_through_a_proxy(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is asked for a whole address is one: nothing listens at the repository."""
+    (mirror / "http:").mkdir()
+    (mirror / "http:" / "central.invalid").symlink_to(mirror)
+    monkeypatch.setenv("HTTP_PROXY", os.environ["DEFAULT_ARTIFACT_REPOSITORY"])
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://central.invalid")
+    assert len(fetch_jars()) == len(NEEDED)
+
+
+def test_a_jar_that_a_mirror_does_not_have_is_named(mirror: Path) -> None:
+    next(mirror.rglob("delta-storage-*.jar")).unlink()
+    with pytest.raises(LowwaterError, match=r"delta-storage-.*\.jar cannot be fetched: HTTP Error 404") as told:
+        fetch_jars()
+    assert told.value.hint == MIRROR
+
+
+def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(mirror: Path) -> None:
+    """Neither where it lies here, nor from a mirror."""
+    *_, there = [jar for jar in fetch_jars() if jar.name.startswith("delta-storage")]
+    served = next(mirror.rglob("delta-storage-*.jar"))
+    for jar in (there, served):
+        jar.write_bytes(served.read_bytes()[:-1] + b"x")
+        with pytest.raises(LowwaterError, match="is not the delta-storage that Lowwater was built with: sha256 "):
+            fetch_jars()
+        assert not there.exists() and len(list(there.parent.iterdir())) == 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -25,8 +24,7 @@ from pyspark.sql.connect.client.retries import DefaultPolicy
 from lowwater.errors import LowwaterError
 from lowwater.replay.progress import Progress
 from lowwater.spark import server
-from lowwater.spark.jars import fetch_jars, jars_folder
-from lowwater.spark.session import Sessions, SessionSettings, build_session
+from lowwater.spark.session import Sessions, build_session
 from lowwater.spark.tasks import AGAIN, SparkTasks
 from tests.docs.book import blocks
 from tests.replay.support import ROOT, table_rows
@@ -44,9 +42,9 @@ print(builder.getOrCreate().read.format("delta").load(sys.argv[1]).count())
 """
 ENDING = """
 import psutil
-from lowwater.spark.session import SessionSettings, build_session
+from lowwater.spark.session import build_session
 from lowwater.spark.tasks import SparkTasks
-session = build_session("one", SessionSettings("local[1]"))
+session = build_session("one", "local[1]")
 print(SparkTasks(lambda: session)(lambda x: x + 1, range(3)))
 print(*(process.pid for process in psutil.Process().children(recursive=True)), flush=True)
 """
@@ -80,9 +78,9 @@ def test_workers_have_loaded_what_tasks_call(spark: SparkSession) -> None:
 def test_a_server_asks_for_its_token(spark_address: str) -> None:
     place, _, token = spark_address.partition("/;token=")
     with pytest.raises(LowwaterError, match=f"the Spark at {place} gives no answer"):
-        build_session("stranger", SessionSettings(place))
+        build_session("stranger", place)
     port = place.rpartition(":")[2]
-    plain = build_session("no TLS", SessionSettings(f"sc://127.0.0.1:{port}/;token={token};use_ssl=False"))
+    plain = build_session("no TLS", f"sc://127.0.0.1:{port}/;token={token};use_ssl=False")
     assert plain.range(3).count() == 3
     plain.stop()
 
@@ -153,7 +151,7 @@ def test_a_server_that_dies_in_the_middle_is_named_and_found_when_it_is_back(
     there, _, token = spark_address.partition("/;token=")
     wire = Wire(int(there.rpartition(":")[2]))
     place = f"sc://localhost:{wire.port}"
-    sessions = Sessions("cut", SessionSettings(f"{place}/;token={token}"), Progress(quiet=True).stage)
+    sessions = Sessions("cut", f"{place}/;token={token}", Progress(quiet=True).stage)
     sessions.spark.client.set_retry_policies([DefaultPolicy(max_retries=1)])  # type: ignore[attr-defined]
     tasks = SparkTasks(lambda: sessions.spark, "low")
 
@@ -209,18 +207,6 @@ def test_a_process_ends_its_server_without_a_word(tmp_path: Path) -> None:
     else:
         pytest.fail("the server lives on")
     assert not list(tmp_path.glob("lowwater-*"))
-
-
-def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = jars_folder()
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    shutil.copytree(theirs, jars_folder())
-    assert len(fetch_jars()) == 4
-    (jar,) = jars_folder().glob("delta-storage-*.jar")
-    jar.write_bytes(jar.read_bytes()[:-1] + b"x")
-    with pytest.raises(LowwaterError, match="is not the delta-storage that Lowwater was built with: sha256 "):
-        fetch_jars()
-    assert not jar.exists() and len(list(jars_folder().iterdir())) == 3
 
 
 PLANTED = """

@@ -25,10 +25,8 @@ NO_SPARK = "none"
 
 
 def named_spark(config: Config, given: str | None = None) -> str | None:
-    """Returns master URL or address of the Spark that a command uses; None for none.
-
-    Args:
-        given: value of `--spark`; None to ask LOWWATER_SPARK_MASTER, then the settings.
+    """Returns master URL or address of the Spark that a command uses, None for none: of `--spark`, if it is given, else
+    of LOWWATER_SPARK_MASTER, else of the settings.
 
     Raises:
         ConfigError: the option or the variable names no master.
@@ -45,10 +43,7 @@ def named_spark(config: Config, given: str | None = None) -> str | None:
 
 
 def runner_of(app: str, config: Config, progress: Progress, given: str | None = None) -> Runner:
-    """Makes the runner of a command; starts nothing.
-
-    Args:
-        given: as for `named_spark`.
+    """Makes the runner of a command, which starts nothing; `given` as for `named_spark`.
 
     Raises:
         ConfigError: see `named_spark`.
@@ -61,16 +56,13 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
         return InProcess(config.replay.threads, config.replay.bytes)
     require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
     from lowwater.spark.runner import OnSpark
-    from lowwater.spark.session import Sessions, SessionSettings
+    from lowwater.spark.session import Sessions
 
-    return OnSpark(Sessions(app, SessionSettings(master), progress.stage), config.replay.bytes)
+    return OnSpark(Sessions(app, master, progress.stage), config.replay.bytes)
 
 
 def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -> TaskMap:
-    """Returns what runs the tasks of an ingest; starts nothing.
-
-    Arguments and errors as of `runner_of`.
-    """
+    """Returns what runs the tasks of an ingest; arguments and errors as of `runner_of`."""
     if named_spark(config, given) is None:
         # `InProcess` would load the operators of the high level.
         return partial(each_on_threads, threads=config.replay.threads or thread_count(config.replay.bytes))
