@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Column, Expr, columns_of
-from lowwater.catalog.functions import Columns, Fold, PartialColumn
+from lowwater.catalog.functions import Columns, Fold
 from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.catalog.state_json import load_state, write_state
 from lowwater.columns.files import LINK_BITS, PLACE
@@ -98,10 +99,8 @@ def of_branch(place: pa.Array, number: int, branches: int) -> pa.Array:
 
 
 def ordered_inputs(node: Node) -> set[tuple[int, int]]:
-    """The inputs, as (identity of the reader, number), whose rows are ordered by their columns from there on.
-
-    At these inputs the rows of an order-dependent operator stop being packets of another query.
-    """
+    """The inputs, as (identity of the reader, number), where rows that an order-dependent operator reads stop being
+    packets of another query: they are ordered by their columns from there on."""
     inputs = set()
     for operator in walk(node):
         if operator.order_dependent:
@@ -146,11 +145,9 @@ def tuples(node: Node, frame: Frame) -> Iterator[Values]:
 
 @dataclass(frozen=True)
 class StateHandover:
-    """The place of one interval in the chain of a query.
+    """The place of one interval [start, end), ns, in the chain of a query.
 
     Attributes:
-        start: rows with a smaller `_last` (ns) are already in the state.
-        end: end of the interval, ns, exclusive; the next state contains the rows before it.
         latest: largest timestamp of the links, ns, if nothing is known after it, so that idle time ends there; None
             where coverage reaches the end.
         late: largest time from a timestamp to its arrival, ns, for a query evaluated by arrival; otherwise 0.
@@ -185,38 +182,8 @@ def write_state_file(file: Path, text: str) -> None:
 # Groups by epochs, block by block. `catalog.functions.Native` states the partial aggregates of an aggregate and their
 # folds.
 
-
-@dataclass(frozen=True)
-class _State:
-    """A column of partial aggregates of a block.
-
-    Attributes:
-        name: the name of the column.
-        fold: the merge of two values of a group.
-    """
-
-    name: str
-    fold: Fold
-
-
-@dataclass(frozen=True)
-class _Aggregate:
-    """An aggregate of the operator, with its form in Arrow.
-
-    Attributes:
-        node: the aggregate.
-        columns: its partial aggregates and its value.
-    """
-
-    node: Aggregate
-    columns: Columns
-
-    @property
-    def states(self) -> list[_State]:
-        return [_State(self.name_of(column), column.fold) for column in self.columns.partials]
-
-    def name_of(self, column: PartialColumn) -> str:
-        return self.node.name + column.suffix
+Partials = Sequence[tuple[Aggregate, Columns]]
+"""Each aggregate of an operator, with its form in Arrow."""
 
 
 def grouped(
@@ -235,47 +202,45 @@ def grouped(
         ValueOverflowError: the sum of a complete group exceeds 64 bits (SEMANTICS O3).
     """
     aggregates = _aggregates(node)
-    states = _states(aggregates)
+    folds = _folds(aggregates)
     names = [item.name for item in node.keys]
     latest: list[Frame] = []
 
     def parts() -> Iterator[Frame]:
         for frame in blocks:
             partials = frame if isinstance(node, SuperGroup) else _partials(node, frame, aggregates)
-            latest[:] = [_merged(partials, names, states)]
+            latest[:] = [_merged(partials, names, folds)]
             yield latest[0]
 
     for part in divided(folder, parts(), names, most):
         merged = part is latest[0]  # a single part holds every key once
-        yield _finished(node, aggregates, part if merged else _merged(part, names, states), slice_)
+        yield _finished(node, aggregates, part if merged else _merged(part, names, folds), slice_)
 
 
 def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
-    """Yields the rows of the first of two phases: keys, partial aggregates and `_last`, one row a group and block.
-
-    Args:
-        node: the operator.
-        blocks: the blocks of rows that pass its predicate.
-    """
+    """Yields the rows of the first of two phases: keys, partial aggregates and `_last`, one row a group and block."""
     aggregates = _aggregates(node)
-    states, names = _states(aggregates), [item.name for item in node.keys]
+    folds, names = _folds(aggregates), [item.name for item in node.keys]
     waiting: list[Frame] = []
     for frame in blocks:
-        waiting.append(_merged(_partials(node, frame, aggregates), names, states))
+        waiting.append(_merged(_partials(node, frame, aggregates), names, folds))
         if sum(each.rows for each in waiting) > ROW_BLOCK_ROWS:
-            waiting = [_merged(concat_frames(waiting), names, states)]
+            waiting = [_merged(concat_frames(waiting), names, folds)]
             if waiting[0].rows > ROW_BLOCK_ROWS // 2:  # the groups are too many to be held
                 yield _ending(node, waiting.pop())
     if waiting:
-        yield _ending(node, _merged(concat_frames(waiting), names, states))
+        yield _ending(node, _merged(concat_frames(waiting), names, folds))
 
 
-def _aggregates(node: Group) -> list[_Aggregate]:
-    return [_Aggregate(aggregate, partial_columns(aggregate)) for aggregate in node.aggregates]
+def _aggregates(node: Group) -> Partials:
+    return [(aggregate, partial_columns(aggregate)) for aggregate in node.aggregates]
 
 
-def _states(aggregates: Sequence[_Aggregate]) -> list[_State]:
-    return [_State(ROWS.suffix, ROWS.fold), *(state for aggregate in aggregates for state in aggregate.states)]
+def _folds(aggregates: Partials) -> dict[str, Fold]:
+    """Name of a column of partial aggregates -> what merges two of its values."""
+    return {ROWS.suffix: ROWS.fold} | {
+        aggregate.name + column.suffix: column.fold for aggregate, form in aggregates for column in form.partials
+    }
 
 
 def _ending(node: Group, groups: Frame) -> Frame:
@@ -284,44 +249,47 @@ def _ending(node: Group, groups: Frame) -> Frame:
     return Frame(groups.columns | {LAST: pa.array(ends)}, groups.rows)
 
 
-def _finished(node: Group, aggregates: Sequence[_Aggregate], groups: Frame, slice_: tuple[int, int]) -> Frame:
-    names = [item.name for item in node.keys]
-    ends = group_end(node.key_fields, [groups[name] for name in names], groups.rows)
-    columns = {name: groups[name] for name in names} | {LAST: pa.array(ends), ROWS.suffix: groups[ROWS.suffix]}
+def _finished(node: Group, aggregates: Partials, groups: Frame, slice_: tuple[int, int]) -> Frame:
+    """Adds `_last` and the values. Only that of an incomplete group may exceed 64 bits."""
+    groups = _ending(node, groups)
+    ends = groups[LAST].to_numpy()
     inside = (ends >= slice_[0]) & (ends < slice_[1])
-    for aggregate in aggregates:
-        columns[aggregate.node.name] = _value(node, aggregate, groups, inside)
+    columns = {name: groups[name] for name in (*(item.name for item in node.keys), LAST, ROWS.suffix)}
+    for aggregate, form in aggregates:
+        partials = [groups[aggregate.name + column.suffix] for column in form.partials]
+        if form.beyond is not None and (form.beyond(*partials).to_numpy(zero_copy_only=False) & inside).any():
+            raise overflow(node.query, aggregate, node.items)
+        columns[aggregate.name] = form.value(*partials)
     return Frame(columns, groups.rows)
 
 
-def _partials(node: Group, frame: Frame, aggregates: Sequence[_Aggregate]) -> Frame:
+def _partials(node: Group, frame: Frame, aggregates: Partials) -> Frame:
     """Returns one row per input row: its keys and its partial aggregates."""
     columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
     ones = columns[ROWS.suffix] = pa.repeat(pa.scalar(1, pa.int64()), frame.rows)
-    for aggregate in aggregates:
-        argument = aggregate.node.argument
-        values = None if argument is None else frame.of_expr(argument)
-        for column in aggregate.columns.partials:
-            columns[aggregate.name_of(column)] = ones if column.of is None else column.of(values)
+    for aggregate, form in aggregates:
+        values = None if aggregate.argument is None else frame.of_expr(aggregate.argument)
+        for column in form.partials:
+            columns[aggregate.name + column.suffix] = ones if column.of is None else column.of(values)
     return Frame(columns, frame.rows)
 
 
-def _merged(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:
+def _merged(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Frame:
     """Merges the partial aggregates of every key. Returns one row per key."""
-    if not all(isinstance(state.fold.arrow, str) for state in states):
-        return _by_sorting(frame, names, states)
+    if not all(isinstance(fold.arrow, str) for fold in folds.values()):
+        return _by_sorting(frame, names, folds)
     # Positions serve as names: a column of the query may have the name that Arrow gives a result, such as `a_sum`.
-    inputs = [frame[name] for name in (*names, *(state.name for state in states))]
+    inputs = [frame[name] for name in (*names, *folds)]
     table = pa.table(inputs, names=[str(at) for at in range(len(inputs))])
     keys = [str(at) for at in range(len(names))]
-    aggregations = [(str(len(names) + at), state.fold.arrow) for at, state in enumerate(states)]
+    aggregations = [(str(len(names) + at), fold.arrow) for at, fold in enumerate(folds.values())]
     merged = Frame.of(table.group_by(keys, use_threads=False).aggregate(aggregations))
     columns = {name: merged[key] for name, key in zip(names, keys, strict=True)}
-    columns |= {state.name: merged[f"{at}_{merge}"] for state, (at, merge) in zip(states, aggregations, strict=True)}
+    columns |= {name: merged[f"{at}_{merge}"] for name, (at, merge) in zip(folds, aggregations, strict=True)}
     return Frame(columns, merged.rows)
 
 
-def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) -> Frame:
+def _by_sorting(frame: Frame, names: Sequence[str], folds: Mapping[str, Fold]) -> Frame:
     """Merges as `_merged` does, but sorts the rows by key, for folds without an aggregate in Arrow."""
     numbers, _ = codes([frame[name] for name in names], frame.rows)
     order = np.argsort(numbers, kind="stable")
@@ -329,14 +297,14 @@ def _by_sorting(frame: Frame, names: Sequence[str], states: Sequence[_State]) ->
     first = frame.take(order[begins])
     columns = {name: first[name] for name in names}
     owner = pa.array(np.repeat(np.arange(len(begins)), np.diff([*begins, frame.rows])))
-    for state in states:
-        values = frame[state.name].take(pa.array(order))
-        if isinstance(state.fold.arrow, str):
+    for name, fold in folds.items():
+        values = frame[name].take(pa.array(order))
+        if isinstance(fold.arrow, str):
             table = pa.table({"key": owner, "value": values}).group_by("key", use_threads=False)
-            merged = Frame.of(table.aggregate([("value", state.fold.arrow)]).sort_by("key"))
-            columns[state.name] = merged[f"value_{state.fold.arrow}"]
+            merged = Frame.of(table.aggregate([("value", fold.arrow)]).sort_by("key"))
+            columns[name] = merged[f"value_{fold.arrow}"]
         else:
-            columns[state.name] = _reduced(values, begins, state.fold.arrow, state.fold.neutral)
+            columns[name] = _reduced(values, begins, fold.arrow, fold.neutral)
     return Frame(columns, len(begins))
 
 
@@ -348,33 +316,13 @@ def _reduced(values: pa.Array, begins: npt.NDArray[np.int64], fold: np.ufunc, ne
     return pa.array(folded, mask=~np.logical_or.reduceat(present, begins))
 
 
-def _value(node: Group, aggregate: _Aggregate, groups: Frame, inside: npt.NDArray[np.bool_]) -> pa.Array:
-    """Returns the value of an aggregate in every group. Only the value of an incomplete group may exceed 64 bits."""
-    partials = [groups[aggregate.name_of(column)] for column in aggregate.columns.partials]
-    if aggregate.columns.beyond is not None:
-        beyond = aggregate.columns.beyond(*partials)
-        if (beyond.to_numpy(zero_copy_only=False) & inside).any():
-            raise overflow(node.query, aggregate.node, node.items)
-    return aggregate.columns.value(*partials)
-
-
-# Aggregates in Python, which Arrow does not have: row by row.
-
-
 def grouped_in_python(
     node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
 ) -> Iterator[Frame]:
-    """Yields the groups in the form of `group.grouped`.
+    """Groups as `grouped` does, row by row, with aggregates that Arrow does not have.
 
     Rows of a group before the slice may be missing. If its aggregates fail, no error is raised: the slice that owns the
     group raises it.
-
-    Args:
-        node: operator of the aggregation.
-        blocks: blocks of rows that its predicate admits.
-        slice_: groups with `_last` (ns) in [first, second) are complete.
-        folder: folder for spilled rows; the caller removes it.
-        most: rows that it keeps in memory; 0 for the usual number.
 
     Raises:
         ValueOverflowError: the sum of a complete group does not fit 64 bits (SEMANTICS O3).
@@ -386,20 +334,18 @@ def grouped_in_python(
         keys = [frame[name] for name in names]
         numbers, _ = codes(keys, frame.rows)
         _, first, places, sizes = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
-        first_rows = Frame({name: frame[name] for name in names}, frame.rows).take(first)
-        ends = group_end(node.key_fields, [first_rows[name] for name in names], first_rows.rows)
-        groups = [aggregates.fresh() for _ in range(first_rows.rows)]
+        rows = _ending(node, Frame({name: frame[name] for name in names}, frame.rows).take(first))
+        groups = [aggregates.fresh() for _ in range(rows.rows)]
         argument_rows = [_arguments(aggregate, frame) for aggregate in node.aggregates]
-        for place, order, *arguments in zip(places.tolist(), _orders(node, frame), *argument_rows, strict=True):
+        ranks = orders(frame) if node.order_dependent else repeat((), frame.rows)
+        for place, order, *arguments in zip(places.tolist(), ranks, *argument_rows, strict=True):
             aggregates.add(groups[place], arguments, order)
-        inside = (ends >= slice_[0]) & (ends < slice_[1])
-        values = [
-            _results(aggregates, group, is_whole) for group, is_whole in zip(groups, inside.tolist(), strict=True)
-        ]
-        columns = first_rows.columns | {LAST: pa.array(ends), ROWS.suffix: pa.array(sizes)}
+        whole = [slice_[0] <= end < slice_[1] for end in rows[LAST].to_pylist()]
+        values = [_results(aggregates, group, is_whole) for group, is_whole in zip(groups, whole, strict=True)]
+        columns = rows.columns | {ROWS.suffix: pa.array(sizes)}
         for at, aggregate in enumerate(node.aggregates):
             columns[aggregate.name] = pa.array([value[at] for value in values], STREAM_TYPES[aggregate.type])
-        yield Frame(columns, first_rows.rows)
+        yield Frame(columns, rows.rows)
 
 
 def _columns(node: Group, frame: Frame) -> Frame:
@@ -415,11 +361,7 @@ def _columns(node: Group, frame: Frame) -> Frame:
 
 def _arguments(aggregate: Aggregate, frame: Frame) -> Iterable[tuple[Value, ...]]:
     argument_columns = [frame[f"{aggregate.name}#{at}"].to_pylist() for at in range(len(aggregate.taken))]
-    return zip(*argument_columns, strict=True) if argument_columns else [()] * frame.rows
-
-
-def _orders(node: Group, frame: Frame) -> Iterable[tuple[Value, ...]]:
-    return orders(frame) if node.order_dependent else [()] * frame.rows
+    return zip(*argument_columns, strict=True) if argument_columns else repeat((), frame.rows)
 
 
 def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: bool) -> Sequence[Value]:
@@ -430,27 +372,9 @@ def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: boo
     return [None] * len(group)
 
 
-# An operator that hands on the rows of its input and keeps nothing, without Arrow code of its own: slow and right.
-
-
-class _Rows(StreamOperator):
-    """Collects what an operator emits. Attributes: the rows since they were taken last."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: list[Row] = []
-
-    def row(self, port: int, row: Row) -> None:
-        """Keeps the row."""
-        self.rows.append(row)
-
-
 def evaluated(node: Node, blocks: Iterable[Frame]) -> Iterator[Frame]:
-    """The rows of an operator with one input, with the control columns of the rows that they come from.
-
-    Args:
-        node: the operator; no row waits in it, and its state does not outlive a slice.
-        blocks: the blocks of its input.
+    """The rows of an operator with one input that keeps nothing, with the control columns of the rows that they come
+    from: slow and right, where there is no Arrow code of its own.
 
     Raises:
         TypeError: neither engine has the operator.
@@ -458,7 +382,7 @@ def evaluated(node: Node, blocks: Iterable[Frame]) -> Iterator[Frame]:
     if type(node) not in OPERATORS or not node.hands_on:
         raise TypeError(f"slices have no operator for {type(node).__name__}")
     names = [field.name for field in node.inputs()[0].fields]
-    source, result = StreamOperator(), _Rows()
+    source, result = StreamOperator(), RowCollector()
     operator = OPERATORS[type(node)](node, source)
     operator.connect(result, 0)
     for frame in blocks:
@@ -511,10 +435,8 @@ def by_band(
     """Finds the right rows with the keys of each left row and a value within its bounds, both included.
 
     Args:
-        left: key columns of the n left rows.
-        right: key columns of the m right rows, in the order and of the types of `left`.
-        low: smallest matching value of each left row; shape (n).
-        high: largest matching value of each left row; shape (n).
+        left, right: key columns of the n left and the m right rows.
+        low, high: smallest and largest matching value of each left row; shape (n).
         values: value of each right row; shape (m).
     """
     both = [pa.concat_arrays([a, b]) for a, b in zip(left, right, strict=True)]
@@ -532,15 +454,9 @@ def by_band(
 
 
 def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
-    """Yields pairs, then the unmatched rows of outer sides, in blocks (SEMANTICS P4, V1).
-
-    Yields:
-        Columns of both sides that the items read, with `_last`; and the unmatched side, empty for pairs.
-    """
-    ours, theirs = (
-        with_alias(left, node.left.fields, node.left_alias),
-        with_alias(right, node.right.fields, node.right_alias),
-    )
+    """Yields blocks of pairs, then of the unmatched rows of outer sides (SEMANTICS P4, V1): columns of both sides that
+    the items read, with `_last`; and the unmatched side, empty for pairs."""
+    ours, theirs = _aliased(node, left, right)
     values = ours.of_expr(node.window.left), theirs.of_expr(node.window.right)
     met = np.zeros(ours.rows, np.bool_), np.zeros(theirs.rows, np.bool_)
     needed = columns_of(*(item.expr for item in node.items))
@@ -560,7 +476,7 @@ def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, st
         (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties]),
         (node.kind.keeps_right, "right", theirs, ours, ties),
     )
-    fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below}
+    fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below.fields}
     for at, (keeps, side, frame, other, pairs) in enumerate(sides):
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
         for begin in range(0, len(alone), ROW_BLOCK_ROWS):
@@ -578,14 +494,20 @@ def has_keys(node: Join) -> bool:
 
 def join_keys(node: Join, frame: Frame, left: bool) -> list[pa.Array]:
     """The values of the equalities for the rows of one input."""
-    at, (alias, fields) = (0, _inputs(node)[0]) if left else (1, _inputs(node)[1])
+    at = 0 if left else 1
+    alias, below = _inputs(node)[at]
     pairs = [(node.window.left, node.window.right)] if node.window.equality else []
-    inputs = with_alias(frame, fields, alias)
+    inputs = with_alias(frame, below.fields, alias)
     return [inputs.of_expr(pair[at]) for pair in (*pairs, *node.equalities)]
 
 
-def _inputs(node: Join) -> tuple[tuple[str, tuple[Field, ...]], tuple[str, tuple[Field, ...]]]:
-    return (node.left_alias, node.left.fields), (node.right_alias, node.right.fields)
+def _inputs(node: Join | FilterJoin) -> tuple[tuple[str, Node], tuple[str, Node]]:
+    return (node.left_alias, node.left), (node.right_alias, node.right)
+
+
+def _aliased(node: Join | FilterJoin, *sides: Frame) -> list[Frame]:
+    frames = zip(sides, _inputs(node), strict=True)
+    return [with_alias(frame, below.fields, alias) for frame, (alias, below) in frames]
 
 
 def _ranges(node: Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Array]) -> _Ranges:
@@ -594,8 +516,7 @@ def _ranges(node: Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Ar
     if window.equality:
         return by_keys([values[0], *ours], [values[1], *theirs], (left.rows, right.rows))
     value = _numbers(values[0])
-    ranges = by_band(ours, theirs, _moved(value, -window.below), _moved(value, window.above), _numbers(values[1]))
-    return ranges
+    return by_band(ours, theirs, _moved(value, -window.below), _moved(value, window.above), _numbers(values[1]))
 
 
 def _moved(values: Numbers, by: int) -> Numbers:
@@ -655,10 +576,7 @@ def with_alias(frame: Frame, fields: Sequence[Field], alias: str) -> Frame:
 
 def filter_join_rows(node: FilterJoin, left: Frame, right: Frame) -> Frame:
     """The left rows that pass, with their `_last` (SEMANTICS O6); both inputs have the column PLACE."""
-    ours, theirs = (
-        with_alias(left, node.left.fields, node.left_alias),
-        with_alias(right, node.right.fields, node.right_alias),
-    )
+    ours, theirs = _aliased(node, left, right)
     keys = [
         [link_of(frame[PLACE]), *(frame.of_expr(pair[at]) for pair in node.keys)]
         for at, frame in enumerate((ours, theirs))
@@ -687,9 +605,7 @@ def watchlist_rows(node: WatchJoin, frame: Frame, listed: Frame) -> Iterator[Fra
 class ChainedOperator:
     """One operator over the slices of an interval; it reads the state before and writes the state after the interval.
 
-    Args:
-        node: the operator; for a Running the input has already applied the predicate.
-        carry: place of the interval in the chain of the query.
+    The input of a Running has already applied its predicate.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
@@ -750,7 +666,6 @@ class RowCollector(StreamOperator):
         self.rows: list[Row] = []
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row."""
         self.rows.append(row)
 
 
