@@ -14,7 +14,8 @@ import tempfile
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import build_opener
 
 from lowwater.caches import written_by_others
 from lowwater.errors import ConfigError, LowwaterError
@@ -94,9 +95,11 @@ def fetch_jars() -> list[Path]:
 def _downloaded(path: str) -> bytes:
     address = f"{(os.environ.get('DEFAULT_ARTIFACT_REPOSITORY') or CENTRAL).rstrip('/')}/{path}"
     try:
-        with urlopen(address, timeout=SECONDS) as answer:
+        with build_opener().open(address, timeout=SECONDS) as answer:
             content: bytes = answer.read()
     except (OSError, HTTPException, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
         raise LowwaterError(f"{address} cannot be fetched: {error}", MIRROR) from error
     return content
 
