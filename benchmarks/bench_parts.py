@@ -69,7 +69,7 @@ def measured(folder: Path, hour: Hour) -> dict[str, Any]:
     lake, config = open_lake(folder), load_config(folder)
     for link, file in hour.files.items():
         with progress.stage("ingest"):
-            ingest(lake, link, [file], config, (START, START + HOUR), runner.ingesting())
+            ingest(lake, link, [file], config, (START, START + HOUR), runner.tasks("ingest"))
     job = Job.open(folder, "demo", folder / "queries")
     replay(job, START, START + HOUR, None, progress, runner)
     of_stage = {stage: [each for each in runner.rounds if each.stage == stage] for stage in STAGES}

@@ -49,7 +49,7 @@ def measure(rate: float, query: str, runner: InProcess, folder: Path) -> dict[st
     lake = open_lake(folder / "lake")
     begin = time.monotonic()
     for each in captures:
-        ingest(lake, each.link, [each.path], config, (each.start, each.end), runner.ingesting())
+        ingest(lake, each.link, [each.path], config, (each.start, each.end), runner.tasks("ingest"))
     ingested = time.monotonic() - begin
     packets = sum(row.packets for rows in read_captures(lake, LINKS).values() for row in rows)
     plan = plan_files([ROOT / "queries" / f"{query}.gsql"], Links(LINKS, config.sets))

@@ -59,17 +59,9 @@ class Measured(InProcess):
         self.rounds: list[Round] = []
         self.spent = 0.0
 
-    def ingesting(self) -> TaskMap:
+    def tasks(self, what: str) -> TaskMap:
         """See `Measured`."""
-        return self._noted("ingest")
-
-    def low(self) -> TaskMap:
-        """See `Measured`."""
-        return self._noted("low")
-
-    def scanning(self) -> TaskMap:
-        """See `Measured`."""
-        return self._noted("audit")
+        return self._noted(what)
 
     def _noted(self, stage: str) -> TaskMap:
         def run(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:

@@ -22,8 +22,3 @@ class TaskRun:
     host: str
     tries: int
     seconds: float
-
-
-def on_cluster(master: str) -> bool:
-    """Whether the executors of a master of Spark are other processes, possibly on other machines."""
-    return not master.startswith("local")

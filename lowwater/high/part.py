@@ -1,7 +1,5 @@
-"""Evaluates one part of a query: reads rows of LFTAs and writes files of result rows.
-
-A part is a slice of the time of the query x a share of its keys. `query_runs` describes the parts, and a runner
-evaluates them, on threads or in Spark's workers.
+"""Evaluates one part of a query, a slice of its time x a share of its keys: reads rows of LFTAs and writes files of
+result rows. `query_runs` describes the parts, and a runner evaluates them.
 """
 
 from __future__ import annotations
@@ -41,7 +39,6 @@ class StoredLeaf:
     """The stored rows of one leaf of a plan.
 
     Attributes:
-        fields: fields of its rows.
         chunks: (number of the link, row group).
         placed: whether to add the canonical order (PLACE) to its rows.
         number: column with the number of the record on its link; empty for none.
@@ -53,13 +50,7 @@ class StoredLeaf:
     number: str = ""
 
     def narrowed(self, name: str, slice_: TimeSlice, share: Share | None) -> StoredLeaf:
-        """Returns what a part reads of the rows, so that its description is short.
-
-        Args:
-            name: name of the leaf.
-            slice_: slice of the part.
-            share: share of the part.
-        """
+        """Returns what a part reads of the rows of this leaf, so that its description is short."""
         first, end = slice_.reads[name], slice_.end
         chunks = [each for each in self.chunks if each[1].low < end and each[1].high >= first]
         if share is not None and name in share.keys:
@@ -73,8 +64,6 @@ class Part:
     """The description of a part: plain values, which can be sent to another process.
 
     Attributes:
-        node: plan of the query.
-        slice_: time of the slice.
         stored: name of a leaf -> its stored rows.
         lists: (file, columns) of a watch list -> its rows.
         folder: folder for the result files: of this machine, or of the lake for tasks on other machines.

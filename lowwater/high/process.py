@@ -31,19 +31,13 @@ def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
 
 
 class InProcess:
-    """Does the work of a command on threads.
-
-    Args:
-        threads: number of threads; 0 for one a core, as far as memory allows.
-        memory: bytes that they share; 0 for those of the machine or of its container.
-    """
+    """Does the work of a command on threads; arguments as of `process_bounds`."""
 
     name = "process"
     far = False
 
     def __init__(self, threads: int = 0, memory: int = 0) -> None:
         self.threads, self._most = process_bounds(memory, threads)
-        self._tasks: TaskMap = partial(ordered.each_on_threads, threads=self.threads)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="lowwater-part")
 
     def begin(self) -> None:
@@ -53,17 +47,9 @@ class InProcess:
         """An error here is one of its interval."""
         return False
 
-    def ingesting(self) -> TaskMap:
+    def tasks(self, what: str) -> TaskMap:
         """Returns what runs tasks on the threads."""
-        return self._tasks
-
-    def low(self) -> TaskMap:
-        """Returns what runs tasks on the threads."""
-        return self._tasks
-
-    def scanning(self) -> TaskMap:
-        """Returns what runs tasks on the threads."""
-        return self._tasks
+        return partial(ordered.each_on_threads, threads=self.threads)
 
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields the stored punctuation."""

@@ -1,8 +1,7 @@
 """What a runner is: it does the work of a command, in this process (`process`) or on Spark (`lowwater.spark.runner`).
 
-The unit of work of the high level is a part: a slice of the time of a query, with the files that it reads. A part is
-described by plain values and evaluated by `high.part`, the same function wherever it runs. Rows do not depend on the
-parts (replay invariance).
+The unit of work of the high level is a part, which is described by plain values and evaluated by `high.part`, the same
+function wherever it runs. Rows do not depend on the parts (replay invariance).
 """
 
 from __future__ import annotations
@@ -28,13 +27,8 @@ Outcomes = dict[str, list[PartOutcome] | LowwaterError]
 
 @dataclass(frozen=True)
 class PlanParts:
-    """A plan divided into parts.
-
-    Attributes:
-        parts: the parts, in order of time.
-        sources: what feeds the plan.
-        end: end of the interval, ns: a source that promises it promises all of time (docs/adr/0001).
-    """
+    """A plan divided into parts, in order of time, and the end of its interval, ns: a source that promises it promises
+    all of time (docs/adr/0001)."""
 
     parts: Sequence[Part]
     sources: Collection[Source]
@@ -61,14 +55,8 @@ class Runner(Protocol):
     def broken(self, error: LowwaterError) -> bool:
         """Whether an error is of the runner itself, and so of every interval."""
 
-    def ingesting(self) -> TaskMap:
-        """Returns what runs the tasks of an ingest."""
-
-    def low(self) -> TaskMap:
-        """Returns what runs the tasks of a low stage."""
-
-    def scanning(self) -> TaskMap:
-        """Returns what runs the scans of an audit."""
+    def tasks(self, what: str) -> TaskMap:
+        """Returns what runs tasks of an ingest, the low level or an audit, as `what` says."""
 
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields what the stored streams of LFTAs promise, as it is read.
@@ -78,11 +66,7 @@ class Runner(Protocol):
         """
 
     def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """Evaluates the parts of some queries, each once what its sources promise has closed it (`closing`).
-
-        Args:
-            plans: query -> its parts.
-            promises: of their sources, and of others.
+        """Evaluates the parts of queries, each once what its sources promise has closed it (`closing`).
 
         Raises:
             LowwaterError: the runner fails, or a source does not promise the end of its interval.

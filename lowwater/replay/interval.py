@@ -314,7 +314,7 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
             outages(),
             run_attempt(lake, job.query_set, start, end, _written(job)) as (folder, fence),
             handed_over(lake, folder_of_run(lake, job.query_set, start, end), runner.far) as shared,
-            LinkScans(runner.scanning()) as scans,
+            LinkScans(runner.tasks("audit")) as scans,
         ):
             journal.job = replace(job, lake=replace(lake, fence=fence))
             try:
@@ -456,7 +456,7 @@ def _how_to_approve(attempt: _Attempt) -> str:
 def _low(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
     """Packets to the streams of LFTAs, with late packets and heartbeats."""
     job, journal, start, end = attempt.job, attempt.journal, attempt.start, attempt.end
-    tasks, tunings = attempt.runner.low(), job.tunings()
+    tasks, tunings = attempt.runner.tasks("low"), job.tunings()
     shared = attempt.shared if getattr(tasks, "far", False) else None
     folder = shared or attempt.folder
     result = low_stage(plan.inputs, job.low_settings(tunings), folder / "low", tasks, tunings, attempt.progress.say)

@@ -492,7 +492,7 @@ def run_intervals(
         else:
             work = folder / f"interval-{number}"
             with progress.stage("low", detail):
-                low = _low(request, inputs, work / "low", runner.low(), progress, found)
+                low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
                 plan = low.inputs.plan
             with progress.stage("high", detail):
                 _high(request, low, work / "high", states, runner, found)

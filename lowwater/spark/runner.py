@@ -18,8 +18,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from lowwater.capture.tables.reader import TaskMap
-from lowwater.cluster import on_cluster
 from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError
 from lowwater.high.closing import closed_parts
@@ -31,15 +29,13 @@ from lowwater.spark.session import Sessions
 from lowwater.spark.tasks import SparkTasks, translate
 from lowwater.storage import paths
 
-# The stream of punctuation: a Structured Streaming query over the files of `lfta/` that reads what they promise. The
-# files are read by the same functions as everywhere, as a streaming source in Python. So Spark needs no package and
-# no keys for an object store, and a file is there when it has its name: it is never read half.
+# The stream of punctuation is a Structured Streaming query over the files of `lfta/`. The functions that read them
+# everywhere do, as a streaming source in Python. So Spark needs no package and no keys for an object store, and a file
+# is there when it has its name: it is never read half.
 
 COLUMNS = pa.schema([("source", pa.int32()), ("promise", pa.int64())])
 LOOK = 5
 """Seconds between two looks at what the stream has read."""
-
-
 FEW = 16
 """Files that a task reads."""
 
@@ -47,24 +43,11 @@ Files = Sequence[tuple[int, str]]
 """(Number of its source, file as the lake names it) in order."""
 
 
-class Several(InputPartition):
-    """Files that one task reads.
-
-    Args:
-        files: the files.
-    """
-
-    def __init__(self, files: Files) -> None:
-        super().__init__(len(files))
-        self.files = files
-
-
 class Punctuation(DataSource):
     """The streaming source `lowwater-punctuation`; its option `files` has [number of the source, file] in order."""
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
         return "lowwater-punctuation"
 
     def schema(self) -> str:
@@ -100,16 +83,15 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         last = end["files"]
-        return [Several(self._files[at : min(at + FEW, last)]) for at in range(start["files"], last, FEW)]
+        return [InputPartition(self._files[at : min(at + FEW, last)]) for at in range(start["files"], last, FEW)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Workers have loaded it; the processes in which Spark only asks for offsets start without it in half the time.
         from lowwater.high.streams import StoredStream
 
-        assert isinstance(partition, Several)
         rows = [
             (source, max(promise.latest for promise in promises))
-            for source, file in partition.files
+            for source, file in partition.value
             if (promises := StoredStream.scan([file]).promises)
         ]
         sources, promised = zip(*rows, strict=True) if rows else ((), ())
@@ -118,15 +100,10 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def promises(session: SparkSession, what: str, files: Files) -> Iterator[list[tuple[int, int]]]:
-    """Yields (number of the source, promise in ns) as the stream reads them.
-
-    Args:
-        session: the session.
-        what: what the promises are for, as Spark shows it.
-        files: the files.
+    """Yields (number of the source, promise in ns) as the stream reads them; Spark shows what they are for.
 
     Raises:
-        LowwaterError: if the stream fails.
+        LowwaterError: the stream fails.
     """
     table = f"punctuation_{uuid4().hex}"
     query, seen, ended = None, 0, False
@@ -148,15 +125,10 @@ def promises(session: SparkSession, what: str, files: Files) -> Iterator[list[tu
                 query.stop()
 
 
-# The runner on Spark: everything that touches packets or rows runs in Spark's tasks, whatever its size. A stream of
-# punctuation (`punctuation`) closes the parts of the high level.
-
-
 class OnSpark:
-    """Does the work of a command on Spark.
+    """Does the work of a command on Spark: all that touches packets or rows is in its tasks, whatever its size.
 
     Args:
-        sessions: the session of the command.
         memory: bytes for a task; 0 for the usual ones.
     """
 
@@ -165,27 +137,17 @@ class OnSpark:
     def __init__(self, sessions: Sessions, memory: int = 0) -> None:
         self._sessions = sessions
         self._most = rows_within(memory)
-        self.far = on_cluster(sessions.master)
+        self.far = not sessions.master.startswith("local")
 
     def begin(self) -> None:
-        """Starts the session in the background."""
         self._sessions.begin()
 
     def broken(self, error: LowwaterError) -> bool:
-        """Whether an error is the failure to start the session."""
         return self._sessions.broken(error)
 
-    def ingesting(self) -> TaskMap:
-        """Returns what runs the tasks of an ingest."""
-        return self._tasks("ingest")
-
-    def low(self) -> TaskMap:
-        """Returns what runs the tasks of a low stage."""
-        return self._tasks("low")
-
-    def scanning(self) -> TaskMap:
-        """Returns what runs the scans of an audit."""
-        return self._tasks("audit")
+    def tasks(self, what: str) -> SparkTasks:
+        """Returns what runs tasks in workers; Spark's pages show what they are."""
+        return SparkTasks(lambda: self._sessions.spark, what, self.far)
 
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields what a stream over the files reads."""
@@ -196,7 +158,7 @@ class OnSpark:
 
     def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
         """Evaluates parts as punctuation closes them. Those of a share of a plan with a state are one task."""
-        tasks = self._tasks(f"high level of {', '.join(plans)}")
+        tasks = self.tasks(f"high level of {', '.join(plans)}")
         outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
         chains = Chains()
         for closed in closed_parts(plans, promises):
@@ -214,9 +176,6 @@ class OnSpark:
             chain.keep(states)
         outcomes |= chains.outcomes(results)
         return {query: first_error(each) or each for query, each in outcomes.items()}
-
-    def _tasks(self, what: str) -> SparkTasks:
-        return SparkTasks(lambda: self._sessions.spark, what, self.far)
 
 
 @dataclass(frozen=True)

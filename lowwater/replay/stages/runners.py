@@ -66,7 +66,7 @@ def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -
     if named_spark(config, given) is None:
         # `InProcess` would load the operators of the high level.
         return partial(each_on_threads, threads=config.replay.threads or thread_count(config.replay.bytes))
-    return runner_of("lowwater ingest", config, progress, given).ingesting()
+    return runner_of("lowwater ingest", config, progress, given).tasks("ingest")
 
 
 def memory_of(config: Config) -> MemoryInfo:
