@@ -23,7 +23,7 @@ from experiments.model import SECOND, Stream
 from lowwater.catalog.schemas import RECORD, ROW
 from lowwater.high.part import Part, StoredLeaf, evaluate_part
 from lowwater.high.query_runs import HighSettings
-from lowwater.high.streams import Replay, StoredStream, StreamFiles
+from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import choose_slices
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links
@@ -116,23 +116,21 @@ def low(lftas: Sequence[Lfta], streams: Mapping[str, Stream], folder: Path, peri
 def high(query: QueryPlan, files: Files, folder: Path, period: float, slice_rows: int) -> Levels:
     """Evaluates the slices of the high level over stored streams."""
     node = query.high
-    behind: dict[str, list[StoredStream]] = {}
+    every: list[StoredStream] = []
     leaf_rows: dict[str, StoredLeaf] = {}
     for leaf in leaves(node):
         assert isinstance(leaf, LftaInput)
         feeds = [StoredStream.scan(files[leaf.lfta.name, link]) for link in leaf.lfta.links]
-        behind[leaf.lfta.name] = feeds
+        every += feeds
         chunks = [(number, chunk) for number, feed in enumerate(feeds) for chunk in feed.chunks]
         leaf_rows[leaf.lfta.name] = StoredLeaf(leaf.lfta.stored, chunks)
-    every = [feed for feeds in behind.values() for feed in feeds]
-    replay = Replay.over(every, END_OF_TIME, round(period * SECOND))
-    timeline = replay.timeline([replay.promised(feeds) for feeds in behind.values()])
+    timeline = timeline_of(every, END_OF_TIME, round(period * SECOND))
     ends: Counter[int] = Counter()
     for feed in every:
         ends.update(feed.ends)
     stream = StreamFiles(folder, node.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
     cut = choose_slices(node, ends, max(1, -(-ends.total() // slice_rows)))
-    settings = stream.owned, timeline, None, replay.closing, False
+    settings = stream.owned, timeline, None, False
     tasks = [Part(node, each, leaf_rows, {}, folder, f"{at:05d}", *settings) for at, each in enumerate(cut)]
     most = 0
     for task in tasks:
@@ -141,7 +139,7 @@ def high(query: QueryPlan, files: Files, folder: Path, period: float, slice_rows
         most = max(most, outcome.read)
         for file, rows in outcome.files.items():
             stream.take(file, rows)
-    stream.close(replay.closing, timeline)
+    stream.close(timeline.closing, timeline)
     bytes_each = max(_bytes(lfta, files[lfta.name, lfta.links[-1]]) for lfta in query.lftas)
     return Levels(ends.total(), len(tasks), most, most * bytes_each / 1e6, stream.rows, files, stream.files)
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from heapq import merge
-from itertools import islice
-from threading import Lock
 
 from lowwater.errors import LowwaterError
 from lowwater.high.part import Part
@@ -20,11 +18,7 @@ from lowwater.plan.temporal import END_OF_TIME
 
 
 class Closing:
-    """The promises of the sources of some queries so far, and the parts that are still open.
-
-    Args:
-        plans: query -> its parts.
-    """
+    """The promises of the sources of some queries so far, and the parts that are still open."""
 
     def __init__(self, plans: Mapping[str, PlanParts]) -> None:
         self._plans = plans
@@ -80,36 +74,17 @@ def stored_promises(feeds: Mapping[Source, StoredStream]) -> Generator[Promises]
 
 
 class ReadOnce:
-    """Promises that queries read at the same time, each from the first one on; they are read from their source once.
-
-    Args:
-        source: what reads them; an error of it is one of every reader.
-    """
+    """Promises that are read from their source once, and given from the first one on to everyone who asks."""
 
     def __init__(self, source: Generator[Promises]) -> None:
         self._source = source
         self._read: list[Promises] = []
-        self._error: Exception | None = None
-        self._lock = Lock()
 
     def __iter__(self) -> Iterator[Promises]:
-        at = 0
-        while self._has(at):
-            yield self._read[at]
-            at += 1
-
-    def _has(self, at: int) -> bool:
-        with self._lock:  # who waits for it needs what is being read
-            if self._error is None and at == len(self._read):
-                try:
-                    self._read += islice(self._source, 1)
-                except Exception as error:  # noqa: BLE001 - for every reader
-                    self._error = error
-            if at < len(self._read):
-                return True
-            if self._error is not None:
-                raise self._error
-            return False
+        yield from self._read
+        for promised in self._source:
+            self._read.append(promised)
+            yield promised
 
     def close(self) -> None:
         """Ends the source, whether or not it was read to its end."""

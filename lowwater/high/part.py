@@ -71,7 +71,6 @@ class Part:
         owned: rows with `_last` (ns) in [first, second) are written.
         timeline: promises of the query; they give waiting rows their ticks.
         step: time between ticks, ns, if rows wait for no promise and have their own ticks; otherwise None.
-        closing: last tick, ns.
         published: whether rows are written in published types instead of stream types.
         carry: place of the interval in the chain, for a plan with a state; None for independent slices.
         share: the share of the rows of its leaves that it reads; None for all rows.
@@ -88,7 +87,6 @@ class Part:
     owned: tuple[int, int]
     timeline: Timeline
     step: int | None
-    closing: int
     published: bool
     carry: StateHandover | None = None
     share: Share | None = None
@@ -270,7 +268,7 @@ def _dated(task: Part, frame: Frame, schema: pa.Schema) -> pa.Table:
     control = {
         LAST: frame[LAST],
         "_kind": pa.repeat(pa.scalar(ROW), frame.rows),
-        TICK: pa.array(np.minimum(ticks, task.closing)),
+        TICK: pa.array(np.minimum(ticks, task.timeline.closing)),
         "_period": pa.repeat(pa.scalar(0, pa.int64()), frame.rows),
     }
     control["_until"] = control[TICK]

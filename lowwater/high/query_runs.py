@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
@@ -26,7 +25,7 @@ from lowwater.high.handover import SharedState
 from lowwater.high.operators import StateHandover, links_of
 from lowwater.high.part import Part, PartOutcome, StoredLeaf
 from lowwater.high.runner import Outcomes, PlanParts, Runner, Source
-from lowwater.high.streams import Replay, StoredStream, StreamFiles
+from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaf_name, leaves, walk, with_leaves
 from lowwater.plan.properties import hands_over, placed_leaves
@@ -47,23 +46,18 @@ class HighSettings:
         tick: time between ticks, ns of virtual time; rows and punctuation come at multiples of it.
         slice_rows: approximate number of rows of a part.
         shares: number of shares of each slice; 0 to choose it by its rows.
-        concurrency: number of output queries that run at once.
     """
 
     tick: int = 900_000_000_000
     slice_rows: int = 250_000
     shares: int = 0
-    concurrency: int = 2
 
 
 @dataclass(frozen=True)
 class OperatorCounts:
-    """Row counts of one operator over all rows that were read (SEMANTICS A1).
+    """Row counts of one operator of a query over all rows that were read (SEMANTICS A1).
 
-    Attributes:
-        query: the query that the operator belongs to.
-        kind: filter, group, join or lookup.
-        counts: by name: rows_in, rows_out, groups, left_unmatched, right_unmatched.
+    Its kind is filter, group, join or lookup; names are rows_in, rows_out, groups, left_unmatched, right_unmatched.
     """
 
     query: str
@@ -78,11 +72,9 @@ class HighResult:
     Attributes:
         files: parquet files of rows and punctuation; ticks define the order across files.
         rows: number of data rows that the interval owns.
-        punctuation: number of punctuation rows.
-        seconds: wall time, s.
-        batches: number of slices evaluated, over all parts of the plan.
-        operators: counts of the observed operators.
-        state_rows: largest number of rows that a slice read, plus the rows and groups it left for the next.
+        seconds: until its last plan was evaluated.
+        batches: number of parts evaluated, over all plans of the query.
+        state_rows: largest number of rows that a part read, plus the rows and groups it left for the next.
     """
 
     files: list[str] = field(default_factory=list)
@@ -113,22 +105,20 @@ Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
 
 @dataclass(frozen=True)
 class _Plan(PlanParts):
-    """A plan in parts with its output stream.
+    """A plan in parts.
 
     Attributes:
         cuts: the parts and stages before it that feed it.
-        stream: takes rows and punctuation.
-        closing: tick of the last promise, ns.
         shared: its state, if it has one and is evaluated by shares.
-        whole: makes the same plan in one part for each slice.
     """
 
     cuts: Mapping[Source, StoredStream]
-    stream: StreamFiles
-    closing: int
     timeline: Timeline
     shared: SharedState | None
-    whole: Callable[[], _Plan]
+
+
+Plans = Generator[_Plan, list[PartOutcome] | LowwaterError, None]
+"""The plans of a query, one after another; each is answered with what its evaluation gave."""
 
 
 @dataclass(frozen=True)
@@ -147,54 +137,43 @@ class _Run:
     published: bool
 
     def outcomes(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
-        """Runs queries, those whose plans are cut beside the others."""
-        outcomes: dict[str, HighResult | LowwaterError] = {}
-        uncut = {}
-        for name, node in queries.items():
-            try:
-                uncut.update({name: node} if self.whole(node) else {})
-            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                outcomes[name] = error_of_query(name, error)
-        with ThreadPoolExecutor(self.settings.concurrency, thread_name_prefix="lowwater-high") as pool:
-            uncut_future = pool.submit(self.run_uncut, uncut)
-            cut = {name: node for name, node in queries.items() if name not in uncut and name not in outcomes}
-            cut_futures = {name: pool.submit(self.query, name, node) for name, node in cut.items()}
-            outcomes |= uncut_future.result()
-            for name, future in cut_futures.items():
-                try:
-                    outcomes[name] = future.result()
-                except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                    outcomes[name] = error_of_query(name, error)
-        return outcomes
-
-    def run_uncut(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
-        """Runs queries whose plans are not cut together; a query without a result has its error."""
+        """Runs queries; the plans that come next in each of them are evaluated together."""
         began = time.monotonic()
         results = {name: HighResult() for name in queries}
-        streams = {name: self._output(name, node) for name, node in queries.items()}
-        plans, errors = {}, {}
-        for name, node in queries.items():
-            try:
-                (stage,) = self.stages(node, {})
-                plan = self._sliced(name, stage, {}, streams[name])
-            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                errors[name] = error_of_query(name, error)
-                continue
-            plans.update({} if plan is None else {name: plan})
-        errors |= self._evaluate(plans, results) if plans else {}
-        for name, result in results.items():
-            _finish(result, streams[name], began)
+        errors: dict[str, LowwaterError] = {}
+        waiting = {name: self._plans(name, node, results[name]) for name, node in queries.items()}
+        outcomes: Outcomes = {}
+        while waiting:
+            plans = {}
+            for name, following in waiting.items():
+                try:
+                    plans[name] = following.send(outcomes[name]) if name in outcomes else next(following)
+                except StopIteration:
+                    results[name].seconds = time.monotonic() - began
+                except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
+                    errors[name] = error_of_query(name, error)
+            waiting = {name: waiting[name] for name in plans}
+            cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
+            outcomes = self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts))) if plans else {}
         return {**results, **errors}
+
+    def _plans(self, query: str, node: Node, result: HighResult) -> Plans:
+        """Yields the plans of a query's parts and their stages."""
+        parts, top = fragment_plan(node)
+        part_feeds: dict[str, StoredStream] = {}
+        for part in parts:
+            everything = self._everything(query, part.name, part.node)
+            yield from self._staged(query, part.node, part_feeds, everything, result)
+            part_feeds[part.name] = StoredStream.scan(everything.files)
+        stream = self._output(query, top)
+        yield from self._staged(query, top, part_feeds, stream, result)
+        result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
 
     def _output(self, name: str, node: Node) -> StreamFiles:
         """Opens the output stream of a query."""
         stream = StreamFiles(self.rows / name / "rows", node.fields, (self.start, self.end), self.end, self.published)
         make_folders(stream.folder)
         return stream
-
-    def whole(self, node: Node) -> bool:
-        """Whether the plan of a query is evaluated at once, without parts and stages before it."""
-        return not fragment_plan(node)[0] and len(self.stages(node, {})) == 1
 
     def stages(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> list[Stage]:
         """Divides a plan into stages, of which each is evaluated by shares; one stage where the rows are few."""
@@ -228,21 +207,6 @@ class _Run:
         keys = tuple({moved.get(leaf, leaf): expr for leaf, expr in key.items()} for key in keys)
         return [*before, replace(stage, node=with_leaves(stage.node, cuts), keys=keys)]
 
-    def query(self, name: str, node: Node) -> HighResult:
-        """Runs the parts of one query's plan one after another."""
-        began = time.monotonic()
-        result = HighResult()
-        parts, top = fragment_plan(node)
-        part_feeds: dict[str, StoredStream] = {}
-        for part in parts:
-            everything = self._everything(name, part.name, part.node)
-            self._staged(name, part.node, part_feeds, everything, result)
-            part_feeds[part.name] = StoredStream.scan(everything.files)
-        stream = self._output(name, top)
-        self._staged(name, top, part_feeds, stream, result)
-        _finish(result, stream, began)
-        return result
-
     def _everything(self, query: str, name: str, node: Node) -> StreamFiles:
         """Opens the stream of a part or stage. It keeps every row: only rows of its consumers show whether the interval
         owns them."""
@@ -252,8 +216,8 @@ class _Run:
 
     def _staged(
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
-    ) -> None:
-        """Runs the stages of a plan one after another."""
+    ) -> Plans:
+        """Yields the stages of a plan."""
         feeds, stages = dict(part_feeds), self.stages(node, part_feeds)
         for at, stage in enumerate(stages):
             out = (
@@ -262,8 +226,19 @@ class _Run:
             divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
             plan = self._sliced(query, stage, feeds, out, divided)
             if plan is not None:
-                for error in self._evaluate({query: plan}, {query: result}).values():
-                    raise error
+                outcomes = yield plan
+                if plan.shared is not None and not _is_whole(plan.shared, outcomes):
+                    paths.remove_tree(out.folder)
+                    make_folders(out.folder)
+                    plan = self._sliced(query, replace(stage, keys=(), anywhere=False), feeds, out, divided)
+                    assert plan is not None
+                    outcomes = yield plan
+                if isinstance(outcomes, LowwaterError):
+                    raise outcomes
+                for file, rows in _gathered(plan.parts, outcomes):
+                    out.take(file, rows)
+                _add_counts(outcomes, result)
+                out.close(plan.timeline.closing, plan.timeline)
             if stage.name:
                 feeds[stage.name] = StoredStream.scan(out.files)
 
@@ -273,7 +248,7 @@ class _Run:
         stage: Stage,
         part_feeds: Mapping[str, StoredStream],
         stream: StreamFiles,
-        divided: tuple[Expr, ...] = (),
+        divided: tuple[Expr, ...],
     ) -> _Plan | None:
         """Divides a stage into parts, slices of time x shares; None where there is nothing to do."""
         node = stage.node
@@ -285,13 +260,12 @@ class _Run:
             return None
         carry = self.carries.get(query, StateHandover(end=self.end))
         start = carry.start if handed and (carry.start or not rows) else None
-        replay = Replay.over(feeds, self.end, self.settings.tick, start)
-        timeline = replay.timeline([replay.promised([*group.values()]) for _, group in behind.values()])
+        timeline = timeline_of(feeds, self.end, self.settings.tick, start)
         chained = not by_slices(node)
         lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
         stored = _stored(node, behind)
         step = None if waits_for_promises(node) else self.settings.tick
-        settings = stream.owned, timeline, step, replay.closing, stream.published
+        settings = stream.owned, timeline, step, stream.published
         keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
         slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere)
         carries, shared = [carry], None
@@ -309,13 +283,7 @@ class _Run:
                 tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, place, share, divided))
         sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
         cuts = {source: feed for source, feed in sources.items() if source not in self.feeds}
-
-        def whole() -> _Plan:
-            plan = self._sliced(query, replace(stage, keys=(), anywhere=False), part_feeds, stream, divided)
-            assert plan is not None  # it has rows, or a state
-            return plan
-
-        return _Plan(tasks, sources, self.end, cuts, stream, replay.closing, timeline, shared, whole)
+        return _Plan(tasks, sources, self.end, cuts, timeline, shared)
 
     def _slices(self, node: Node, behind: Behind, divided: bool) -> list[tuple[TimeSlice, int]]:
         """Chooses slices of the time of a plan, each with its number of shares; `divided` if something divides rows."""
@@ -341,36 +309,6 @@ class _Run:
             shares *= 2
         return shares if rows >= 2 * self.settings.slice_rows else 1
 
-    def _evaluate(self, plans: Mapping[str, _Plan], results: Mapping[str, HighResult]) -> dict[str, LowwaterError]:
-        """Evaluates the parts of plans; returns the errors by query."""
-        outcomes_of = self._outcomes(plans)
-        again = {}
-        for name, plan in plans.items():
-            try:
-                if not _is_whole(plan, outcomes_of[name]):
-                    paths.remove_tree(plan.stream.folder)
-                    make_folders(plan.stream.folder)
-                    again[name] = plan.whole()
-            except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                outcomes_of[name] = error_of_query(name, error)
-        outcomes_of |= self._outcomes(again) if again else {}
-        plans = {**plans, **again}
-        errors = {}
-        for name, plan in plans.items():
-            outcomes = outcomes_of[name]
-            if isinstance(outcomes, LowwaterError):
-                errors[name] = outcomes
-                continue
-            for file, rows in _gathered(plan.parts, outcomes):
-                plan.stream.take(file, rows)
-            _add_counts(outcomes, results[name])
-            plan.stream.close(plan.closing, plan.timeline)
-        return errors
-
-    def _outcomes(self, plans: Mapping[str, _Plan]) -> Outcomes:
-        cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
-        return self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts)))
-
     def _feeding(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> Behind:
         """Finds the stored streams of the leaves of a plan."""
         return {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
@@ -381,13 +319,11 @@ class _Run:
         return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
 
 
-def _is_whole(plan: _Plan, outcomes: list[PartOutcome] | LowwaterError) -> bool:
+def _is_whole(shared: SharedState, outcomes: list[PartOutcome] | LowwaterError) -> bool:
     """Whether the outcomes are those of the whole plan, with one state. An error of a share may be none of the whole:
     the plan is then evaluated once more, in one part for each slice, which decides.
     """
-    if plan.shared is None or isinstance(outcomes, LowwaterError):
-        return plan.shared is None
-    return plan.shared.merged([outcome.notes for outcome in outcomes[-plan.shared.shares :]])
+    return isinstance(outcomes, list) and shared.merged([each.notes for each in outcomes[-shared.shares :]])
 
 
 def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:
@@ -432,11 +368,6 @@ def _add_counts(outcomes: Sequence[PartOutcome], result: HighResult) -> None:
             total.update(counts)
         kind, query, _ = points[0]
         result.operators.append(OperatorCounts(query, kind, dict(total)))
-
-
-def _finish(result: HighResult, stream: StreamFiles, began: float) -> None:
-    result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
-    result.seconds = time.monotonic() - began
 
 
 def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
@@ -488,19 +419,14 @@ def run_high(
     """Runs every output query over the LFTA rows of one interval.
 
     Args:
-        runner: evaluates the parts.
         queries: output query -> high plan.
         inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
         work: folder for rows, parts and files of the runner, with a folder for each query; the caller removes it.
-        settings: settings of the stage; rows do not depend on them.
         carries: query -> its place in a chain, for queries with a state.
         failures: filled with query -> its error; None lets the first error end the run.
         published: whether rows are written in published types instead of stream types.
         rows: folder of the lake for rows and parts, where tasks run on other machines; None for `work`.
-
-    Returns:
-        Files and statistics by query, without those in `failures`.
 
     Raises:
         ValueOverflowError: if an integer sum does not fit 64 bits, and errors end the run.

@@ -137,44 +137,23 @@ class _RowGroup:
         return cls(facts.num_rows, latest, first, low, high, Counter({second: facts.num_rows}))
 
 
-@dataclass(frozen=True)
-class Replay:
-    """The ticks at which the sources of one query advance.
+def timeline_of(feeds: Sequence[StoredStream], end: int, step: int, start: int | None = None) -> Timeline:
+    """The timeline of a plan over its stored streams: at each tick the least of their promises (I1, P3, P4), and at the
+    last one all of time.
 
-    Attributes:
-        closing: last tick, ns, at which all of time is promised.
-        instants: ticks up to the closing one, ns.
+    Args:
+        feeds: at least one has rows, or `start` is given.
+        end: end of the interval, ns; the last tick, unless a later row exists or `end` is the end of time.
+        step: time between ticks, ns.
+        start: smallest `_last` (ns) of a row from the earlier state; None without a state.
     """
-
-    closing: int
-    instants: Instants
-
-    @classmethod
-    def over(cls, feeds: Sequence[StoredStream], end: int, step: int, start: int | None = None) -> Replay:
-        """Chooses the ticks of a query over its stored streams.
-
-        Args:
-            feeds: stored streams; at least one has rows, or `start` is given.
-            end: end of the interval, ns; the last tick, unless a later row exists or `end` is the end of time.
-            step: time between ticks, ns.
-            start: smallest `_last` (ns) of a row from the earlier state; None without a state.
-        """
-        closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
-        starts = [] if start is None else [start]
-        # Before the first row a promise releases nothing.
-        first = min([*starts, *(feed.tick for feed in feeds if feed.rows)], default=closing)
-        return cls(closing, grid(first, closing, step))
-
-    def promised(self, feeds: Sequence[StoredStream]) -> Instants:
-        """The promise of one source with these streams at each tick: the minimum of its streams (P3), finally all of
-        time."""
-        least: Instants = np.min([feed.promised(self.instants) for feed in feeds], axis=0)
-        least[-1] = END_OF_TIME
-        return least
-
-    def timeline(self, promised: Sequence[Instants]) -> Timeline:
-        """The timeline of the query: the minimum of the promises of its sources (I1, P4)."""
-        return Timeline.of(self.instants, np.min(promised, axis=0))
+    closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
+    starts = [] if start is None else [start]
+    # Before the first row a promise releases nothing.
+    instants = grid(min([*starts, *(feed.tick for feed in feeds if feed.rows)], default=closing), closing, step)
+    promised = np.min([feed.promised(instants) for feed in feeds], axis=0)
+    promised[-1] = END_OF_TIME
+    return Timeline.of(instants, promised)
 
 
 @dataclass
@@ -205,8 +184,7 @@ class StreamFiles:
 
     def close(self, tick: int, timeline: Timeline | None = None) -> None:
         """Writes the punctuation; the closing one has the tick given (ns)."""
-        promises = [] if timeline is None else list(timeline.below(self.closing))
-        promises.append(Promise(tick, tick, 0, self.closing))
+        promises = [*(timeline.below(self.closing) if timeline else ()), Promise(tick, tick, 0, self.closing)]
         schema = file_schema(self.fields, self.published)
         lasts = [promise.last for promise in promises]
         temporal_columns = [[f.temporal.promise(last) if f.temporal else None for last in lasts] for f in self.fields]

@@ -81,6 +81,11 @@ class Timeline:
         rises = np.append(True, promises[1:] > promises[:-1])
         return cls(instants[rises], promises[rises])
 
+    @property
+    def closing(self) -> int:
+        """The closing tick, ns."""
+        return int(self.instants[-1])
+
     def ticks(self, lasts: Instants) -> Instants:
         """The ticks of rows with these last instants: the first that promises more, whichever slice evaluates the row.
 
