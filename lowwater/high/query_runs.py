@@ -151,7 +151,7 @@ class _Run:
                 except StopIteration:
                     results[name].seconds = time.monotonic() - began
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-                    errors[name] = error_of_query(name, error)
+                    errors[name] = error if error is outcomes.get(name) else error_of_query(name, error)
             waiting = {name: waiting[name] for name in plans}
             cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
             outcomes = self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts))) if plans else {}
