@@ -109,7 +109,6 @@ class PartOutcome:
         held: number of rows and groups that go on to the next slice.
         points: counts of the operators, see `Counts.points`.
         notes: query of an operator with a state -> what it has noted so far (`EpochOperator.notes`).
-        error: why the part has no result.
     """
 
     files: dict[str, int] = field(default_factory=dict)
@@ -121,10 +120,7 @@ class PartOutcome:
 
 
 class ChainState:
-    """The state of one plan, or of a share of it, from slice to slice: its operators with a state.
-
-    Args:
-        task: any task of the plan.
+    """The operators with a state of the plan of a part, or of a share of it, from slice to slice.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
@@ -150,12 +146,8 @@ def evaluate_part(task: Part, chains: ChainState | None = None, again: bool = Fa
     """Evaluates a part and writes its rows; an error is returned, so that other queries go on.
 
     Args:
-        task: description of the part.
         chains: state after the earlier parts; None for independent parts.
-        again: whether the runner tries a part again that cannot read or write a file.
-
-    Raises:
-        OSError: a file cannot be read or written, with `again`.
+        again: whether the runner tries a part again that cannot read or write a file: then that is an OSError.
     """
     try:
         return _evaluated(task, chains)

@@ -92,11 +92,7 @@ class Chains:
         return [*self._shares.values()]
 
     def outcomes(self, found: Iterable[Sequence[PartOutcome]]) -> dict[str, list[PartOutcome]]:
-        """Returns the outcomes of each query in the order of its parts: slices, and in each of them shares.
-
-        Args:
-            found: outcomes of `parts`.
-        """
+        """Returns the outcomes of each query in the order of its parts: slices, and in each of them shares."""
         shares: dict[str, list[Sequence[PartOutcome]]] = {}
         for (query, _), outcomes in zip(self._shares, found, strict=True):
             shares.setdefault(query, []).append(outcomes)

@@ -165,15 +165,9 @@ class _Run:
             everything = self._everything(query, part.name, part.node)
             yield from self._staged(query, part.node, part_feeds, everything, result)
             part_feeds[part.name] = StoredStream.scan(everything.files)
-        stream = self._output(query, top)
+        stream = _opened(self.rows / query / "rows", top, (self.start, self.end), self.end, self.published)
         yield from self._staged(query, top, part_feeds, stream, result)
         result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
-
-    def _output(self, name: str, node: Node) -> StreamFiles:
-        """Opens the output stream of a query."""
-        stream = StreamFiles(self.rows / name / "rows", node.fields, (self.start, self.end), self.end, self.published)
-        make_folders(stream.folder)
-        return stream
 
     def stages(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> list[Stage]:
         """Divides a plan into stages, of which each is evaluated by shares; one stage where the rows are few."""
@@ -210,9 +204,7 @@ class _Run:
     def _everything(self, query: str, name: str, node: Node) -> StreamFiles:
         """Opens the stream of a part or stage. It keeps every row: only rows of its consumers show whether the interval
         owns them."""
-        stream = StreamFiles(self.rows / query / name, node.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
-        make_folders(stream.folder)
-        return stream
+        return _opened(self.rows / query / name, node, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
 
     def _staged(
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
@@ -317,6 +309,11 @@ class _Run:
         if isinstance(leaf, Cut):
             return {(leaf.name, ""): part_feeds[leaf.name]}
         return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
+
+
+def _opened(folder: PurePath, node: Node, owned: tuple[int, int], closing: int, published: bool = False) -> StreamFiles:
+    make_folders(folder)
+    return StreamFiles(folder, node.fields, owned, closing, published)
 
 
 def _is_whole(shared: SharedState, outcomes: list[PartOutcome] | LowwaterError) -> bool:
