@@ -46,7 +46,6 @@ def heads(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.Record
     """Computes the 64-bit FNV-1a hash of the first HEAD_BYTES captured bytes of every frame.
 
     Args:
-        buffer: the bytes of the frames.
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `caplen`.
 

@@ -48,7 +48,6 @@ class Lateness:
     """Histogram of lateness (arrival - timestamp, ns). Its bucket bounds grow by a constant factor (DDSketch).
 
     Attributes:
-        records: number of records.
         late: number of records out of order: with a lateness above 0.
         largest: largest lateness, ns; a skew of this length admits all records.
         refused: number of records later than the skew.
@@ -225,7 +224,6 @@ class CaptureFacts:
     Attributes:
         path: path of the file; `STDIN` for standard input.
         summary: summary of the whole file: sizes, SHA-256, damage.
-        interfaces: facts of each interface.
         malformed_bytes: number of bytes of malformed records.
         resolution: unit of its times according to the file, as `CaptureFile.resolution`.
         read_as: value of the setting `resolution` by which it was read.
@@ -378,7 +376,6 @@ class Doubt:
     """A doubt about the times of a capture.
 
     Attributes:
-        words: what is seen.
         resolution: value of the setting `resolution` that reads the file otherwise; empty if none does.
         impossible: whether the file cannot be right as it is.
     """

@@ -261,7 +261,6 @@ class CaptureReader:
     """Reads a capture in one pass. Iterate it once, for batches or with `by_interface`; see `read`.
 
     Attributes:
-        header: facts of the file header.
         malformed: malformed rows so far, in file order.
         summary: summary of the file; None until the iteration has ended.
         untimed: as `PcapngScanner.untimed` before the first record; None for other formats.
@@ -461,11 +460,9 @@ class CaptureChunk:
     """A part of a capture file without damage; picklable.
 
     Attributes:
-        path: the file.
         begin: offset of its first record in the file.
         end: offset behind its last record.
         position: number of its first record in the capture.
-        records: number of records.
         clocks: clocks of the interfaces before the chunk.
         insane: positions of its malformed records, ascending.
         scanner: the scanner at its first record.

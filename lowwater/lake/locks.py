@@ -94,8 +94,6 @@ def hold_range(
     """Locks the range [start, end), ns, of a query set; it is free again once the process is dead. Yields as `hold`.
 
     Args:
-        start: first instant of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
         sees: as of `hold`.
 
     Raises:
@@ -219,7 +217,6 @@ def handed_over(lake: Lake, home: PurePath, far: bool) -> Iterator[PurePath | No
     and for a lake in a folder, whose staging folder all machines see.
 
     Args:
-        lake: the lake.
         home: the folder of what is attempted (`folder_of`, `folder_of_run`); the caller holds its lock, by which the
             maintenance knows that it is in use.
         far: whether tasks may run on other machines.

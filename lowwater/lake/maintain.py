@@ -48,9 +48,6 @@ class UpkeepStep:
     Attributes:
         what: joined, summed, removed streams, removed files, removed staging, mended; or `DOUBLED`.
         where: path relative to the lake.
-        files: number of files.
-        bytes: total size of these files.
-        why: why it is done.
     """
 
     what: str

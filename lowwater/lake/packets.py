@@ -45,7 +45,6 @@ class HashedFile:
     """A file of `packets/` with hashes.
 
     Attributes:
-        rows: number of packets.
         clock: clock of the link before its capture, ns.
         first: arrival of its first packet, ns.
         last: arrival of its last packet, ns.
@@ -63,7 +62,6 @@ class HashedLink:
     """The packets of a link whose copies are looked for, or among which they are looked for.
 
     Attributes:
-        link: name of the link.
         files: files in the order of the link.
         since: begin of the link's life, ns.
         until: end of its life, ns, exclusive.
@@ -240,7 +238,6 @@ class PacketFile:
     """A file of `packets/`.
 
     Attributes:
-        rows: number of packets.
         first: arrival of its first packet within the capture, as stored, ns.
         last: arrival of its last packet within the capture, as stored, ns.
     """
@@ -271,7 +268,6 @@ class LinkRead:
     """The packets of a link that a run reads, or a chunk of them (`lake.packets`); picklable.
 
     Attributes:
-        link: name of the link.
         captures: captures in the order of T1.
         read_from: begin of the read range (I2), ns.
         start: begin of the interval, ns.

@@ -315,7 +315,6 @@ class Column:
     """A column of the schema.
 
     Attributes:
-        kind: physical type.
         nullable: whether it has definition levels.
         text: whether its bytes are text.
     """
@@ -565,12 +564,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class UnfinishedFile:
-    """A Parquet file with all columns and without a footer: texts that all rows share may be known later.
-
-    Attributes:
-        rows: number of rows.
-        chunks: its columns, in file order.
-    """
+    """A Parquet file with all columns and without a footer: texts that all rows share may be known later."""
 
     path: Path
     rows: int

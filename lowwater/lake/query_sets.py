@@ -32,9 +32,6 @@ SKIPPED, UNREPORTED = "skipped", "unreported"
 def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
     """Stores whether the intervals of a query set must run in order.
 
-    Args:
-        chained: whether the intervals run in order.
-
     Raises:
         LakeError: if the marker cannot be written.
     """

@@ -45,8 +45,6 @@ def link_inputs(
 
     Args:
         captures: all captures of the link, in the order of T1.
-        read_from: begin of the read range, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         older: 0, or one of OLDER.
     """
     ordered, dropped = Captures.of(captures), dropped_duplicates(settings)

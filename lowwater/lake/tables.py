@@ -79,8 +79,6 @@ class DataFile:
     Attributes:
         path: path relative to the table.
         size: size in bytes.
-        rows: number of rows.
-        partition: values of the partition columns.
         smallest: lower bound of every column with statistics, as JSON.
         largest: upper bound of each of these columns.
         nulls: number of NULLs of every column where it is known.
@@ -510,7 +508,6 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: F
     Args:
         rows: new rows; all satisfy the predicate.
         predicate: condition on columns; partition columns in it keep parallel writers apart.
-        fence: lease of the writer, as for `commit`.
     """
     from deltalake import write_deltalake
 
@@ -526,7 +523,6 @@ def append_rows(
     """Appends rows in one commit.
 
     Args:
-        fence: lease of the writer, as for `commit`.
         grouped: most rows of a row group, which readers decode as a whole.
     """
     from deltalake import write_deltalake
@@ -552,7 +548,6 @@ def swap_files(
         files: files to add; they are in the directory already.
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
-        fence: lease of the writer, as for `commit`.
         note: returns what the commit says of itself, key -> text, for the version that is changed; what is a number is
             kept by Delta until another commit has the key.
         rows_change: False if the new files have the same rows, which subscribers then are not told.

@@ -225,12 +225,10 @@ class Change:
     """A commit.
 
     Attributes:
-        version: number of the commit.
         at: when its entry was written, ns since the epoch by the clock of its store.
         added: path of each file that it added -> its add action.
         removed: paths of the files that it removed.
         rows: whether it changed rows, and not only their files.
-        info: what it says of itself.
     """
 
     version: int

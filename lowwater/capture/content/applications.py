@@ -317,7 +317,6 @@ def application_fields(
     """Extracts the fields of applications from the payloads of the outermost transport.
 
     Args:
-        buffer: the bytes of the frames.
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `caplen`, `protocol`, `srcPort`, `destPort`, `payload_offset` and
             `payload_length`.

@@ -409,7 +409,6 @@ def _extensions(buffer: Any, at: int, end: int, kinds: Any, places: Any) -> tupl
     """Reads the extensions that begin with their length at an index.
 
     Args:
-        buffer: uint8 array that holds the hello.
         end: index behind the last byte of the hello.
         kinds: receives the types without GREASE, in their order.
         places: receives begin and end of the first extension of each type below _READ; -1 where there is none.
@@ -535,7 +534,6 @@ def _put_ja3(buffer: Any, version: int, many: int, count: int, memory: Any, word
     """Writes the text of a JA3; returns the index behind it.
 
     Args:
-        buffer: uint8 array that holds the hello.
         memory: kinds, listed and places, as of `_hellos`.
         at: index of its begin in `words`.
     """
@@ -649,7 +647,6 @@ def _hellos(
     """Reads hellos.
 
     Args:
-        buffer: uint8 array that holds them.
         begins: shape (n), index of the messages.
         stops: shape (n), index behind their last captured bytes.
         letter: first letter of a JA4.
@@ -687,7 +684,6 @@ def hello_columns(
     """Reads hellos of a buffer.
 
     Args:
-        buffer: the bytes that hold them.
         begins: shape (n), index of the messages.
         ends: shape (n), index behind their last captured bytes.
         transport: first letter of a JA4: `t` for TCP, `q` for QUIC.
@@ -736,7 +732,6 @@ def tls_columns(buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDAr
     """Reads the hellos of segments.
 
     Args:
-        buffer: the bytes of the frames.
         begins: shape (n), index of payloads that begin as `starts.begins_hello` says.
         ends: shape (n), index behind their captured bytes.
 

@@ -128,7 +128,6 @@ def packet_hashes(
     """Computes the 128-bit hash of every packet.
 
     Args:
-        buffer: the bytes of the frames.
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `len` and `caplen`.
         compared: `CONTENT` or `PACKET`.

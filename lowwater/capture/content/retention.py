@@ -245,7 +245,6 @@ def frame_prefixes(
     """Copies the beginning of every frame: its headers and the first `keep` bytes of its payload.
 
     Args:
-        buffer: the bytes of the frames.
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `caplen` and `payload_offset`. If the offset is NULL (ARP, protocols
             without a decoder), UNKNOWN_HEADERS bytes count as headers.
@@ -470,9 +469,6 @@ class ContentBuilder:
     Args:
         columns: names of the columns that the caller asks for; None for all.
 
-    Attributes:
-        shape: the header columns to decode.
-
     Raises:
         ConfigError: if a column does not exist, or is named twice.
     """
@@ -497,7 +493,6 @@ class ContentBuilder:
         """Adds the content columns to a decoded batch.
 
         Args:
-            buffer: the bytes of the frames.
             offsets: shape (n), offsets of the records: a frame begins RECORD_HEADER bytes behind its offset.
             batch: n rows of the shape.
 

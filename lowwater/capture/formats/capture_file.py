@@ -79,7 +79,6 @@ class CaptureFile:
     """Facts of the file header of a capture; of a pcapng, facts of its first section and first interface.
 
     Attributes:
-        path: path of the file, or name of the stream.
         format: `pcap`, `pcapng`, `snoop` or `erf`.
         byte_order: `little` or `big`.
         resolution: `us`, `ns`, or the unit of a pcapng timestamp as a part of a second, such as `10^-12` or `2^-10`;
@@ -149,7 +148,6 @@ class WrittenInterface:
 
     Attributes:
         name: its `if_name`.
-        link_number: link type of its frames.
     """
 
     name: str
@@ -167,7 +165,6 @@ def pcap_record(stamp: int, wire: int, frame: bytes, nanoseconds: bool) -> bytes
 
     Args:
         stamp: ns since the epoch, below PCAP_SECONDS; whole microseconds unless `nanoseconds`.
-        frame: captured bytes of the frame.
         nanoseconds: whether the file has nanoseconds.
     """
     seconds, rest = divmod(stamp, 1_000_000_000)

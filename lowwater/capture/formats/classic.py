@@ -119,10 +119,6 @@ def plausible(
 
     Args:
         buffer: uint8 array that holds the whole header.
-        big: as for `scan`.
-        scale: as for `scan`.
-        limit: as for `scan`.
-        lengths: as for `scan`.
         near: seconds since the epoch near which records lie; negative if unknown.
         span: largest distance from `near`, seconds.
 
@@ -145,14 +141,7 @@ def search(
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
-        buffer: as for `scan`.
         begin: first index to try.
-        end: as for `scan`.
-        big: as for `scan`.
-        scale: as for `scan`.
-        limit: as for `scan`.
-        header: as for `scan`.
-        lengths: as for `scan`.
         near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
             unknown.
         at_end: whether the file ends at `end`.
@@ -222,9 +211,7 @@ class Scanner(Protocol):
         """Finds where records go on after damage in buffer[begin:end]. Returns as `classic.search`.
 
         Args:
-            buffer: uint8 array, a window of the file.
             begin: first index to try.
-            end: index behind the last valid byte.
             around: instant near which records lie, ns since the epoch; -1 if unknown.
         """
 
@@ -232,8 +219,6 @@ class Scanner(Protocol):
         """Whether the cut bytes at the end of the file may be damage instead of a record.
 
         Args:
-            buffer: uint8 array, a window of the file.
-            end: index behind the last byte of the file.
             around: instant near which records lie, ns since the epoch; -1 if unknown.
         """
 
@@ -294,7 +279,6 @@ class ClassicScanner(Stateless):
         snaplen: snaplen of the file header within `limit`, or `limit`.
         header: bytes of a record header.
         lengths: as in `classic.scan`.
-        interface: the only interface.
     """
 
     big: bool

@@ -3,6 +3,8 @@
 Below the reader, beside the other formats. `capture.reader` detects such a file by its first records, since it has no
 header. A record is a header of 16 bytes, extension headers of 8 bytes each, a header of its type, and the packet. Times
 are little endian, lengths are big endian. Packets become records; padding and provenance are counted and skipped.
+
+The arguments of kernels are those of `scan`, `plausible` and `search` of `classic` where nothing else is said.
 """
 
 from __future__ import annotations
@@ -55,9 +57,6 @@ def is_known(kind: int) -> bool:
 
 def first_link(head: bytes) -> int | None:
     """Detects ERF: records of known types, within a day of each other, follow one another from the first byte on.
-
-    Args:
-        head: the first bytes of a file.
 
     Returns:
         Link type of the first packet, -1 without one; None if the file is no ERF. Four records in a row are enough, or
@@ -159,15 +158,10 @@ def scan(
     """Finds whole records in buffer[begin:end].
 
     Args:
-        buffer: uint8 array.
-        begin: index of the first record header.
-        end: index behind the last valid byte.
         numbers: int64 array (KEYS + 1), number of the interface by port and kind of frame, -1 before its first packet;
             the last entry is the number of interfaces. New ones are added.
         places: int64 array (KEYS), receives the index of the first packet of each new interface.
         tally: int64 array (TALLIES); records that are no packets are added to it.
-        out: int64 array of shape (ROWS, capacity), filled.
-        count: number of records that `out` holds already.
 
     Returns:
         Number of records in `out`, index of the next one, and FULL (also after PASSED bytes without a packet), MORE or
@@ -216,7 +210,6 @@ def plausible(buffer: Any, at: int, near: int, span: int) -> tuple[int, int]:
     """Whether a record header may be at buffer[at].
 
     Args:
-        buffer: uint8 array that holds the whole header.
         near: seconds since the epoch near which records lie; negative if unknown.
         span: largest distance from `near`, seconds.
 
@@ -238,12 +231,8 @@ def search(buffer: Any, begin: int, end: int, near: int, at_end: bool) -> tuple[
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
-        buffer: uint8 array.
-        begin: first index to try.
-        end: index behind the last valid byte.
         near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
             unknown.
-        at_end: whether the file ends at `end`.
 
     Returns:
         As `formats.search`.

@@ -2,6 +2,8 @@
 
 Below the reader, beside the other formats. Packet blocks become records; other blocks are counted and skipped. After
 damage other kernels find where the blocks go on.
+
+The arguments of kernels are those of `scan`, `plausible` and `search` of `classic` where nothing else is said.
 """
 
 from __future__ import annotations
@@ -301,13 +303,9 @@ def scan(
     A total length that is no multiple of 4 is rounded up, as in Wireshark: old writers left out the padding.
 
     Args:
-        buffer: uint8 array.
-        begin: index of the first block.
-        end: index behind the last valid byte.
         table: int64 array (interfaces of the section so far, COLUMNS).
         tally: int64 array (TALLIES); blocks that are no packets are added to it.
         out: as for `classic.scan`; the timestamp of a malformed record is a negative reason.
-        count: number of records that `out` holds already.
 
     Returns:
         Number of records in `out`, index of the next block, and FULL (also after PASSED bytes without a packet), MORE,
@@ -404,11 +402,6 @@ def search(buffer: Any, begin: int, end: int, big: bool, at_end: bool) -> tuple[
     packets must be plausible, and captured lengths must lie within the  Every index is tried: the number of lost
     bytes need not be a multiple of 4.
 
-    Args:
-        buffer: uint8 array.
-        begin: first index to try.
-        end: index behind the last valid byte.
-
     Returns:
         As `classic.search`.
     """
@@ -421,12 +414,7 @@ def search(buffer: Any, begin: int, end: int, big: bool, at_end: bool) -> tuple[
 
 @kernel
 def doubtful(buffer: Any, at: int, end: int, big: bool) -> bool:
-    """Whether the block that the end of the file cuts may be damage: its length does not fit its kind.
-
-    Args:
-        buffer: uint8 array, the last window of the file.
-        end: index behind the last byte of the file.
-    """
+    """Whether the block that the end of the file cuts may be damage: its length does not fit its kind."""
     if end - at < FIXED:
         return False
     kind, size = word(buffer, at, big), word(buffer, at + 4, big)
@@ -444,7 +432,6 @@ class _State:
     """Byte order and interfaces that hold from a file offset up to the next section header or interface description.
 
     Attributes:
-        offset: the file offset.
         big: whether the section is big endian.
         table: interface table of the section; its first `declared` rows are filled.
         declared: number of interfaces declared in the section.

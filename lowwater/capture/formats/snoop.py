@@ -1,6 +1,8 @@
 """The scanner of a snoop capture (RFC 1761, version 2), and its kernels.
 
 Between the reader and the file, like the scanners of `classic` and `formats.pcapng`. All numbers are big endian.
+
+The arguments of kernels are those of `scan`, `plausible` and `search` of `classic` where nothing else is said.
 """
 
 from __future__ import annotations
@@ -32,13 +34,8 @@ def scan(buffer: Any, begin: int, end: int, scale: int, limit: int, out: Any, co
     """Finds whole records in buffer[begin:end].
 
     Args:
-        buffer: uint8 array.
-        begin: index of the first record header.
-        end: index behind the last valid byte.
         scale: nanoseconds per unit of the sub-second field.
-        limit: largest plausible captured length.
         out: int64 array of shape (classic.ROWS, capacity), filled.
-        count: number of records that `out` holds already.
 
     Returns:
         Number of records in `out`, index of the next one, and FULL, MORE or DAMAGE (lengths that are not plausible).
@@ -72,11 +69,7 @@ def plausible(buffer: Any, at: int, scale: int, limit: int, near: int, span: int
     """Whether a record header may be at buffer[at].
 
     Args:
-        buffer: uint8 array that holds the whole header.
-        scale: as for `scan`.
-        limit: largest plausible captured length.
         near: seconds since the epoch near which records lie; negative if unknown.
-        span: largest distance from `near`, seconds.
 
     Returns:
         The size of the record, or -1 if there can be none; and its seconds.
@@ -94,14 +87,8 @@ def search(buffer: Any, begin: int, end: int, scale: int, limit: int, near: int,
     """Finds where records go on in buffer[begin:end]: CHAIN in a row, or at least one and then the end of the file.
 
     Args:
-        buffer: uint8 array.
-        begin: first index to try.
-        end: index behind the last valid byte.
-        scale: as for `scan`.
-        limit: largest plausible captured length.
         near: seconds since the epoch; records lie within a year of it, and within a day of each other. Negative if
             unknown.
-        at_end: whether the file ends at `end`.
 
     Returns:
         As `classic.search`.
@@ -130,7 +117,6 @@ class SnoopScanner(Stateless):
     Attributes:
         scale: nanoseconds per unit of the sub-second field.
         limit: largest plausible captured length.
-        interface: the only interface.
     """
 
     scale: int

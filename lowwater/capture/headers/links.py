@@ -88,9 +88,7 @@ def macsec(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
     """Reads a security tag.
 
     Args:
-        buffer: uint8 array that holds the frame.
         at: index behind the ether type 0x88E5.
-        end: index behind the last captured byte that belongs to the frame.
 
     Returns:
         Ether type of the protected data (-1 if it is encrypted or not captured), the index behind it, and the end of
@@ -174,9 +172,7 @@ def follow_ether_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, i
     """Follows an ether type over tags and labels to the network header.
 
     Args:
-        buffer: uint8 array that holds the frame.
         kind: the ether type; -1 if it is not captured.
-        end: index behind the last captured byte that belongs to the frame.
 
     Returns:
         Ether type behind the VLAN tags, outermost VLAN, network, index of the network header, and end of its bytes.
@@ -200,10 +196,8 @@ def _tags(buffer: Any, kind: int, vlan: int, at: int, end: int) -> tuple[int, in
     """Skips VLAN tags; returns the ether type behind them, the VLAN, and the index behind the type.
 
     Args:
-        buffer: uint8 array that holds the frame.
         kind: the ether type; -1 if it is not captured.
         vlan: VLAN of a tag before it; -1 without one. Otherwise the first tag gives the VLAN.
-        end: index behind the last captured byte that belongs to the frame.
     """
     while kind in (_VLAN, _PROVIDER_VLAN, _OLD_QINQ):
         tag = u16(buffer, at, end)
@@ -439,9 +433,7 @@ def wifi(buffer: Any, at: int, end: int, padded: bool) -> tuple[int, int, int, i
     """Reads an 802.11 header; see the module.
 
     Args:
-        buffer: uint8 array that holds the record.
         at: index of the first byte of the 802.11 header.
-        end: index behind the last captured byte.
         padded: whether radiotap says that the header is padded to a multiple of 4 bytes.
     """
     first, flags = u8(buffer, at, end) & 0x0F, u8(buffer, at + 1, end)

@@ -2,6 +2,10 @@
 
 The reader calls `decode_batch`. It allocates the columns of a batch, lets the kernels fill them, and wraps them without
 a copy.
+
+Of all functions here `buffer` is a uint8 array that holds the frame, `at` the index of the first byte of a header,
+`end` the index behind the last captured byte of what it belongs to, and `row` the row of the record in `out`, of which
+only wanted columns are written.
 """
 
 from __future__ import annotations
@@ -173,14 +177,7 @@ def _words(count: int, least: int) -> int:
 
 @part
 def transport(buffer: Any, at: int, end: int, protocol: int, icmp: int, out: Any, row: int) -> tuple[int, int]:
-    """Reads the header after IP; returns presence bits and its length (0: unknown protocol, -1: unknown length).
-
-    Args:
-        buffer: uint8 array that holds the frame.
-        end: index behind the last captured byte of the IP packet.
-        out: `Columns`; only its wanted columns are written.
-        row: row of the record in `out`.
-    """
+    """Reads the header after IP; returns presence bits and its length (0: unknown protocol, -1: unknown length)."""
     bits, length = 0, 0
     if has_ports(protocol):
         bits |= put_narrow(out, SRC_PORT, row, u16(buffer, at, end))
@@ -213,13 +210,7 @@ LATER = -2
 
 @part
 def is_header(buffer: Any, network: int, at: int, end: int) -> bool:
-    """Whether the first byte at `at` begins a header of this network (0x0800, 0x86DD).
-
-    Args:
-        buffer: uint8 array that holds the frame.
-        network: an ether type; -1 if unknown.
-        end: index behind the last captured byte.
-    """
+    """Whether the first byte at `at` begins a header of this network (0x0800, 0x86DD)."""
     lead = u8(buffer, at, end)
     return (network == IPV4 and lead >> 4 == 4 and lead & 0x0F >= 5) or (network == IPV6 and lead >> 4 == 6)
 
@@ -229,12 +220,8 @@ def put_address4(buffer: Any, at: int, end: int, out: Any, column: int, row: int
     """Writes both words of an IPv4 address. Returns whether the address is captured.
 
     Args:
-        buffer: uint8 array that holds the frame.
         at: index of the first byte of the address.
-        end: index behind the last captured byte.
-        out: `Columns` of the batch.
         column: row of `out.wide` of the high word; the low word is in the row behind it.
-        row: row of the record in `out`.
     """
     value = u32(buffer, at, end)
     set_wide(out, column, row, 0)
@@ -260,9 +247,6 @@ def above4(buffer: Any, at: int, end: int, stop: int) -> tuple[int, int, int, in
     """Reads protocol, fragmentation and length from an IPv4 header.
 
     Args:
-        buffer: uint8 array that holds the frame.
-        at: index of the first byte of the IP header.
-        end: index behind the last captured byte.
         stop: where the frame ends on the wire, as an index; not below `end`.
 
     Returns:
@@ -290,12 +274,7 @@ def version4(buffer: Any, at: int, end: int, stop: int, out: Any, row: int) -> t
     """Reads an IPv4 header.
 
     Args:
-        buffer: uint8 array that holds the frame.
-        at: index of the first byte of the IP header.
-        end: index behind the last captured byte.
         stop: where the frame ends on the wire, as an index; not below `end`.
-        out: `Columns`; only its wanted columns are written.
-        row: row of the record in `out`.
 
     Returns:
         Presence bits, protocol (-1 unknown, or `LATER`), index of its header, and the ends as `above4`.
@@ -319,9 +298,7 @@ def _extensions(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, in
     """Skips IPv6 extension headers.
 
     Args:
-        buffer: uint8 array that holds the frame.
         kind: next header that the fixed header names; -1 if it is not captured.
-        end: index behind the last captured byte of the IP packet.
 
     Returns:
         Protocol that the last whole header names (-1 unknown), index of its header (-1 if an extension header is cut),
@@ -397,15 +374,7 @@ _ETHERNET, _LENGTHS = 1, 6 << 8 | 4  # bytes of the addresses of Ethernet and of
 
 @rare
 def arp(buffer: Any, at: int, end: int, out: Any, row: int) -> int:
-    """Reads the operation, and for IPv4 over Ethernet the protocol addresses; returns presence bits.
-
-    Args:
-        buffer: uint8 array that holds the frame.
-        at: index of the first byte of the ARP header.
-        end: index behind the last captured byte of the frame.
-        out: `Columns`; only its wanted columns are written.
-        row: row of the record in `out`.
-    """
+    """Reads the operation, and for IPv4 over Ethernet the protocol addresses; returns presence bits."""
     bits = put_narrow(out, ARP_OP, row, u16(buffer, at + 6, end))
     if u16(buffer, at, end) != _ETHERNET or u16(buffer, at + 2, end) != IPV4 or u16(buffer, at + 4, end) != _LENGTHS:
         return bits
@@ -444,12 +413,7 @@ def plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> i
     """Decodes a packet of this shape; returns presence bits, or 0 for a packet of another shape.
 
     Args:
-        buffer: uint8 array that holds the frame.
-        begin: index of the first byte of the frame.
-        end: index behind the last captured byte.
         wire: where the frame ends on the wire, as an index; not below `end`.
-        out: `Columns`; only its wanted columns are written.
-        row: row of the record in `out`.
     """
     at = begin + 14
     if end - begin < _HEADERS4:
@@ -545,9 +509,7 @@ def carries(buffer: Any, protocol: int, at: int, end: int) -> bool:
     """Whether the header of an IP protocol can be the header of a tunnel.
 
     Args:
-        buffer: uint8 array that holds the frame.
         protocol: number of the IP protocol; negative if unknown.
-        end: index behind the last captured byte of the IP packet.
     """
     if protocol == UDP:
         return u16(buffer, at + 2, end) in PORTS
@@ -630,11 +592,7 @@ def tunnels(buffer: Any, protocol: int, at: int, end: int, out: Any, row: int) -
     """Reads the outermost tunnel, and the innermost captured IP header within four tunnels; returns presence bits.
 
     Args:
-        buffer: uint8 array that holds the frame.
         protocol: number of the outer IP protocol, for which `carries` holds.
-        end: index behind the last captured byte of the outer IP packet.
-        out: `Columns`; only its wanted columns are written.
-        row: row of the record in `out`.
     """
     bits, inner = 0, 0
     for depth in range(_DEPTH):
@@ -938,7 +896,6 @@ def decode_batch(
     """Decodes sane records.
 
     Args:
-        buffer: uint8 array that holds the records.
         records: int64 array (4, n), as `scan` fills it.
         positions: int64 array (n), numbers of the records in the capture.
         clock: largest sane timestamp of the capture before the records, ns.

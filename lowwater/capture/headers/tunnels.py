@@ -58,10 +58,8 @@ def behind_type(buffer: Any, kind: int, at: int, end: int) -> tuple[int, int, in
     """Follows the protocol type of a tunnel, including Ethernet frames; returns network, its index, and its end.
 
     Args:
-        buffer: uint8 array that holds the frame.
         kind: protocol type of the tunnel's header; -1 if it is not captured.
         at: index behind the tunnel's header.
-        end: index behind the last captured byte.
     """
     if kind == BRIDGED:
         _, _, _, _, network, at, end = ethernet(buffer, at, end)
@@ -88,12 +86,7 @@ def _erspan(buffer: Any, kind: int, numbered: bool, at: int, end: int) -> tuple[
 
 @rare
 def gre(buffer: Any, protocol: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Reads a GRE header; see the module. Source routes (RFC 1701) are not followed.
-
-    Args:
-        buffer: uint8 array that holds the frame.
-        end: index behind the last captured byte of the IP packet.
-    """
+    """Reads a GRE header; see the module. Source routes (RFC 1701) are not followed."""
     flags, kind = u16(buffer, at, end), u16(buffer, at + 2, end)
     version = flags & _VERSION
     at += 4
@@ -168,12 +161,7 @@ _VALID = 0x08  # the I flag: there is a VNI
 
 @rare
 def vxlan(buffer: Any, port: int, at: int, end: int) -> tuple[int, int, int, int, int]:
-    """Reads a VXLAN header; see the module.
-
-    Args:
-        buffer: uint8 array that holds the frame.
-        end: index behind the last captured byte of the datagram.
-    """
+    """Reads a VXLAN header; see the module."""
     flags, word = u8(buffer, at, end), u32(buffer, at + 4, end)
     if flags < 0 or not flags & _VALID:
         return -1, -1, -1, at, end

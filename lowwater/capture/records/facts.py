@@ -98,7 +98,6 @@ class InterfaceSummary:
     Attributes:
         packets: number of sane records.
         undecoded: number of sane records without an IPv4 or IPv6 header; 0 before decoding.
-        malformed: number of malformed rows.
         first: timestamp of the first sane record, ns. This and the next four are None without a sane record.
         last: timestamp of the last sane record, ns.
         smallest: smallest timestamp, ns.

@@ -288,7 +288,6 @@ class RecordSpan:
     """Judged records from a piece of the file without damage.
 
     Attributes:
-        buffer: the bytes of the records.
         records: shape (classic.ROWS, n), as `scan` fills it; n is at least 1.
         sane: indices of the sane records, ascending.
         position: number of the first record in the capture.
@@ -387,7 +386,6 @@ class RecordJudge:
         rows: most records that wait at a time.
 
     Attributes:
-        timestamps: the check of the timestamps.
         malformed: malformed rows so far, in file order.
         tallies: one an interface; the reader adds the sane records of every span.
         position: number of the next record in the capture.
@@ -520,7 +518,6 @@ class RecordStream:
         malformed: malformed rows of the capture, still empty.
 
     Attributes:
-        scanner: the scanner of the file.
         judge: judges the records; has the tallies and the sums.
         rest: after the iteration, the file offset of the record that the end of the file cuts; the file's size if none.
         damaged_to_end: after the iteration, whether damage reaches to the end of the file.
@@ -562,7 +559,6 @@ class RecordStream:
         Args:
             position: number of the record in the capture; None if unknown.
             offset: offset of the first byte in the unpacked file.
-            length: number of bytes.
             reason: one of `malformed.REASONS`.
             clock: largest sane timestamp before the bytes, ns since the epoch; negative if there is none.
         """
@@ -692,7 +688,6 @@ def _add(buffer: Any, records: Any, numbers: Any, met: int, state: Any) -> int:
     """Mixes the records whose time and length are within range into a digest of 128 bits.
 
     Args:
-        buffer: the bytes of the records.
         records: as `scan.scan` fills it.
         numbers: place of each interface in the order of their first records; -1 before its first one.
     """

@@ -364,7 +364,6 @@ class Block:
     """Consecutive records of a file, blank lines left out.
 
     Attributes:
-        data: the bytes of the block.
         offset: offset of `data` in the decompressed file.
         begins: begin of each record in `data`.
         ends: end of each record in `data`, with its end of line.
@@ -689,7 +688,6 @@ def make_piece(
 
     Args:
         layout: the fields, in the order of `raw`.
-        places: where all records stand.
         parsed: indices of the parsed records, ascending.
         raw: the values of each field for the parsed records: texts, or values that the file has typed.
         refusals: why other records are malformed; gets those of the parsed records.

@@ -233,7 +233,6 @@ class DelimitedParser:
         damaged: as for `TextBlocks`.
 
     Attributes:
-        blocks: the blocks of the file.
         overhead: bytes of the header line.
         width: number of values of a record; 0 before the first block.
     """
@@ -460,7 +459,6 @@ class SectionedParser(ABC):
         damaged: as for `TextBlocks`.
 
     Attributes:
-        blocks: the blocks of the file.
         overhead: 0; a piece counts the bytes of its lines that are no records.
         absent: fields that a header lacks.
         unknown: columns of a header that no field reads.
@@ -540,11 +538,7 @@ class SectionedParser(ABC):
         return numbers
 
     def piece(self, block: blocks.Block, numbers: Numbers) -> blocks.Piece:
-        """Parses the records of a block.
-
-        Args:
-            numbers: what `numbers` gives for it.
-        """
+        """Parses the records of a block."""
         places = blocks.Places(block.offset + block.begins, block.ends - block.begins, block.lines)
         refusals = blocks.Refusals(len(block))
         out = numbers == _NO_RECORD

@@ -72,7 +72,6 @@ class JsonParser:
         damaged: as for `TextBlocks`.
 
     Attributes:
-        blocks: the blocks of the file.
         overhead: 0; the file has no header.
 
     Raises:

@@ -291,7 +291,6 @@ class LinkFiles:
     """The files of a link, by their names.
 
     Attributes:
-        link: name for the link.
         patterns: patterns of the files, as `captures` in the settings; relative like the names.
         names: names of the files, sorted.
     """

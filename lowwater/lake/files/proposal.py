@@ -74,7 +74,6 @@ class LinkGroup:
     """The files of a link.
 
     Attributes:
-        group: the files.
         of: pattern of all files with similar names, if these are of several links; else empty.
         mixed: whether its files overlap in time, and no number in their names explains it.
         notes: other readings of the names, for the user.
@@ -409,12 +408,9 @@ class LinkProposal:
     """Proposed settings of a link.
 
     Attributes:
-        named: its files, by their names.
-        dates: coverage according to the names.
         skew: bound of the disorder, ns.
         latest: largest lateness in the sample, ns, also of a file behind the one before. It exceeds the skew if a skew
             for all records would be too long.
-        facts: facts of the files in the sample.
         since: begin of the captures' coverage, ns, not after the first record; None without a record.
         until: end of the captures' coverage, ns, after the last record; None without a record.
         of: pattern of files of several links that overlap in time, this link among them; empty for a single link.

@@ -38,7 +38,6 @@ class LogProposal:
     """The ready protocol by which the records of a link are read.
 
     Attributes:
-        log: what was found in a sample.
         ahead: how far its records run behind one another, ns.
     """
 
@@ -84,8 +83,6 @@ class ProposedField:
     """A field of a proposed protocol.
 
     Attributes:
-        name: its name in the protocol.
-        column: the column that it reads.
         declaration: its line of the block, without comment.
         notes: what could not be decided, or is worth a look.
     """
@@ -101,10 +98,7 @@ class RecordProposal:
     """Proposed protocol of the records of a link.
 
     Attributes:
-        table: what was found in the sample.
-        protocol: name of the protocol.
         clock: name of the field that is the clock.
-        layout: the layout by the text of the block.
         refused: field -> number of values, of the files that were read whole, that it cannot read.
     """
 

@@ -33,11 +33,7 @@ SETTLED = 2_000_000_000
 
 @dataclass(frozen=True)
 class MissingFolder:
-    """A folder of a pattern that cannot be read.
-
-    Attributes:
-        why: what is wrong with it.
-    """
+    """A folder of a pattern that cannot be read."""
 
     pattern: str
     folder: str
@@ -254,7 +250,6 @@ class Found:
     """The files of a link that are to be ingested.
 
     Attributes:
-        link: name of the link.
         complete: files that nobody writes to any more, with their states, in order.
         growing: files that are still being written, if they are asked for.
         waiting: number of other files that are still being written.

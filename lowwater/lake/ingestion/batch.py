@@ -82,9 +82,7 @@ class _Work:
     Attributes:
         attempt: name of the attempt, part of the names of its packet files.
         tasks: number of its tasks so far.
-        survey: the survey, once it is complete.
         growing: whether the file is still being written.
-        done: results of its tasks so far.
     """
 
     attempt: str
@@ -102,7 +100,6 @@ class _Portion:
         results: number of the file -> result.
         files: attempt -> its packet files.
         damage: attempt -> its malformed rows, schema `MALFORMED`.
-        bytes: bytes of the captures.
     """
 
     results: dict[int, IngestResult] = field(default_factory=dict)

@@ -48,7 +48,6 @@ class FoundFile:
     """A file in a folder of a link.
 
     Attributes:
-        path: its path, or its address.
         size: bytes.
         written: last write, ns.
         identity: device and inode, which two names of one file share; None in an object store.
@@ -75,7 +74,6 @@ class Listing:
     """What was found.
 
     Attributes:
-        files: the files, by path.
         links: folder -> (literal begin of the names of a pattern, link) of each pattern that reaches it.
         problems: folder that could not be listed -> why.
     """

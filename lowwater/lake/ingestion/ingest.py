@@ -160,7 +160,6 @@ def ingest(
     with `growing`. It then covers the time up to its clock, until it is ingested again.
 
     Args:
-        lake: the lake, from `open_lake`.
         link: name of the link; several interfaces of a capture become links below it (`link/name`).
         covers: declared coverage [from, to), ns, of a single file; None takes it from the link's pattern and rotation.
         clock: returns the current time, ns.

@@ -83,7 +83,6 @@ class SurveyTask:
     """Task of a worker.
 
     Attributes:
-        path: the file.
         max_jump: max_jump of its link, ns.
         chunk_bytes: approximate size of a chunk, bytes.
         whole: whether the file is one chunk, since its records are no packets.
@@ -102,10 +101,8 @@ class Survey:
     """Result of a survey.
 
     Attributes:
-        path: the file.
         sha256: digest of the bytes that were read.
         identity: identity of the capture (T5); empty for a compressed capture, which is not decoded here.
-        bytes: number of bytes that were read.
         grew: whether the file became longer meanwhile.
         index: its chunks and its summary, without malformed rows; None for a compressed file, and one without packets.
         damage: the malformed rows, schema `DAMAGE`.
@@ -204,10 +201,6 @@ def damage_table(rows: MalformedRows) -> pa.Table:
 
 def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
     """Whether the first `size` bytes of a file, stored or decompressed, have this digest.
-
-    Args:
-        size: number of bytes from the beginning.
-        unpacked: whether to compare the decompressed bytes.
 
     Raises:
         CaptureError: if the file cannot be read.
@@ -402,7 +395,6 @@ class RecordFile:
     Attributes:
         path: path relative to the table.
         hour: hour of the arrival of its records.
-        rows: number of records.
         size: size in bytes.
         smallest: smallest value of the columns BOUNDED.
         largest: largest value of the columns BOUNDED.
@@ -631,7 +623,6 @@ class PackTask:
         packets: directory of the table `packets/`, or of the link's table of other records.
         link: link that the file is ingested for; names the folder.
         file: number of the file in this ingest.
-        path: the capture file.
         attempt: name of the attempt, part of the names of the written files.
         max_jump: max_jump of the link, ns.
         one: whether all interfaces are one link.
@@ -799,11 +790,7 @@ def _clocks(chunk: CaptureChunk, one: bool) -> dict[str, int]:
 class _HourFile:
     """The rows of an interface and hour that wait to be written.
 
-    Args:
-        hour: hour of their arrival.
-
     Attributes:
-        rows: number of rows so far.
         size: bytes of their frames and texts.
     """
 

@@ -626,8 +626,6 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
 
     Args:
         captures: ledger rows of the link, in the order of T1.
-        start: first instant of arrival, ns since the epoch.
-        end: end of the arrivals, ns, exclusive.
     """
     begins: dict[str, tuple[int, int]] = {}
     ordered = Captures.of(captures)
@@ -727,8 +725,6 @@ def shared_words(link: str, captures: Mapping[str, Sequence[Capture]], start: in
 
     Args:
         captures: link -> ledger rows, of the links that a query set reads.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
     """
     texts: list[str] = []
     own: dict[str, int] = {}

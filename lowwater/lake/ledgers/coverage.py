@@ -61,8 +61,6 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
 
     Args:
         captures: all ledger rows of the link, in the order of T1.
-        start: begin of the range, ns since the epoch.
-        end: end of the range, ns, exclusive.
     """
     ordered = Captures.of(captures)
     if not len(ordered):
@@ -161,8 +159,6 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
 
     Args:
         captures: ledger rows of the link, in any order.
-        start: begin of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
     """
     at = max(start, settings.since or 0)
     end = min(end, END_OF_TIME if settings.until is None else settings.until)
@@ -233,10 +229,6 @@ def undeclared(
     """Finds files that cover something of [start, end), ns, and do not declare an interface that others of the link do.
 
     They count as covered, without a record of it (T5). An interface without a name is not expected.
-
-    Args:
-        start: begin of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
     """
     low, high = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
     beside = Captures.of(Captures.of(captures).beside)
@@ -275,7 +267,6 @@ def check(
     Args:
         captures: link -> ledger rows.
         read_from: link -> first timestamp that the run reads, ns since the epoch.
-        end: end of the run's interval, ns since the epoch, exclusive.
     """
     return [
         gap
@@ -428,7 +419,6 @@ def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), 
     """Makes the error of a gap for the interval [start, end), ns.
 
     Args:
-        gap: a range without coverage.
         start: first instant of the interval, ns since the epoch.
         end: end of the interval, ns since the epoch, exclusive.
         captures: all ledger rows of the link; the text names files beside the gap.

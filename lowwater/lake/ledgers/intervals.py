@@ -143,7 +143,6 @@ def timetable(
 
     Args:
         captures: link of the set -> its captures.
-        settings: link -> its settings.
         length: length of an interval, ns.
         through: instant (ns) up to which rows are due although every link has ended; 0 while one has not.
         reach: how far before its begin an interval reads, ns.
@@ -278,9 +277,6 @@ class StatusInputs:
     """A query set and its current inputs, for the status of its intervals.
 
     Attributes:
-        name: name of the set.
-        queries: output queries of the set.
-        times: intervals of the set.
         digest: (query, start, end) -> current digest of the inputs of [start, end), ns, in hex.
         outdated: (start, end) -> why captures that the interval reads must be ingested again; empty if they need not.
         lacking: (start, end) -> reasons why a run cannot start now; empty if it can.
@@ -311,11 +307,6 @@ class StatusRow:
     """State of a query over the interval, or the stretch of intervals without a record (I3), of [start, end), ns.
 
     Attributes:
-        query_set: name of the query set.
-        query: name of the query.
-        start: begin of the interval, ns.
-        end: end of the interval, ns, exclusive.
-        state: state of the query.
         reason: reason why it is not done.
         rows: number of visible rows according to the last publication; None without one.
         lacking: reasons why a due interval cannot run.

@@ -134,8 +134,6 @@ def outside(
 
     Args:
         captures: all captures of the link, in the order of T1.
-        start: first instant of arrival, ns since the epoch.
-        end: end of the arrivals, ns, exclusive.
 
     Raises:
         LakeError: if a file cannot be read.
@@ -169,8 +167,6 @@ def left_out(
 
     Args:
         captures: link -> all captures, in the order of T1.
-        start: first instant of arrival, ns since the epoch.
-        end: end of the arrivals, ns, exclusive.
 
     Returns:
         A text for each setting that leaves records out; it names the line to change.
@@ -243,8 +239,6 @@ def elsewhere(
 
     Args:
         captures: all captures of the link, in the order of T1.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
 
     Returns:
         Captures, and the number of their records outside of their declared coverage by more than the skew, within the
@@ -325,7 +319,6 @@ def occupied_intervals(
     Malformed records of a capture without packets and coverage have no instant, so no interval; ingest reports them.
 
     Args:
-        files: the data files of `packets/`.
         captures: link -> ledger rows in the order of T1.
         length: length of an interval, ns; intervals begin at its multiples.
 
@@ -350,7 +343,6 @@ def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) 
     files: by hours, so that a silence within a capture is in none of them.
 
     Args:
-        files: the data files of `packets/`.
         skew: the longest skew of the link, ns.
     """
     for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
@@ -407,10 +399,8 @@ class Missing:
     """Records of a link that are known and are in no row of an interval.
 
     Attributes:
-        link: name of the link.
         kind: FILE, OUTSIDE or ABSENT.
         reason: a sentence that names them and the cause.
-        files: number of the files.
     """
 
     link: str
@@ -448,8 +438,6 @@ class KnownMissing:
 
         Args:
             read_from: link -> first timestamp that the run reads, ns since the epoch.
-            start: first instant of the interval, ns since the epoch.
-            end: end of the interval, ns since the epoch, exclusive.
         """
         return [
             found

@@ -42,8 +42,6 @@ def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: 
 
     Args:
         skew: skew that these records exceed, ns.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
         rows: capture, position, timestamp, arrival, lateness; all arrivals in [start, end).
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
@@ -60,8 +58,6 @@ def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: in
 
     Args:
         skew: skew by which the records were judged, ns.
-        start: first instant of arrival, ns since the epoch.
-        end: end of the arrivals, ns, exclusive.
     """
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
     rows = tables.read_rows(
@@ -74,8 +70,6 @@ def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, r
     """Replaces the operator statistics of a query set over [start, end), ns.
 
     Args:
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
         rows: HEARTBEATS without `query_set`; a row for every LFTA, link and minute. A minute that a bound of the
             interval cuts counts only its part in the interval, so that runs of any length add up.
     """
@@ -85,12 +79,7 @@ def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, r
 
 
 def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
-    """Reads the operator statistics of a query set over [start, end), ns.
-
-    Args:
-        start: first instant, ns since the epoch.
-        end: end, ns, exclusive.
-    """
+    """Reads the operator statistics of a query set over [start, end), ns."""
     where = (pads.field("start") >= start) & (pads.field("start") < end)
     return _counted(
         tables.read_rows(lake.heartbeats, layout.HEARTBEATS, (pads.field("query_set") == query_set) & where)
@@ -145,16 +134,13 @@ class ReplayRow:
     """A row of `replays`: the result of a stage of a run.
 
     Attributes:
-        query_set: name of the query set.
         query: name of the output query; empty for the whole set.
         interval_start: begin of the interval, ns.
         interval_end: end of the interval, ns, exclusive.
         stage: low, high, audit or publish.
         state: done, provisional, incomplete, rolled back or failed.
         finished_at: wall clock, ns.
-        reason: reason why the state is not done.
         digest: digest of the inputs (S1).
-        rows: number of result rows.
         settings: settings of the run, JSON.
         timings: seconds of the steps, JSON.
         accounting: accounts of links and LFTAs, JSON.
@@ -305,8 +291,6 @@ def record_quality(
     """Replaces the audit results of [start, end), ns, of a query set.
 
     Args:
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
         rows: QUALITY without `query_set`, `interval_start` and `interval_end`; a row for every expectation.
         quarantine: QUARANTINE without these columns.
         again: False if the interval was never audited.
@@ -330,7 +314,6 @@ def read_quality(lake: layout.Lake, query_set: str | None = None, start: int = 0
     Args:
         query_set: name of the query set; None for all audits of all sets.
         start: first instant of the interval, ns since the epoch; unused without a query set.
-        end: end of the interval, ns since the epoch, exclusive.
     """
     return tables.read_rows(
         lake.quality, layout.QUALITY, None if query_set is None else _of_interval(query_set, start, end)
@@ -344,12 +327,7 @@ def read_qualities(lake: layout.Lake, start: int, end: int) -> pa.Table:
 
 
 def read_quarantine(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
-    """Reads the rows that failed the newest audit of [start, end), ns, of a query set.
-
-    Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-    """
+    """Reads the rows that failed the newest audit of [start, end), ns, of a query set."""
     return tables.read_rows(lake.quarantine, layout.QUARANTINE, _of_interval(query_set, start, end))
 
 
@@ -385,8 +363,6 @@ def record_metrics(lake: layout.Lake, query_set: str, start: int, end: int, rows
     """Replaces the measures of [start, end), ns, of a query set.
 
     Args:
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
         rows: METRICS without `query_set`, `interval_start` and `interval_end`.
         again: False if the ledger has none of the interval.
     """
@@ -424,8 +400,6 @@ def read_metrics(
 
     Args:
         query_set: name of the query set; None for all.
-        start: first begin of an interval, ns since the epoch.
-        end: end of the begins, ns, exclusive.
         subject: name of the link or query; None for all.
     """
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
@@ -457,12 +431,7 @@ def _comparable(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[
 
 
 def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
-    """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order.
-
-    Args:
-        start: first begin of an interval, ns since the epoch.
-        end: end of the begins, ns, exclusive.
-    """
+    """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order."""
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}

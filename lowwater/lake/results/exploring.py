@@ -530,12 +530,7 @@ class ResultTable:
     """The table of a query at one version.
 
     Attributes:
-        query: name of the query.
-        version: version of the Delta table.
-        newest: newest version of the table.
-        columns: names and types of the columns of the query.
         span: smallest and largest `_last` of its rows, ns; None without rows.
-        path: folder of the table.
         identity: name that Delta gave the table, and digest of the commit; another history has another one.
         stored: all columns of the table, as Delta has them.
         files: its files by hour, with their rows and what the log knows of their values.
@@ -907,7 +902,6 @@ class TableDiff:
     Attributes:
         columns: columns of both versions, in the order of the later one.
         key: columns that name a row; empty where whole rows are compared.
-        same: number of equal rows.
         added: number of rows of the later version only.
         gone: number of rows of the earlier version only.
         changed: number of keys whose other columns differ.
@@ -935,8 +929,6 @@ def compare(
 
     Args:
         key: columns of the unique key; rows with a key that occurs twice are compared as wholes.
-        start: first instant, ns since the epoch.
-        end: end of the instants, ns, exclusive.
         most: most examples.
 
     Raises:

@@ -200,8 +200,6 @@ class PublishResult:
     """Result of a publication.
 
     Attributes:
-        query: name of the table.
-        rows: number of rows published in the interval.
         committed: False if the same inputs were published before, so that no row was written.
         number: number of the publication that made the visible rows of the interval; None where none has one.
     """
@@ -214,10 +212,6 @@ class PublishResult:
 
 def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
     """Checks that the stream of a query over [start, end), ns, is still the audited one.
-
-    Args:
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
 
     Raises:
         LawError: if they have changed since the audit.
@@ -252,9 +246,6 @@ def publish(
 
     Args:
         query: name of the query; its stream of the interval is the source.
-        fields: fields of the query's plan node.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
         digest: digest of the run's inputs (S1).
         act: the publication of the whole set; None for one of this table alone.
         checks: name -> SQL of what other writers of the table must keep too.
@@ -499,9 +490,6 @@ def restore(
     """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
 
     Args:
-        fields: fields of the query's plan node.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
         told: who did it and why; the commit says it.
         act: the publication of the whole set; None for one of this table alone.
 
@@ -564,7 +552,6 @@ class Pins:
     """The versions of the tables of a query set that belong together.
 
     Attributes:
-        query_set: name of the query set.
         tables: query -> version of its table; empty where no such versions are known.
         digests: query -> digest of the commit of this version: after a restore another commit may have its number.
         unfinished: ranges that the newest versions do not have wholly, ns since the epoch; older ones are pinned.

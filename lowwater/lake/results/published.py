@@ -186,7 +186,6 @@ class LogEntry:
     """A commit of a published table.
 
     Attributes:
-        version: number of the commit.
         publication: the note; None if it published nothing.
         added: files with rows of it, relative to the table.
         changes: whether rows came or went, other than into other files.
@@ -425,8 +424,6 @@ class TableState:
     """A published table at its newest version.
 
     Attributes:
-        path: folder of the table.
-        owner: query set that owns it.
         digest: digest of the commit of this version; empty if its entry is gone.
         note: what its last publication said; None if the newest commits have no note.
         numbers: interval -> number of its newest publication; None if they cannot be known.

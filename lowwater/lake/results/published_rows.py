@@ -45,11 +45,6 @@ class PublishedRows:
     """The published rows of a query in [start, end), ns.
 
     Attributes:
-        query: name of the query.
-        start: begin of the range, ns since the epoch.
-        end: end of the range, ns, exclusive.
-        columns: columns of the query, in order.
-        rows: number of rows.
         notes: ranges without a publication, and intervals that are not done, as text.
         instants: columns with the instants of temporal columns, which are given too; empty unless asked for.
     """
@@ -155,10 +150,6 @@ def published_rows(
 
 def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = False) -> PublishedRows | None:
     """Finds the rows of a query in [start, end), ns, without notes; None if the query has no table.
-
-    Args:
-        start: first instant of the rows, ns since the epoch.
-        end: end of the instants, ns, exclusive.
 
     Raises:
         LakeError: if the table cannot be read.

@@ -42,8 +42,6 @@ def write_stream(
     Args:
         path: directory of the table: `lake.lfta(...)` or `lake.stream(...)`.
         schema: `layout.stream_schema` or `layout.result_schema`.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns, exclusive.
         files: parquet files with these columns, in order, on the lake's disk or in the lake; they are moved.
             Successive files of one part of the stream are a sequence.
         fence: lease of the run; None without one.

@@ -105,8 +105,6 @@ class Keeper:
         file: of the position; None if the subscriber keeps it.
         known: position that the subscriber gave.
         consumer: file in the lake that says who subscribes, or None.
-        name: name of the subscriber.
-        stream: name of the stream.
     """
 
     stream: str
@@ -141,7 +139,6 @@ class Keeper:
         """Stores a position.
 
         Args:
-            position: the position as text.
             version: version of the table that was read.
             end: end of the range that was read, ns since the epoch.
 
@@ -178,9 +175,6 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
     """Makes the keeper of a subscriber and holds its lock; the arguments are those of `subscribe`.
 
     Args:
-        lake: the lake.
-        stream: name of the stream.
-        position: file of the position, or None.
         name: name of the subscriber, or empty.
         after: position that the subscriber gives, or None.
 
@@ -217,7 +211,6 @@ class Consumer:
     """A subscriber that the lake knows.
 
     Attributes:
-        name: name of the subscriber.
         version: version of the table that it has read.
         until: end of the range that it read last, ns since the epoch.
         seen: when it was done with this range, ns since the epoch.
@@ -274,7 +267,6 @@ class Change:
     """The rows of a range of time, as a version of a stream has them. They replace all earlier rows of the range.
 
     Attributes:
-        stream: name of the stream.
         version: version of the table, the number of the commit.
         start: first instant of the range, ns since the epoch; column `_last` says to which range a row belongs.
         end: end of the range, ns since the epoch, exclusive.
@@ -320,8 +312,6 @@ class Subscription:
     The iterator stores the position of a change when the next one is asked for: then the work on it is done.
 
     Args:
-        lake: the lake.
-        stream: name of the stream.
         keeper: stores positions.
         since: rows before this instant are left out, ns since the epoch; None for all rows.
         history: whether rows that are published already are given.
