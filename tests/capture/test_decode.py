@@ -289,7 +289,7 @@ def test_kernels_are_compiled_anew_when_any_of_their_parts_changes() -> None:
     known = {Path(str(one)) for one in inlined()}
     root = Path(inlining.__file__).parent
     parts = {path for path in root.rglob("*.py") if re.search(r"^ *@(part|rare|intrinsic)", path.read_text(), re.M)}
-    assert len(parts) > 10 and parts - known <= {root / "headers" / "packet.py"}, "add them to inlining"
+    assert len(parts) >= 10 and parts - known <= {root / "headers" / "packet.py"}, "add them to inlining"
     kernels = [
         classic.scan,
         classic.search,
