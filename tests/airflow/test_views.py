@@ -263,7 +263,7 @@ def test_nobody_writes_without_a_permission_a_seal_and_a_form_of_ours(answers: A
 def test_a_skew_is_written_and_is_in_the_audit_log(answers: Any) -> None:
     """The form is good for one time: afterwards it says what would be done now."""
     acts = answers["acts"]
-    assert acts["done"][0] == 200 and "The skew of main1 is 7s. 3 intervals are stale." in acts["done"][1]
+    assert acts["done"][0] == 200 and "The skew of main1 is 7s: 3 published intervals become stale." in acts["done"][1]
     assert 'href="../../act/backfill/q?start=2025-01-01T00:00:00Z&amp;end=2025-01-01T03:00:00Z' in acts["done"][1]
     assert acts["again"][0] == 403 and "in force already" in acts["again"][1]
     before, after = acts["settings"]
