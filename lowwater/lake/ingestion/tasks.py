@@ -35,6 +35,7 @@ from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, i
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.sanity import Median, longest_lull
 from lowwater.capture.records.stream import REASONS, MalformedRows
+from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE
 from lowwater.capture.tables.reader import RecordReader, TableOptions
 from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
@@ -53,17 +54,8 @@ from lowwater.storage.object_paths import ObjectPath
 
 _PIECE = 1 << 20
 
-DAMAGE = pa.schema(
-    [
-        pa.field("position", pa.int64()),
-        pa.field("offset", pa.int64(), nullable=False),
-        pa.field("length", pa.int64(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("arrival", pa.int64()),
-        pa.field("interface", pa.int32(), nullable=False),
-    ]
-)
-"""Schema of the malformed rows of a capture; `interface` is the interface number."""
+DAMAGE = RECORD_DAMAGE.remove(RECORD_DAMAGE.get_field_index("line"))
+"""Schema of the malformed rows of a capture, as of records without a `line`; `interface` is the interface number."""
 
 
 @dataclass(frozen=True)
