@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
 
 from lowwater.capture.tables.reader import TaskMap
-from lowwater.high.closing import closed_parts
-from lowwater.high.part import Part, PartOutcome, evaluate_chain, evaluate_part
-from lowwater.high.process import Chains, InProcess
-from lowwater.high.runner import Outcomes, PlanParts, Promises
+from lowwater.high.part import PartOutcome
+from lowwater.high.process import InProcess
 
 Value = TypeVar("Value")
 
@@ -61,47 +58,25 @@ class Measured(InProcess):
 
     def tasks(self, what: str) -> TaskMap:
         """See `Measured`."""
-        return self._noted(what)
+        stage, _, of = what.partition(" level of ")
 
-    def _noted(self, stage: str) -> TaskMap:
         def run(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
-            noted = Round(stage, "", [], [])
-            for argument in arguments:
-                yield self._timed(noted, function, argument)
+            noted, chosen = Round(stage, of, [], []), list(arguments)
+            for argument in chosen:
+                outcome = self._timed(noted, function, argument)
+                if isinstance(outcome, PartOutcome):
+                    noted.rows.append(outcome.read)
+                yield outcome
+            # All parts once more, and not each several times at once: who else uses the machine, does so for seconds.
+            for _ in range(1, self._times if stage == "high" else 1):
+                again = Round("", "", [], [])
+                for argument in chosen:
+                    self._timed(again, function, argument)
+                noted.seconds[:] = map(min, noted.seconds, again.seconds)
             if noted.seconds:
                 self.rounds.append(noted)
 
         return run
-
-    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """See `Measured`; the parts of a share of a plan with a state are one task."""
-        outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
-        chains = Chains()
-        apart: list[Part] = []
-        noted = Round("high", ", ".join(plans), [], [])
-        for query, part in chain.from_iterable(closed_parts(plans, promises)):
-            if not chains.take(query, part):
-                outcome = self._timed(noted, evaluate_part, part)
-                noted.rows.append(outcome.read)
-                outcomes[query].append(outcome)
-                apart.append(part)
-        found = [self._timed(noted, evaluate_chain, parts) for parts in chains.parts]
-        noted.rows.extend(sum(outcome.read for outcome in each) for each in found)
-        outcomes |= chains.outcomes(found)
-        # All parts once more, and not each several times at once: who else uses the machine, does so for seconds.
-        for _ in range(1, self._times):
-            again = Round("", "", [], [])
-            for part in apart:
-                self._timed(again, evaluate_part, part)
-            for parts in chains.parts:
-                self._timed(again, evaluate_chain, parts)
-            noted.seconds[:] = map(min, noted.seconds, again.seconds)
-        for outcome in chain.from_iterable(outcomes.values()):
-            if outcome.error is not None:
-                raise outcome.error
-        if noted.seconds:
-            self.rounds.append(noted)
-        return dict(outcomes)
 
     def _timed(self, noted: Round, function: Callable[..., Value], *arguments: Any) -> Value:
         with self._one:

@@ -131,11 +131,11 @@ def high(query: QueryPlan, files: Files, folder: Path, period: float, slice_rows
     stream = StreamFiles(folder, node.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
     cut = choose_slices(node, ends, max(1, -(-ends.total() // slice_rows)))
     settings = stream.owned, timeline, None, False
-    tasks = [Part(node, each, leaf_rows, {}, folder, f"{at:05d}", *settings) for at, each in enumerate(cut)]
+    tasks = [Part(node, [each], leaf_rows, {}, folder, f"{at:05d}", *settings) for at, each in enumerate(cut)]
     most = 0
     for task in tasks:
         outcome = evaluate_part(task)
-        assert outcome.error is None and outcome.held == 0
+        assert outcome.error is None and outcome.most == outcome.read
         most = max(most, outcome.read)
         for file, rows in outcome.files.items():
             stream.take(file, rows)

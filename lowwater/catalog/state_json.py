@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import fields
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from lowwater.catalog.builtin.aggregates import Counts, Steps, Sums, Texts
@@ -40,7 +39,7 @@ def write_state(state: Any) -> str:
     return text_of(_plain(state))
 
 
-def read_state(text: str) -> Any:
+def read_state(text: str | bytes) -> Any:
     """Returns the state that a text holds.
 
     Raises:
@@ -51,24 +50,6 @@ def read_state(text: str) -> Any:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise LowwaterError(
             f"a state cannot be read: {error}", "evaluate the intervals from the start of the chain"
-        ) from error
-
-
-def load_state(file: Path, read: Callable[[str], Any] = read_state) -> Any:
-    """Returns the state in a file of the lake.
-
-    Args:
-        read: what its text becomes; `json.loads` leaves it as JSON.
-
-    Raises:
-        LowwaterError: the file holds no state; the hint says how to make it again.
-    """
-    try:
-        return read(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, LowwaterError) as error:
-        cause = error.message if isinstance(error, LowwaterError) else str(error)
-        raise LowwaterError(
-            f"{file}: {cause}", f"remove the folder {file.parent}, and `lowwater backfill` makes it again"
         ) from error
 
 

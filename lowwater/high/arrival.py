@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Column, Const, Type, columns_of
 from lowwater.catalog.schemas import LAST, TICK
-from lowwater.catalog.state_json import load_state, write_state
+from lowwater.catalog.state_json import write_state
 from lowwater.catalog.time import is_late
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import Frame, concat_frames
 from lowwater.errors import LawError
 from lowwater.high.evaluate import Counts, Leaves
-from lowwater.high.operators import StateHandover, frame_of, links_of, state_file, write_state_file
+from lowwater.high.operators import StateHandover, frame_of, links_of
 from lowwater.plan.operators import ROWS, Bucket, Group, LftaInput, Node, walk
 from lowwater.plan.properties import ROW, TIMESTAMP
 from lowwater.plan.temporal import END_OF_TIME
@@ -179,7 +179,7 @@ class ArrivalChain:
         self._records: dict[tuple[int, str], int] = {}
         self._read: dict[str, int] = {}
         if carry.earlier is not None:
-            self._restore(load_state(state_file(carry.earlier, node.query)))
+            self._restore(carry.earlier.of(node.query))
 
     def take(self, name: str, frame: Frame) -> int:
         """Stores rows of an LFTA until their arrival is passed; returns their number."""
@@ -192,8 +192,6 @@ class ArrivalChain:
     def advance(self, promise: int) -> Frame:
         """Returns the rows that a promise (ns) makes final: fields, `_last`, and as tick the instant at which they were
         final.
-
-        The last promise writes the state.
         """
         until = min(promise, self._carry.end)
         passed = [(number, self._passed(number, until)) for number, frames in enumerate(self._waiting) if frames]
@@ -211,8 +209,6 @@ class ArrivalChain:
         else:
             self._say(Promise(until - self._carry.late))
         rows, self._given.rows = self._given.rows, []
-        if promise >= END_OF_TIME and self._carry.left is not None:
-            write_state_file(state_file(self._carry.left, self._node.query), write_state(self._state()))
         return frame_of(self._node.fields, [row for row, _ in rows], **{TICK: [final for _, final in rows]})
 
     def _passed(self, number: int, until: int) -> Frame:
@@ -234,7 +230,8 @@ class ArrivalChain:
         in_operators = sum(1 for operator in self._plan.named.values() for _ in operator.state_rows())
         return sum(frame.rows for frames in self._waiting for frame in frames) + len(self._given.later) + in_operators
 
-    def _state(self) -> list[Any]:
+    def state(self) -> bytes:
+        """The state for the interval after."""
         records = dict(self._records)
         for link, count in self._read.items():
             records[OF_LINK, link] = records.get((OF_LINK, link), 0) + count
@@ -243,7 +240,8 @@ class ArrivalChain:
         state = [self._carry.end, operators, self._numbers, records, later]
         # Queries that only count rows keep the form of earlier versions.
         highest = [progress.highest for progress in self._progress]
-        return [*state, highest] if any(progress.attributes for progress in self._progress) else state
+        attributes = any(progress.attributes for progress in self._progress)
+        return write_state([*state, highest] if attributes else state).encode()
 
     def _restore(self, state: Any) -> None:
         at, operators, self._numbers, self._records, later, *highest = state

@@ -25,7 +25,6 @@ from lowwater.columns.values import Frame, Spill, concat_frames, in_blocks, repe
 from lowwater.high.operators import (
     ORDER,
     ChainedOperator,
-    evaluated,
     filter_join_rows,
     grouped,
     grouped_in_python,
@@ -68,19 +67,18 @@ CARRIED = (LAST, TICK, PLACE)
 
 Leaves = Mapping[str, Callable[[], Iterator[Frame]]]
 Blocks = Iterator[Frame]
+Points = list[tuple[str, str, Counter[str]]]
+"""(kind, query, counts) of the operators, in the order of the plan."""
 
 
 @dataclass
 class Counts:
     """The numbers of input and output rows of the operators, of rows with `_last` (ns) in the slice: so those of all
     slices sum to those of the run.
-
-    Attributes:
-        points: (kind, query, counts) of the operators, in the order of the plan.
     """
 
     slice_: tuple[int, int]
-    points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
+    points: Points = field(default_factory=list)
 
     def point(self, kind: str, node: Node, *names: str) -> Counter[str]:
         """Adds a point of the plan with zero counts of these names."""
@@ -141,7 +139,7 @@ class Evaluation:
             return self.leaves[node.lfta.name if isinstance(node, LftaInput) else node.name]()
         inputs = [self._input(node, at) for at in range(len(node.inputs()))]
         if type(node) not in OPERATORS:
-            return evaluated(node, *inputs)
+            raise TypeError(f"slices have no operator for {type(node).__name__}")
         # The second phase of an aggregation has the predicate of the first, too.
         if isinstance(node, Map | Group | Running) and not isinstance(node, SuperGroup) and node.predicate is not None:
             counts = self.counts.point("filter", node, "rows_in", "rows_out")
@@ -328,8 +326,7 @@ OPERATORS: dict[type[Node], tuple[Any, ...]] = {
     Bucket: (_windows,),
     Expand: (_sets,),
 }
-"""What evaluates an operator over blocks, and the points at which it counts: a kind, and names of counts. `Evaluation`
-reads leaves; it evaluates other operators row by row."""
+"""What evaluates an operator over blocks, and the points at which it counts: a kind, and names of counts."""
 
 
 def owned(frame: Frame, first: int, end: int) -> Frame:

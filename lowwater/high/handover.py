@@ -1,24 +1,24 @@
 """The state of a plan in shares of its keys: each share begins with its part of what the interval before left, and what
-the shares leave is one state again, in the same files whatever their number was.
+the shares leave is one state again, the same whatever their number was.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.catalog.schemas import STREAM_TYPES
-from lowwater.catalog.state_json import load_state, text_of, value_of
+from lowwater.catalog.state_json import text_of, value_of
 from lowwater.columns.files import Bounds, digests
 from lowwater.columns.values import Frame
-from lowwater.high.operators import StateHandover, operator_of, state_file, write_state_file
+from lowwater.high.operators import StateHandover, StoredState, operator_of, state_file
+from lowwater.high.part import PartOutcome
 from lowwater.plan.operators import Running, Sampling, walk
 from lowwater.plan.shares import Stage, state_columns
 from lowwater.stream.groups import EpochOperator, in_order
@@ -27,27 +27,14 @@ from lowwater.stream.groups import EpochOperator, in_order
 
 Plain = Any
 """A part of the JSON of a state."""
-Notes = Mapping[str, Any]
-"""Query of an operator with a state -> what it notes of its share in an interval (`EpochOperator.notes`)."""
 
 
 class SharedState:
-    """The state of a plan that is evaluated by shares in one interval.
+    """The state of a plan that is evaluated by two or more shares in one interval."""
 
-    Args:
-        stage: the plan, with the keys of the shares.
-        carry: place of the interval in the chain of the query.
-        folder: a folder of this machine for the states of the shares.
-        shares: their number, 2 or more.
-
-    Attributes:
-        shares: see above.
-    """
-
-    def __init__(self, stage: Stage, carry: StateHandover, folder: Path, shares: int) -> None:
+    def __init__(self, stage: Stage, carry: StateHandover, shares: int) -> None:
         self._nodes = [node for node in walk(stage.node) if isinstance(node, Running | Sampling)]
-        self._columns, self._carry, self.shares = state_columns(stage), carry, shares
-        self._folders = [folder / str(number) for number in range(shares)]
+        self._columns, self._carry, self._shares = state_columns(stage), carry, shares
 
     def divided(self) -> list[StateHandover]:
         """Divides the state before the interval; returns the place of each share in the chain.
@@ -55,32 +42,27 @@ class SharedState:
         Raises:
             LowwaterError: the state cannot be read.
         """
-        earlier, left = self._carry.earlier, self._carry.left
-        for node in self._nodes if earlier is not None else ():
-            progress, emitted, saved = _stored(earlier, node)
-            for folder, part in zip(self._folders, self._parts(node, saved), strict=True):
-                write_state_file(state_file(folder / "earlier", node.query), text_of([progress, emitted, part]))
-        return [
-            replace(self._carry, earlier=earlier and folder / "earlier", left=left and folder / "left")
-            for folder in self._folders
-        ]
+        earlier = self._carry.earlier
+        if earlier is None:
+            return [self._carry] * self._shares
+        divided: list[dict[str, bytes]] = [{} for _ in range(self._shares)]
+        for node in self._nodes:
+            progress, emitted, saved = earlier.of(node.query, json.loads)
+            for files, part in zip(divided, self._parts(node, saved), strict=True):
+                files[state_file(node.query)] = text_of([progress, emitted, part]).encode()
+        return [replace(self._carry, earlier=StoredState(files, earlier.folder)) for files in divided]
 
-    def merged(self, notes: Sequence[Notes]) -> bool:
-        """Merges what the shares left; returns whether their rows and states are those of the whole plan.
-
-        Args:
-            notes: of each share.
-        """
+    def merged(self, outcomes: Sequence[PartOutcome]) -> dict[str, bytes] | None:
+        """Merges what the shares leave, as in `StoredState.files`; None where their rows are not those of the whole."""
         heads: list[Any] = []
         for node in self._nodes:
-            operator, own = operator_of(node, self._carry), [each[node.query] for each in notes]
-            heads.append(_idle(operator, own) if isinstance(node, Running) else _handing(operator, own))
+            operator, notes = operator_of(node, self._carry), [outcome.notes[node.query] for outcome in outcomes]
+            heads.append(_idle(operator, notes) if isinstance(node, Running) else _handing(operator, notes))
         if None in heads:
-            return False
-        if self._carry.left is None:
-            return True
-        for node, head in zip(self._nodes, heads, strict=True):
-            states = [_stored(folder / "left", node) for folder in self._folders]
+            return None
+        merged = {}
+        for node, head in zip(self._nodes, heads, strict=True) if self._carry.left else ():
+            states = [StoredState(outcome.states).of(node.query, json.loads) for outcome in outcomes]
             rows = _rows(saved[0] for _, _, saved in states)
             if isinstance(node, Running):
                 before, idle = head
@@ -89,12 +71,12 @@ class SharedState:
             else:
                 handed = [pair for at in head for pair in states[at][2][1]["dict"]]
                 whole = [rows, {"dict": sorted(handed, key=lambda pair: _order(pair[0]))}]
-            write_state_file(state_file(self._carry.left, node.query), text_of([*states[0][:2], whole]))
-        return True
+            merged[state_file(node.query)] = text_of([*states[0][:2], whole]).encode()
+        return merged
 
     def _parts(self, node: Running | Sampling, saved: list[Plain]) -> list[list[Plain]]:
         """Divides what an operator has stored."""
-        shares = range(self.shares)
+        shares = range(self._shares)
         rows: list[list[Plain]] = [[] for _ in shares]
         names = [item.name for item, of in zip(node.keys, node.key_fields, strict=True) if not of.temporal]
         for epoch, waiting in saved[0]["dict"]:
@@ -121,17 +103,11 @@ class SharedState:
             each.name: pa.array([value[names.index(each.name)] for value in values], STREAM_TYPES[each.type])
             for each in keyed
         }
-        begins = [Bounds.of(share, self.shares).first for share in range(self.shares)]
+        begins = [Bounds.of(share, self._shares).first for share in range(self._shares)]
         found: list[int] = (
             np.searchsorted(begins, digests(Frame(columns, len(values)), keyed), side="right") - 1
         ).tolist()
         return found
-
-
-def _stored(folder: Path | None, node: Running | Sampling) -> Plain:
-    """Reads the state of an operator: promises, promises that it has passed on, and what it has stored."""
-    assert folder is not None
-    return load_state(state_file(folder, node.query), read=json.loads)
 
 
 def _key(group: Plain) -> Plain:

@@ -4,9 +4,8 @@ state outlives a slice.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from lowwater.catalog.expr import Column, Expr, columns_of
 from lowwater.catalog.functions import Columns, Fold
 from lowwater.catalog.schemas import LAST, STREAM_TYPES
-from lowwater.catalog.state_json import load_state, write_state
+from lowwater.catalog.state_json import read_state, write_state
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import (
     Frame,
@@ -58,7 +57,6 @@ from lowwater.plan.shares import ROWS, SubGroup, SuperGroup, partial_columns
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.stream.aggregates import Accumulator, Aggregates, overflow
 from lowwater.stream.groups import RunningOperator, SamplingOperator
-from lowwater.stream.maps import OPERATORS
 from lowwater.stream.operators import Life, Promise, Row, StreamOperator, order_key
 from lowwater.stream.values import Value, Values
 
@@ -139,8 +137,35 @@ def tuples(node: Node, frame: Frame) -> Iterator[Values]:
     return zip(*columns, strict=True) if columns else iter([()] * frame.rows)
 
 
-# State goes from one interval to the next (SEMANTICS I4) in a file for each operator that has one: read before its
-# first row, written after its last promise.
+# State goes from one interval to the next (SEMANTICS I4) as a text of each operator that has one.
+
+
+def state_file(query: str) -> str:
+    """The name under which a lake keeps the state of a query's operator."""
+    return f"{sha256(query.encode()).hexdigest()[:32]}.state"
+
+
+@dataclass(frozen=True)
+class StoredState:
+    """What the operators of a query have left: `state_file` -> content, from a folder of a lake."""
+
+    files: Mapping[str, bytes]
+    folder: str = ""
+
+    def of(self, query: str, read: Callable[[bytes], Any] = read_state) -> Any:
+        """Returns the state of a query's operator; with `json.loads` its JSON.
+
+        Raises:
+            LowwaterError: it cannot be read; the hint says how to make it again.
+        """
+        try:
+            return read(self.files.get(state_file(query), b""))
+        except (ValueError, LowwaterError) as error:
+            cause = error.message if isinstance(error, LowwaterError) else str(error)
+            raise LowwaterError(
+                f"{self.folder}/{state_file(query)}: {cause}",
+                f"remove the folder {self.folder}, and `lowwater backfill` makes it again",
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -151,8 +176,8 @@ class StateHandover:
         latest: largest timestamp of the links, ns, if nothing is known after it, so that idle time ends there; None
             where coverage reaches the end.
         late: largest time from a timestamp to its arrival, ns, for a query evaluated by arrival; otherwise 0.
-        earlier: folder with the states of the interval before; None for the first interval of a chain.
-        left: folder for the states of this interval; None where they are not needed.
+        earlier: what the interval before has left; None for the first interval of a chain.
+        left: whether the interval after takes up what this one leaves.
         disorder: link -> (skew in ns, origin -> allowed disorder of that attribute in its unit), for links of records
             with attributes that are no functions of the clock.
     """
@@ -161,22 +186,9 @@ class StateHandover:
     end: int = END_OF_TIME
     latest: int | None = None
     late: int = 0
-    earlier: Path | None = None
-    left: Path | None = None
+    earlier: StoredState | None = None
+    left: bool = False
     disorder: Mapping[str, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
-
-
-def state_file(folder: Path, query: str) -> Path:
-    """The state file of a query's operator."""
-    return folder / f"{sha256(query.encode()).hexdigest()[:32]}.state"
-
-
-def write_state_file(file: Path, text: str) -> None:
-    """Writes a state file by a rename, so that it appears whole or not at all."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)
 
 
 # Groups by epochs, block by block. `catalog.functions.Native` states the partial aggregates of an aggregate and their
@@ -370,32 +382,6 @@ def _results(aggregates: Aggregates, group: Sequence[Accumulator], is_whole: boo
     with suppress(LowwaterError):
         return list(aggregates.results(group))
     return [None] * len(group)
-
-
-def evaluated(node: Node, blocks: Iterable[Frame]) -> Iterator[Frame]:
-    """The rows of an operator with one input that keeps nothing, with the control columns of the rows that they come
-    from: slow and right, where there is no Arrow code of its own.
-
-    Raises:
-        TypeError: neither engine has the operator.
-    """
-    if type(node) not in OPERATORS or not node.hands_on:
-        raise TypeError(f"slices have no operator for {type(node).__name__}")
-    names = [field.name for field in node.inputs()[0].fields]
-    source, result = StreamOperator(), RowCollector()
-    operator = OPERATORS[type(node)](node, source)
-    operator.connect(result, 0)
-    for frame in blocks:
-        origins: list[int] = []
-        result.rows = []
-        for number, values in enumerate(zip(*(frame[name].to_pylist() for name in names), strict=True)):
-            operator.row(0, Row(values, 0))
-            origins += [number] * (len(result.rows) - len(origins))
-        block = frame.take(np.array(origins, np.int64))
-        for index, result_field in enumerate(node.fields):
-            column = [row.values[index] for row in result.rows]
-            block.columns[result_field.name] = pa.array(column, STREAM_TYPES[result_field.type])
-        yield block
 
 
 # Pairs with equal keys, or with values within a band. Both inputs are in memory; pairs are built and passed on one
@@ -603,21 +589,18 @@ def watchlist_rows(node: WatchJoin, frame: Frame, listed: Frame) -> Iterator[Fra
 
 
 class ChainedOperator:
-    """One operator over the slices of an interval; it reads the state before and writes the state after the interval.
-
-    The input of a Running has already applied its predicate.
+    """One operator over the slices of an interval. The input of a Running has already applied its predicate.
 
     Raises:
         LowwaterError: the state that the interval before left cannot be read.
     """
 
     def __init__(self, node: Running | Sampling, carry: StateHandover) -> None:
-        self._node, self._carry = node, carry
-        self._given = RowCollector()
+        self._node, self._carry, self._given = node, carry, RowCollector()
         self._operator = operator_of(node, carry)
         self._operator.connect(self._given, 0)
         if carry.earlier is not None:
-            self._operator.restore(load_state(state_file(carry.earlier, node.query)))
+            self._operator.restore(carry.earlier.of(node.query))
 
     def take(self, frame: Frame) -> int:
         """Stores rows until their epoch has ended; returns their number.
@@ -625,15 +608,14 @@ class ChainedOperator:
         Rows before the interval are in the earlier state; rows after it are not complete yet.
         """
         lasts = frame[LAST].to_numpy(zero_copy_only=False)
-        inside = (lasts >= self._carry.start) & (lasts < self._carry.end)
-        frame = frame.where(pa.array(inside))
+        frame = frame.where(pa.array((lasts >= self._carry.start) & (lasts < self._carry.end)))
         rows = zip(tuples(self._node.input, frame), frame[LAST].to_pylist(), orders(frame), strict=True)
         for values, latest, order in rows:
             self._operator.receive(0, Row(values, latest, order))
         return frame.rows
 
     def advance(self, promise: int) -> tuple[Frame, Counter[str]]:
-        """Returns the rows of epochs that a promise (ns) ends, with counts; the last promise writes the state.
+        """Returns the rows of epochs that a promise (ns) ends, with counts.
 
         Raises:
             ValueOverflowError: the sum of a group does not fit 64 bits (SEMANTICS O3).
@@ -643,9 +625,11 @@ class ChainedOperator:
         rows, counts = self._given.rows, Counter(self._operator.counts)
         self._given.rows = []
         self._operator.counts.clear()
-        if promise >= END_OF_TIME and self._carry.left is not None:
-            write_state_file(state_file(self._carry.left, self._node.query), write_state(self._operator.state()))
         return frame_of(self._node.fields, rows), counts
+
+    def state(self) -> bytes:
+        """The state for the interval after."""
+        return write_state(self._operator.state()).encode()
 
     @property
     def notes(self) -> Any:

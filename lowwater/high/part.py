@@ -1,11 +1,11 @@
 """Evaluates one part of a query, a slice of its time x a share of its keys: reads rows of LFTAs and writes files of
-result rows. `query_runs` describes the parts, and a runner evaluates them.
+result rows. `query_runs` describes the parts, and a runner calls `evaluate_part`. Where a state goes on from slice to
+slice, a part has all slices of its share.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -22,8 +22,8 @@ from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, fil
 from lowwater.columns.values import Frame, in_blocks
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.arrival import ArrivalChain, by_arrival
-from lowwater.high.evaluate import Counts, Evaluation, owned
-from lowwater.high.operators import ChainedOperator, StateHandover
+from lowwater.high.evaluate import Counts, Evaluation, Points, owned
+from lowwater.high.operators import ChainedOperator, StateHandover, state_file
 from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan.operators import Field, Node, Running, Sampling, walk
 from lowwater.plan.properties import by_arrival as reads_by_arrival
@@ -49,9 +49,9 @@ class StoredLeaf:
     placed: bool = False
     number: str = ""
 
-    def narrowed(self, name: str, slice_: TimeSlice, share: Share | None) -> StoredLeaf:
+    def narrowed(self, name: str, slices: Sequence[TimeSlice], share: Share | None) -> StoredLeaf:
         """Returns what a part reads of the rows of this leaf, so that its description is short."""
-        first, end = slice_.reads[name], slice_.end
+        first, end = slices[0].reads[name], slices[-1].end
         chunks = [each for each in self.chunks if each[1].low < end and each[1].high >= first]
         if share is not None and name in share.keys:
             bounds, by = share.bounds, texts(share.keys[name])
@@ -64,6 +64,7 @@ class Part:
     """The description of a part: plain values, which can be sent to another process.
 
     Attributes:
+        slices: one, or all in order for a plan with a state.
         stored: name of a leaf -> its stored rows.
         lists: (file, columns) of a watch list -> its rows.
         folder: folder for the result files: of this machine, or of the lake for tasks on other machines.
@@ -75,11 +76,10 @@ class Part:
         carry: place of the interval in the chain, for a plan with a state; None for independent slices.
         share: the share of the rows of its leaves that it reads; None for all rows.
         divided: what divides the rows of its files, for a reader by shares.
-        most: rows that an operator keeps in memory before it writes files; 0 for the usual number. The runner sets it.
     """
 
     node: Node
-    slice_: TimeSlice
+    slices: Sequence[TimeSlice]
     stored: Mapping[str, StoredLeaf]
     lists: Mapping[tuple[str, tuple[Field, ...]], pa.Table]
     folder: PurePath
@@ -91,12 +91,16 @@ class Part:
     carry: StateHandover | None = None
     share: Share | None = None
     divided: tuple[Expr, ...] = ()
-    most: int = 0
+
+    @property
+    def end(self) -> int:
+        """It may be evaluated once this is promised, ns."""
+        return self.slices[-1].end
 
     @property
     def span(self) -> tuple[int, int]:
         """Rows with `_last` (ns) in [first, second) are counted; with a state every row comes out once."""
-        return (self.slice_.start, self.slice_.end) if self.carry is None else (-END_OF_TIME, INT64_MAX)
+        return (self.slices[0].start, self.end) if self.carry is None else (-END_OF_TIME, INT64_MAX)
 
 
 @dataclass
@@ -106,126 +110,114 @@ class PartOutcome:
     Attributes:
         files: path -> number of rows.
         read: number of LFTA rows read.
-        held: number of rows and groups that go on to the next slice.
+        most: largest number of rows that a slice read, with the rows and groups that it left to the next.
         points: counts of the operators, see `Counts.points`.
-        notes: query of an operator with a state -> what it has noted so far (`EpochOperator.notes`).
+        notes: query of an operator with a state -> what it has noted (`EpochOperator.notes`).
+        states: `state_file` of such an operator -> its state, for the interval after.
     """
 
     files: dict[str, int] = field(default_factory=dict)
     read: int = 0
-    held: int = 0
-    points: list[tuple[str, str, Counter[str]]] = field(default_factory=list)
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    most: int = 0
+    points: Points = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, bytes] = field(default_factory=dict)
     error: LowwaterError | None = None
 
 
-class ChainState:
-    """The operators with a state of the plan of a part, or of a share of it, from slice to slice.
-
-    Raises:
-        LowwaterError: the state that the interval before left cannot be read.
-    """
-
-    def __init__(self, task: Part) -> None:
-        carry, node = task.carry or StateHandover(), task.node
-        self.arrivals = ArrivalChain(node, carry) if reads_by_arrival(node) else None
-        hosted = () if self.arrivals else walk(node)
-        self.operators = {
-            operator.query: ChainedOperator(operator, carry)
-            for operator in hosted
-            if isinstance(operator, Running | Sampling)
-        }
-
-    @property
-    def held(self) -> int:
-        """The number of stored rows and groups."""
-        return sum(chain.held for chain in (self.arrivals, *self.operators.values()) if chain is not None)
+Chains = Mapping[str, ArrivalChain | ChainedOperator]
+"""Query -> its operator whose state outlives a slice, or its whole plan by arrival."""
 
 
-def evaluate_part(task: Part, chains: ChainState | None = None, again: bool = False) -> PartOutcome:
+def _chains(part: Part) -> Chains:
+    if part.carry is None:
+        return {}
+    if reads_by_arrival(part.node):
+        return {part.node.query: ArrivalChain(part.node, part.carry)}
+    chained = [each for each in walk(part.node) if isinstance(each, Running | Sampling)]
+    return {each.query: ChainedOperator(each, part.carry) for each in chained}
+
+
+def evaluate_part(part: Part, most: int = 0, again: bool = False) -> PartOutcome:
     """Evaluates a part and writes its rows; an error is returned, so that other queries go on.
 
     Args:
-        chains: state after the earlier parts; None for independent parts.
-        again: whether the runner tries a part again that cannot read or write a file: then that is an OSError.
+        most: rows that an operator keeps in memory before it writes files; 0 for the usual number.
+        again: whether a part that cannot read or write a file is tried again: then that is an OSError.
     """
     try:
-        return _evaluated(task, chains)
+        return _evaluated(part, most)
     except Exception as error:
         if again and isinstance(error, OSError):
             raise
-        return PartOutcome(error=error_of_query(task.node.query, error))
+        return PartOutcome(error=error_of_query(part.node.query, error))
 
 
-def evaluate_chain(tasks: Sequence[Part]) -> list[PartOutcome]:
-    """Evaluates parts of a share of a plan with a state in order; stops at the first error."""
-    outcomes: list[PartOutcome] = []
+def _evaluated(part: Part, most: int) -> PartOutcome:
+    outcome, chains, schema = PartOutcome(), _chains(part), file_schema(part.node.fields, part.published)
+    spill = paths.draft(part.folder / f"{part.name}.spill")
+    first, end = max(part.owned[0], part.span[0]), min(part.owned[1], part.span[1])
     try:
-        chains = ChainState(tasks[0])
-    except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
-        return [PartOutcome(error=error_of_query(tasks[0].node.query, error)) for _ in tasks]
-    for task in tasks:
-        failed = outcomes[-1].error if outcomes else None
-        outcomes.append(PartOutcome(error=failed) if failed else evaluate_part(task, chains))
-    return outcomes
-
-
-def _evaluated(task: Part, chains: ChainState | None) -> PartOutcome:
-    outcome = PartOutcome()
-    counts = Counts(task.span)
-    spill = paths.draft(task.folder / f"{task.name}.spill")
-    first, end = max(task.owned[0], task.span[0]), min(task.owned[1], task.span[1])
-    schema = file_schema(task.node.fields, task.published)
-    try:
-        with HourFiles(task.folder, task.name, schema, task.divided) as out:
-            for frame in _frames(task, chains, counts, spill, outcome):
-                frame = owned(frame, first, end)
-                if frame.rows:
-                    out.write(_dated(task, frame, schema))
+        with HourFiles(part.folder, part.name, schema, part.divided) as out:
+            for slice_ in part.slices:
+                before, counts = outcome.read, Counts(part.span)
+                for frame in _frames(part, slice_, chains, counts, spill, most, outcome):
+                    frame = owned(frame, first, end)
+                    if frame.rows:
+                        out.write(_dated(part, frame, schema))
+                held = sum(chain.held for chain in chains.values())
+                outcome.most = max(outcome.most, outcome.read - before + held)
+                outcome.points = added(outcome.points, counts.points)
     finally:
         shutil.rmtree(spill, ignore_errors=True)
     outcome.files = {str(path): rows for path, rows in out.files.items()}
-    outcome.points = counts.points
-    if chains is not None:
-        outcome.held = chains.held
-        outcome.notes = {query: operator.notes for query, operator in chains.operators.items()}
+    outcome.notes = {query: chain.notes for query, chain in chains.items() if isinstance(chain, ChainedOperator)}
+    if part.carry is not None and part.carry.left:
+        outcome.states = {state_file(query): chain.state() for query, chain in chains.items()}
     return outcome
 
 
+def added(points: Points, more: Points) -> Points:
+    """Adds counts of the operators of a plan to those so far, if there are any."""
+    for (_, _, counts), (_, _, others) in zip(points, more, strict=bool(points)):
+        counts.update(others)
+    return points or more
+
+
 def _frames(
-    task: Part, chains: ChainState | None, counts: Counts, spill: Path, outcome: PartOutcome
+    part: Part, slice_: TimeSlice, chains: Chains, counts: Counts, spill: Path, most: int, outcome: PartOutcome
 ) -> Iterator[Frame]:
-    """Yields the result rows of the plan, and counts the rows it reads."""
+    """Yields the result rows of a slice, and counts the rows that it reads."""
 
     def leaf(name: str) -> Callable[[], Iterator[Frame]]:
         def frames() -> Iterator[Frame]:
-            for frame in in_blocks(_rows(task, name)):
+            for frame in in_blocks(_rows(part, slice_, name)):
                 outcome.read += frame.rows
                 yield frame
 
         return frames
 
-    leaves = {name: leaf(name) for name in task.stored}
-    if chains is not None and chains.arrivals is not None:
-        yield by_arrival(task.node, chains.arrivals, leaves, counts, task.slice_.end)
+    leaves = {name: leaf(name) for name in part.stored}
+    whole = chains.get(part.node.query)
+    if isinstance(whole, ArrivalChain):
+        yield by_arrival(part.node, whole, leaves, counts, slice_.end)
         return
-    lists = {name: Frame.of(table) for name, table in task.lists.items()}
-    operators = chains.operators if chains else {}
-    yield from Evaluation(leaves, lists, counts, spill, task.slice_.end, operators, task.most).rows(task.node)
+    lists = {name: Frame.of(table) for name, table in part.lists.items()}
+    operators = {query: chain for query, chain in chains.items() if isinstance(chain, ChainedOperator)}
+    yield from Evaluation(leaves, lists, counts, spill, slice_.end, operators, most).rows(part.node)
 
 
-def _rows(task: Part, name: str) -> Iterator[Frame]:
-    stored, slice_ = task.stored[name], task.slice_
-    names = [f.name for f in stored.fields] + [LAST] + ([TICK] if task.step is not None else [])
+def _rows(part: Part, slice_: TimeSlice, name: str) -> Iterator[Frame]:
+    stored = part.stored[name].narrowed(name, [slice_], part.share)
+    names = [f.name for f in stored.fields] + [LAST] + ([TICK] if part.step is not None else [])
     first, end = slice_.reads[name], slice_.end
-    wanted = _of_share(task.share, name, stored.narrowed(name, slice_, task.share).chunks)
-    for file, chunks in groupby(wanted, key=lambda each: each[1].file):
+    for file, chunks in groupby(_of_share(part.share, name, stored.chunks), key=lambda each: each[1].file):
         with pq.ParquetFile(local(lake_path(file))) as opened:
             for link, chunk, rows, bounds in chunks:
                 place = link if stored.placed else None
                 frame = Frame.of(chunk.ending(opened, names, first, end, place, stored.number, rows))
-                if bounds is not None and task.share is not None:
-                    frame = frame.where(bounds.chosen(digests(frame, task.share.keys[name])))
+                if bounds is not None and part.share is not None:
+                    frame = frame.where(bounds.chosen(digests(frame, part.share.keys[name])))
                 yield frame
 
 
@@ -250,21 +242,21 @@ def _of_share(
                 yield link, chunk, rows, None
 
 
-def _dated(task: Part, frame: Frame, schema: pa.Schema) -> pa.Table:
-    if task.step is None:
+def _dated(part: Part, frame: Frame, schema: pa.Schema) -> pa.Table:
+    if part.step is None:
         # A row that came with a record may have been final before its own last instant.
         finals = frame[TICK if TICK in frame.columns else LAST]
-        ticks = task.timeline.ticks(finals.to_numpy(zero_copy_only=False))
+        ticks = part.timeline.ticks(finals.to_numpy(zero_copy_only=False))
     else:
-        ticks = -(-frame[TICK].to_numpy(zero_copy_only=False) // task.step) * task.step
+        ticks = -(-frame[TICK].to_numpy(zero_copy_only=False) // part.step) * part.step
     control = {
         LAST: frame[LAST],
         "_kind": pa.repeat(pa.scalar(ROW), frame.rows),
-        TICK: pa.array(np.minimum(ticks, task.timeline.closing)),
+        TICK: pa.array(np.minimum(ticks, part.timeline.closing)),
         "_period": pa.repeat(pa.scalar(0, pa.int64()), frame.rows),
     }
     control["_until"] = control[TICK]
-    fields = task.node.fields
+    fields = part.node.fields
     values = pa.table([frame[f.name] for f in fields], schema=value_schema(fields))
-    columns = file_columns(values, fields, task.published)
+    columns = file_columns(values, fields, part.published)
     return pa.Table.from_arrays([*columns, *(control[name] for name in CONTROL.names)], schema=schema)

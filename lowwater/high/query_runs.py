@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby
-from pathlib import Path, PurePath
+from functools import partial, reduce
+from itertools import groupby, repeat
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,11 +21,11 @@ from lowwater.catalog.schemas import STREAM_TYPES
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.columns.files import FINEST, HourFiles, Share, file_schema
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high.closing import ReadOnce, stored_promises
+from lowwater.high.closing import PlanParts, closed_parts
 from lowwater.high.handover import SharedState
 from lowwater.high.operators import StateHandover, links_of
-from lowwater.high.part import Part, PartOutcome, StoredLeaf
-from lowwater.high.runner import Outcomes, PlanParts, Runner, Source
+from lowwater.high.part import Part, PartOutcome, StoredLeaf, added, evaluate_part
+from lowwater.high.runner import Promises, Runner, Source
 from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
 from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaf_name, leaves, walk, with_leaves
@@ -73,8 +74,9 @@ class HighResult:
         files: parquet files of rows and punctuation; ticks define the order across files.
         rows: number of data rows that the interval owns.
         seconds: until its last plan was evaluated.
-        batches: number of parts evaluated, over all plans of the query.
-        state_rows: largest number of rows that a part read, plus the rows and groups it left for the next.
+        batches: number of parts evaluated, over all plans of the query; each slice of one counts.
+        state_rows: largest number of rows that a slice of a part read, plus the rows and groups it left for the next.
+        states: what the interval leaves to the next one, as of `StoredState.files`.
     """
 
     files: list[str] = field(default_factory=list)
@@ -84,11 +86,12 @@ class HighResult:
     batches: int = 0
     operators: list[OperatorCounts] = field(default_factory=list)
     state_rows: int = 0
+    states: dict[str, bytes] = field(default_factory=dict)
 
 
-# A runner evaluates the parts, each once the promises of its sources have closed it. `low` writes the input files,
-# the lake stores the result. At the closing tick the sources promise the end of time, so every row comes out; only
-# rows that the interval owns are kept (SEMANTICS I1).
+# Parts are evaluated once the promises of their sources have closed them. `low` writes the input files, the lake stores
+# the result. At the closing tick the sources promise the end of time, so every row comes out; only rows that the
+# interval owns are kept (SEMANTICS I1).
 
 FEW_SHARES = 4
 """Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more. A slice
@@ -103,38 +106,48 @@ Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
 """Name of a leaf -> the leaf and its stored streams."""
 
 
+Outcomes = list[PartOutcome] | LowwaterError
+"""Those of the parts of a plan in order, or its first error."""
+
+
 @dataclass(frozen=True)
 class _Plan(PlanParts):
-    """A plan in parts.
+    """A plan in parts; `shared` is its state, if it has one and is evaluated by shares."""
 
-    Attributes:
-        cuts: the parts and stages before it that feed it.
-        shared: its state, if it has one and is evaluated by shares.
-    """
-
-    cuts: Mapping[Source, StoredStream]
     timeline: Timeline
     shared: SharedState | None
 
+    def states(self, outcomes: Outcomes) -> dict[str, bytes] | None:
+        """Returns what the whole plan leaves; None where the outcomes are not those of the whole."""
+        if isinstance(outcomes, LowwaterError):
+            return None
+        if self.shared is not None:
+            return self.shared.merged(outcomes)
+        return {name: state for outcome in outcomes for name, state in outcome.states.items()}
 
-Plans = Generator[_Plan, list[PartOutcome] | LowwaterError, None]
+
+Plans = Generator[_Plan, Outcomes, None]
 """The plans of a query, one after another; each is answered with what its evaluation gave."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """State that the output queries of one run share."""
+    """State that the output queries of one run share; arguments of `run_high`.
+
+    Attributes:
+        promised: the promise of each source so far, ns; `read` yields more.
+    """
 
     runner: Runner
     feeds: Mapping[Source, StoredStream]
-    promises: ReadOnce
+    read: Iterator[Promises]
     start: int
     end: int
-    work: Path
-    rows: PurePath
+    folder: PurePath
     settings: HighSettings
     carries: Mapping[str, StateHandover]
     published: bool
+    promised: dict[Source, int] = field(default_factory=dict)
 
     def outcomes(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
         """Runs queries; the plans that come next in each of them are evaluated together."""
@@ -142,7 +155,7 @@ class _Run:
         results = {name: HighResult() for name in queries}
         errors: dict[str, LowwaterError] = {}
         waiting = {name: self._plans(name, node, results[name]) for name, node in queries.items()}
-        outcomes: Outcomes = {}
+        outcomes: dict[str, Outcomes] = {}
         while waiting:
             plans = {}
             for name, following in waiting.items():
@@ -153,9 +166,20 @@ class _Run:
                 except Exception as error:  # noqa: BLE001 - whatever a query does is its own failure
                     errors[name] = error if error is outcomes.get(name) else error_of_query(name, error)
             waiting = {name: waiting[name] for name in plans}
-            cuts = {source: feed for plan in plans.values() for source, feed in plan.cuts.items()}
-            outcomes = self.runner.evaluate(plans, chain(self.promises, stored_promises(cuts))) if plans else {}
+            outcomes = self._evaluated(plans)
         return {**results, **errors}
+
+    def _evaluated(self, plans: Mapping[str, _Plan]) -> dict[str, Outcomes]:
+        """Evaluates the parts of plans, of different queries, as promises close them."""
+        found: dict[str, list[PartOutcome]] = {query: [] for query in plans}
+        tasks = self.runner.tasks(f"high level of {', '.join(plans)}")
+        work = partial(evaluate_part, most=self.runner.most, again=self.runner.again)
+        for closed in closed_parts(plans, self.promised, self.read):
+            chosen = [each for each in closed if not any(outcome.error for outcome in found[each[0]])]
+            for (query, _), outcome in zip(chosen, tasks(work, [part for _, part in chosen]), strict=True):
+                found[query].append(outcome)
+        errors = {query: [each.error for each in outcomes if each.error] for query, outcomes in found.items()}
+        return {query: errors[query][0] if errors[query] else outcomes for query, outcomes in found.items()}
 
     def _plans(self, query: str, node: Node, result: HighResult) -> Plans:
         """Yields the plans of a query's parts and their stages."""
@@ -165,7 +189,7 @@ class _Run:
             everything = self._everything(query, part.name, part.node)
             yield from self._staged(query, part.node, part_feeds, everything, result)
             part_feeds[part.name] = StoredStream.scan(everything.files)
-        stream = _opened(self.rows / query / "rows", top, (self.start, self.end), self.end, self.published)
+        stream = _opened(self.folder / query / "rows", top, (self.start, self.end), self.end, self.published)
         yield from self._staged(query, top, part_feeds, stream, result)
         result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
 
@@ -204,7 +228,7 @@ class _Run:
     def _everything(self, query: str, name: str, node: Node) -> StreamFiles:
         """Opens the stream of a part or stage. It keeps every row: only rows of its consumers show whether the interval
         owns them."""
-        return _opened(self.rows / query / name, node, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
+        return _opened(self.folder / query / name, node, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
 
     def _staged(
         self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
@@ -219,17 +243,23 @@ class _Run:
             plan = self._sliced(query, stage, feeds, out, divided)
             if plan is not None:
                 outcomes = yield plan
-                if plan.shared is not None and not _is_whole(plan.shared, outcomes):
+                states = plan.states(outcomes)
+                if states is None and plan.shared is not None:  # one part decides: an error of a share may be its own
                     paths.remove_tree(out.folder)
                     make_folders(out.folder)
                     plan = self._sliced(query, replace(stage, keys=(), anywhere=False), feeds, out, divided)
                     assert plan is not None
                     outcomes = yield plan
+                    states = plan.states(outcomes)
                 if isinstance(outcomes, LowwaterError):
                     raise outcomes
+                result.states |= states or {}
                 for file, rows in _gathered(plan.parts, outcomes):
                     out.take(file, rows)
-                _add_counts(outcomes, result)
+                result.batches += sum(len(part.slices) for part in plan.parts)
+                result.state_rows = max(result.state_rows, *(outcome.most for outcome in outcomes))
+                for kind, of, counts in reduce(added, [outcome.points for outcome in outcomes]):
+                    result.operators.append(OperatorCounts(of, kind, dict(counts)))
                 out.close(plan.timeline.closing, plan.timeline)
             if stage.name:
                 feeds[stage.name] = StoredStream.scan(out.files)
@@ -253,44 +283,41 @@ class _Run:
         carry = self.carries.get(query, StateHandover(end=self.end))
         start = carry.start if handed and (carry.start or not rows) else None
         timeline = timeline_of(feeds, self.end, self.settings.tick, start)
-        chained = not by_slices(node)
         lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
         stored = _stored(node, behind)
         step = None if waits_for_promises(node) else self.settings.tick
         settings = stream.owned, timeline, step, stream.published
         keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
         slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere)
-        carries, shared = [carry], None
-        if chained and (width := slices[0][1]) > 1:
-            shared = SharedState(stage, carry, self.work / query / f"{stream.folder.name}-states", width)
-            carries = shared.divided()
-        tasks = []
-        for number, (slice_, shares) in enumerate(slices):
-            for at in range(shares):
-                name, share = (
-                    (f"{number:05d}", None) if shares == 1 else (f"{number:05d}-{at:02d}", Share(at, shares, keys))
-                )
-                read = {leaf: each.narrowed(leaf, slice_, share) for leaf, each in stored.items()}
-                place = carries[at] if chained else None
-                tasks.append(Part(node, slice_, read, lists, stream.folder, name, *settings, place, share, divided))
+        width, shared = slices[0][1], None
+        places: Iterable[StateHandover | None] = repeat(None) if by_slices(node) else [carry]
+        if not by_slices(node) and width > 1:
+            shared = SharedState(stage, carry, width)
+            places = shared.divided()
+        parts = []
+        for number, (span, shares) in enumerate(slices):
+            for at, place in zip(range(shares), places, strict=False):
+                name = f"{number:05d}" if shares == 1 else f"{number:05d}-{at:02d}"
+                share = None if shares == 1 else Share(at, shares, keys)
+                read = {leaf: each.narrowed(leaf, span, share) for leaf, each in stored.items()}
+                parts.append(Part(node, span, read, lists, stream.folder, name, *settings, place, share, divided))
         sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
-        cuts = {source: feed for source, feed in sources.items() if source not in self.feeds}
-        return _Plan(tasks, sources, self.end, cuts, timeline, shared)
+        self.promised.update({source: feed.promise for source, feed in sources.items() if source not in self.feeds})
+        return _Plan(parts, sources, self.end, timeline, shared)
 
-    def _slices(self, node: Node, behind: Behind, divided: bool) -> list[tuple[TimeSlice, int]]:
-        """Chooses slices of the time of a plan, each with its number of shares; `divided` if something divides rows."""
+    def _slices(self, node: Node, behind: Behind, divided: bool) -> list[tuple[list[TimeSlice], int]]:
+        """Chooses the slices of each part of a plan and its number of shares; `divided` if something divides rows."""
         ends: Counter[int] = Counter()
         for _, group in behind.values():
             for feed in group.values():
                 ends.update(feed.ends)
         if by_slices(node):
             slices = choose_slices(node, ends, max(1, -(-ends.total() // self.settings.slice_rows)))
-            return [(slice_, self._shares(rows_of(slice_, ends)) if divided else 1) for slice_ in slices]
+            return [([slice_], self._shares(rows_of(slice_, ends)) if divided else 1) for slice_ in slices]
         shares = self._shares(ends.total()) if divided else 1
         # Longer slices make fewer parts, but a share may have most of the rows.
         rows = self.settings.slice_rows * min(shares, FEW_SHARES)
-        slices = choose_chain(behind, ends, max(1, -(-ends.total() // rows)))
-        return [(slice_, shares) for slice_ in slices]
+        return [(choose_chain(behind, ends, max(1, -(-ends.total() // rows))), shares)]
 
     def _shares(self, rows: int) -> int:
         """Chooses the number of shares of a slice that reads so many rows, a power of two: few rows are one part."""
@@ -316,13 +343,6 @@ def _opened(folder: PurePath, node: Node, owned: tuple[int, int], closing: int, 
     return StreamFiles(folder, node.fields, owned, closing, published)
 
 
-def _is_whole(shared: SharedState, outcomes: list[PartOutcome] | LowwaterError) -> bool:
-    """Whether the outcomes are those of the whole plan, with one state. An error of a share may be none of the whole:
-    the plan is then evaluated once more, in one part for each slice, which decides.
-    """
-    return isinstance(outcomes, list) and shared.merged([each.notes for each in outcomes[-shared.shares :]])
-
-
 def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:
     """Returns by what the files of a leaf are divided; empty if by nothing, or by several things."""
     by = {chunk.by for feed in feeds for chunk in feed.chunks if chunk.by}
@@ -342,7 +362,7 @@ def _keys_of(stage: Stage, leaf: str) -> tuple[Expr, ...]:
 
 def _gathered(parts: Sequence[Part], outcomes: Sequence[PartOutcome]) -> Iterator[tuple[str, int]]:
     """Yields the files of parts with their rows; shares of a slice with few rows each leave one file an hour."""
-    for _, members in groupby(zip(parts, outcomes, strict=True), key=lambda member: member[0].slice_.start):
+    for _, members in groupby(zip(parts, outcomes, strict=True), key=lambda member: member[0].slices[0].start):
         slices = list(members)
         part, files = slices[0][0], {file: rows for _, outcome in slices for file, rows in outcome.files.items()}
         if part.share is not None and len(files) > 1 and sum(files.values()) < len(files) * FEW_ROWS:
@@ -353,18 +373,6 @@ def _gathered(parts: Sequence[Part], outcomes: Sequence[PartOutcome]) -> Iterato
             paths.remove(*map(lake_path, files))
             files = {str(path): rows for path, rows in out.files.items()}
         yield from files.items()
-
-
-def _add_counts(outcomes: Sequence[PartOutcome], result: HighResult) -> None:
-    """Adds the counts of parts to the result of their query."""
-    result.batches += len(outcomes)
-    result.state_rows = max(result.state_rows, *(outcome.read + outcome.held for outcome in outcomes))
-    for points in zip(*(outcome.points for outcome in outcomes), strict=True):
-        total: Counter[str] = Counter()
-        for _, _, counts in points:
-            total.update(counts)
-        kind, query, _ = points[0]
-        result.operators.append(OperatorCounts(query, kind, dict(total)))
 
 
 def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
@@ -406,12 +414,11 @@ def run_high(
     inputs: Inputs,
     start: int,
     end: int,
-    work: Path,
+    folder: PurePath,
     settings: HighSettings | None = None,
     carries: Mapping[str, StateHandover] | None = None,
     failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
-    rows: PurePath | None = None,
 ) -> dict[str, HighResult]:
     """Runs every output query over the LFTA rows of one interval.
 
@@ -419,11 +426,11 @@ def run_high(
         queries: output query -> high plan.
         inputs: (LFTA, link) -> parquet files in order of `_tick`: paths, or addresses in the lake.
         start, end: the interval, ns; rows with `_last` in [start, end) are kept.
-        work: folder for rows, parts and files of the runner, with a folder for each query; the caller removes it.
+        folder: folder for rows and parts, with a folder for each query, of this machine, or of the lake where tasks
+            run on other machines; the caller removes it.
         carries: query -> its place in a chain, for queries with a state.
         failures: filled with query -> its error; None lets the first error end the run.
         published: whether rows are written in published types instead of stream types.
-        rows: folder of the lake for rows and parts, where tasks run on other machines; None for `work`.
 
     Raises:
         ValueOverflowError: if an integer sum does not fit 64 bits, and errors end the run.
@@ -434,8 +441,8 @@ def run_high(
     feeds = {
         (lfta.name, link): StoredStream.scan(_files(inputs, lfta.name, link)) for lfta in lftas for link in lfta.links
     }
-    with closing(ReadOnce(runner.promises(feeds))) as promises:
-        run = _Run(runner, feeds, promises, start, end, work, rows or work, settings, carries or {}, published)
+    with closing(runner.promises(feeds)) as read:
+        run = _Run(runner, feeds, read, start, end, folder, settings, carries or {}, published)
         outcomes = run.outcomes(queries)
     results = {}
     for name in queries:

@@ -1,18 +1,16 @@
 """What a runner is: it does the work of a command, in this process (`process`) or on Spark (`lowwater.spark.runner`).
 
-The unit of work of the high level is a part, which is described by plain values and evaluated by `high.part`, the same
-function wherever it runs. Rows do not depend on the parts (replay invariance).
+Its tasks are functions of plain values, the same wherever they run. Rows do not depend on how the work is divided
+(replay invariance).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
 from typing import Protocol
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError
-from lowwater.high.part import Part, PartOutcome
 from lowwater.high.streams import StoredStream
 
 Source = tuple[str, str]
@@ -21,19 +19,6 @@ Source = tuple[str, str]
 Promises = Sequence[tuple[Source, int]]
 """What sources promise, ns, as it is read together."""
 
-Outcomes = dict[str, list[PartOutcome] | LowwaterError]
-"""Query -> outcomes of its parts in order, or its error."""
-
-
-@dataclass(frozen=True)
-class PlanParts:
-    """A plan divided into parts, in order of time, and the end of its interval, ns: a source that promises it promises
-    all of time (docs/adr/0001)."""
-
-    parts: Sequence[Part]
-    sources: Collection[Source]
-    end: int
-
 
 class Runner(Protocol):
     """Does the work of a command.
@@ -41,6 +26,8 @@ class Runner(Protocol):
     Attributes:
         name: of the runner in summaries.
         far: whether its tasks may run on machines that do not see the disk of this one.
+        again: whether it tries a task again that raises an OSError.
+        most: rows that an operator keeps in memory in a task; 0 for the usual number.
     """
 
     @property
@@ -49,6 +36,12 @@ class Runner(Protocol):
     @property
     def far(self) -> bool: ...
 
+    @property
+    def again(self) -> bool: ...
+
+    @property
+    def most(self) -> int: ...
+
     def begin(self) -> None:
         """Prepares for work in the background; its errors come where it is needed."""
 
@@ -56,18 +49,11 @@ class Runner(Protocol):
         """Whether an error is of the runner itself, and so of every interval."""
 
     def tasks(self, what: str) -> TaskMap:
-        """Returns what runs tasks of an ingest, the low level or an audit, as `what` says."""
+        """Returns what runs tasks of an ingest, the low or the high level, or an audit, as `what` says."""
 
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
         """Yields what the stored streams of LFTAs promise, as it is read.
 
         Raises:
             LowwaterError: the runner fails.
-        """
-
-    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """Evaluates the parts of queries, each once what its sources promise has closed it (`closing`).
-
-        Raises:
-            LowwaterError: the runner fails, or a source does not promise the end of its interval.
         """

@@ -46,6 +46,11 @@ class StoredStream:
     ends: Counter[int] = field(default_factory=Counter)
     latest: int = -END_OF_TIME
 
+    @property
+    def promise(self) -> int:
+        """The largest promise, ns; there must be one."""
+        return max(promise.latest for promise in self.promises)
+
     @classmethod
     def scan(cls, files: Iterable[str]) -> StoredStream:
         """Reads the control columns of the files of a stream.

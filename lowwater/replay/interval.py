@@ -20,6 +20,7 @@ import pyarrow as pa
 from lowwater import __version__
 from lowwater.documents import stored_object
 from lowwater.errors import AuditError, AwayError, BusyError, LakeError, LowwaterError, OwnerError
+from lowwater.high.operators import StoredState
 from lowwater.high.runner import Runner
 from lowwater.instants import format_instant
 from lowwater.lake.layout import result_schema, row_schema, stream_schema
@@ -48,6 +49,7 @@ from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import (
     fingerprint,
     keep_state,
+    kept_state,
     other_states,
     state_folder,
     stream_bytes,
@@ -67,7 +69,7 @@ from lowwater.replay.accounts import Accounts, heartbeat_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.audit import LinkScans, audit
-from lowwater.replay.stages.engines import high_stage, low_stage, state_folders
+from lowwater.replay.stages.engines import high_stage, low_stage
 from lowwater.replay.stages.runners import runner_of, task_account
 from lowwater.storage import paths
 from lowwater.storage.failures import outages
@@ -493,9 +495,9 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
         for link, part in zip(sorted(lfta.links), parts, strict=True):
             files[lfta.name, link] = [str(path) for path in part]
     settings = {"tick": job.config.replay.tick}
-    states = {query: paths.local_folder(path) for query, path in plan.inputs.held().items()}
-    shared = None if attempt.shared is None else attempt.shared / "high"
-    results = high_stage(attempt.runner, plan.inputs, files, folder, settings, states, published=True, rows=shared)
+    states = {query: StoredState(kept_state(path), str(path)) for query, path in plan.inputs.held().items()}
+    rows = folder if attempt.shared is None else attempt.shared / "high"
+    results = high_stage(attempt.runner, plan.inputs, files, rows, settings, states, published=True)
     journal.took()
     made = []
     for query in job.plan.queries:
@@ -508,9 +510,8 @@ def _high(attempt: _Attempt, plan: _Plan, outcome: Outcome) -> Outcome:
             "seconds": round(result.seconds, 3),
             "stored": stream_bytes(stream, *bounds),
         }
-        state_files = state_folders(job.plan, folder)[query.name]
-        if state_files.is_dir():
-            keep_state(state_files, _state(attempt, query.name, digest))
+        if result.states:
+            keep_state(result.states, folder / f"state-{query.name}", _state(attempt, query.name, digest))
         made.append(journal.row(query.name, digest, result.rows, accounting))
     journal.write(*made)
     return replace(outcome, state=HIGH, rows={name: result.rows for name, result in results.items()})

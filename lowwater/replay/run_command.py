@@ -25,6 +25,7 @@ from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LowwaterError, PartialError, error_of_query
+from lowwater.high.operators import StoredState
 from lowwater.high.process import InProcess
 from lowwater.high.runner import Runner
 from lowwater.instants import HOUR, SECOND, format_duration
@@ -35,7 +36,6 @@ from lowwater.lake.layout import MALFORMED, VIOLATIONS, Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
 from lowwater.lake.ledgers.missing import absent_texts, fields_read, record_ranges
 from lowwater.lake.packets import PacketFiles, read_packets
-from lowwater.lake.results.streams import keep_state
 from lowwater.lake.tables import read_rows
 from lowwater.limits import RUN_INTERVALS
 from lowwater.link_names import family_of
@@ -56,7 +56,6 @@ from lowwater.replay.stages.engines import (
     last_instant,
     low_stage,
     reference_stage,
-    state_folders,
 )
 
 # Malformed records of links that are no packets: file, line, offset and reason.
@@ -448,15 +447,6 @@ def _end(link: str, captures: Mapping[str, Captures]) -> int:
     return int(max(own, default=-1)) + 1
 
 
-def _held(plan: Plan, stage_folder: Path, folder: Path) -> dict[str, Path]:
-    """Moves the states of an interval to a folder for the next one, by query (SEMANTICS I4)."""
-    folders = {name: path for name, path in state_folders(plan, stage_folder).items() if path.is_dir()}
-    stored = {name: folder / path.name for name, path in folders.items()}
-    for name, path in folders.items():
-        keep_state(path, stored[name])
-    return stored
-
-
 def run_intervals(
     request: RunRequest,
     lake: Lake,
@@ -478,7 +468,7 @@ def run_intervals(
     names = [query.name for query in request.plan.queries]
     found = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(link, captures) for link in request.plan.links}
-    plan, states = request.plan, dict[str, Path]()
+    plan, states = request.plan, dict[str, StoredState]()
     intervals = _intervals(request, lake, captures)
     if request.order is not None:
         Random(request.order).shuffle(intervals)
@@ -495,8 +485,7 @@ def run_intervals(
                 low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
                 plan = low.inputs.plan
             with progress.stage("high", detail):
-                _high(request, low, work / "high", states, runner, found)
-                states = _held(plan, work / "high", folder / f"states-{number}")
+                states = _high(request, low, work / "high", states, runner, found)
             shutil.rmtree(work, ignore_errors=True)
         _require_a_result(found)
     _account(request, plan, lake, captures, found)
@@ -542,9 +531,9 @@ def _low(
 
 
 def _high(
-    request: RunRequest, low: _Low, folder: Path, states: Mapping[str, Path], runner: Runner, found: RunResults
-) -> None:
-    """Runs the high stage from the states of the interval before."""
+    request: RunRequest, low: _Low, folder: Path, states: Mapping[str, StoredState], runner: Runner, found: RunResults
+) -> dict[str, StoredState]:
+    """Runs the high stage from the states of the interval before; returns those that it leaves (SEMANTICS I4)."""
     results = high_stage(runner, low.inputs, low.result.files, folder, request.high, states, found.failures)
     queries = [query for query in low.inputs.plan.queries if query.name in results]
     for query in queries:
@@ -553,6 +542,7 @@ def _high(
     if request.traces:
         read = {query.name: ([lfta.name for lfta in query.lftas], results[query.name].files) for query in queries}
         found.traces.append(traces(low.result.files, read))
+    return {name: StoredState(result.states) for name, result in results.items() if result.states}
 
 
 def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Captures], found: RunResults) -> None:

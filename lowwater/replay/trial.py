@@ -23,7 +23,7 @@ from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_sc
 from lowwater.lake.ledgers import runs
 from lowwater.lake.locks import run_attempt
 from lowwater.lake.results.exploring import ResultTable, RowQuery, TableDiff, compare, result_table
-from lowwater.lake.results.streams import keep_state, state_folder, stream_files, write_stream
+from lowwater.lake.results.streams import keep_state, kept_state, state_folder, stream_files, write_stream
 from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
 from lowwater.limits import STATE_BYTES
@@ -178,9 +178,8 @@ class Trial:
             if hands_over(query.high):
                 digest = inputs.digest(query)
                 left = state_folder(mine, name, query.name, start, end, digest)
-                states = folder / f"state-{query.name}"
-                shutil.copytree(paths.local_folder(left), states)
-                keep_state(states, state_folder(lake, name, query.name, start, end, digest))
+                kept = state_folder(lake, name, query.name, start, end, digest)
+                keep_state(kept_state(left), folder / f"state-{query.name}", kept)
         newest: dict[tuple[str, str], runs.ReplayRow] = {}
         for row in runs.read_replays(mine, name, bounds):
             if (

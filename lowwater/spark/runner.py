@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError
-from lowwater.high.closing import closed_parts
-from lowwater.high.part import Part, PartOutcome, evaluate_chain, evaluate_part
-from lowwater.high.process import Chains, first_error
-from lowwater.high.runner import Outcomes, PlanParts, Promises, Source
+from lowwater.high.runner import Promises, Source
 from lowwater.high.streams import StoredStream
 from lowwater.spark.session import Sessions
-from lowwater.spark.tasks import SparkTasks, translate
+from lowwater.spark.tasks import SparkTasks, lost, translate
 from lowwater.storage import paths
 
 # The stream of punctuation is a Structured Streaming query over the files of `lfta/`. The functions that read them
@@ -89,40 +81,11 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Workers have loaded it; the processes in which Spark only asks for offsets start without it in half the time.
         from lowwater.high.streams import StoredStream
 
-        rows = [
-            (source, max(promise.latest for promise in promises))
-            for source, file in partition.value
-            if (promises := StoredStream.scan([file]).promises)
-        ]
+        scanned = [(source, StoredStream.scan([file])) for source, file in partition.value]
+        rows = [(source, stream.promise) for source, stream in scanned if stream.promises]
         sources, promised = zip(*rows, strict=True) if rows else ((), ())
         columns = [pa.array(sources, pa.int32()), pa.array(promised, pa.int64())]
         yield pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
-
-
-def promises(session: SparkSession, what: str, files: Files) -> Iterator[list[tuple[int, int]]]:
-    """Yields (number of the source, promise in ns) as the stream reads them; Spark shows what they are for.
-
-    Raises:
-        LowwaterError: the stream fails.
-    """
-    table = f"punctuation_{uuid4().hex}"
-    query, seen, ended = None, 0, False
-    try:
-        session.dataSource.register(Punctuation)
-        source = session.readStream.format(Punctuation.name()).option("files", json.dumps(list(files)))
-        query = source.load().writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
-        while not ended:
-            ended = bool(query.awaitTermination(LOOK))
-            rows = session.table(table).toArrow().to_pylist()
-            yield [(row["source"], row["promise"]) for row in rows[seen:]]
-            seen = len(rows)
-        session.catalog.dropTempView(table)
-    except PySparkException as error:
-        raise translate(what, error, session) from error
-    finally:
-        if query is not None and not ended:
-            with suppress(PySparkException):  # its server may be gone
-                query.stop()
 
 
 class OnSpark:
@@ -133,10 +96,11 @@ class OnSpark:
     """
 
     name = "spark"
+    again = True
 
     def __init__(self, sessions: Sessions, memory: int = 0) -> None:
         self._sessions = sessions
-        self._most = rows_within(memory)
+        self.most = rows_within(memory)
         self.far = not sessions.master.startswith("local")
 
     def begin(self) -> None:
@@ -153,73 +117,23 @@ class OnSpark:
         """Yields what a stream over the files reads."""
         sources = list(feeds)
         files = [(number, file) for number, source in enumerate(sources) for file in feeds[source].files]
-        for promised in promises(self._sessions.spark, "punctuation", files) if files else ():
-            yield [(sources[number], promise) for number, promise in promised]
-
-    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        """Evaluates parts as punctuation closes them. Those of a share of a plan with a state are one task."""
-        tasks = self.tasks(f"high level of {', '.join(plans)}")
-        outcomes: dict[str, list[PartOutcome]] = {query: [] for query in plans}
-        chains = Chains()
-        for closed in closed_parts(plans, promises):
-            apart = []
-            for query, each in closed:
-                part = replace(each, most=self._most)
-                if not chains.take(query, part) and first_error(outcomes[query]) is None:
-                    apart.append((query, part))
-            found = tasks(partial(evaluate_part, again=True), [part for _, part in apart])
-            for (query, _), outcome in zip(apart, found, strict=True):
-                outcomes[query].append(outcome)
-        chained, results = [_Chain.of(parts) for parts in chains.parts], []
-        for chain, (found, states) in zip(chained, tasks(_evaluated, chained), strict=True):
-            results.append(found)
-            chain.keep(states)
-        outcomes |= chains.outcomes(results)
-        return {query: first_error(each) or each for query, each in outcomes.items()}
-
-
-@dataclass(frozen=True)
-class _Chain:
-    """The parts of a share of a plan with a state, as a task on another machine.
-
-    Attributes:
-        parts: the parts, in order.
-        earlier: file -> the state of the interval before.
-    """
-
-    parts: Sequence[Part]
-    earlier: Mapping[str, bytes]
-
-    @classmethod
-    def of(cls, parts: Sequence[Part]) -> _Chain:
-        """Takes the state with the parts: a worker may not see the disk of this machine."""
-        carry = parts[0].carry
-        folder = None if carry is None else carry.earlier
-        files = folder.iterdir() if folder is not None and folder.is_dir() else ()
-        return cls(parts, {file.name: file.read_bytes() for file in files})
-
-    def keep(self, states: Mapping[str, bytes]) -> None:
-        """Writes the state after the interval to its folder on this machine."""
-        carry = self.parts[0].carry
-        if carry is not None and carry.left is not None:
-            carry.left.mkdir(parents=True, exist_ok=True)
-            for name, state in states.items():
-                (carry.left / name).write_bytes(state)
-
-
-def _evaluated(chain: _Chain) -> tuple[list[PartOutcome], dict[str, bytes]]:
-    """Returns the outcomes of the parts of a chain, and file -> the state after them."""
-    carry = chain.parts[0].carry
-    assert carry is not None
-    with tempfile.TemporaryDirectory(prefix="lowwater-state-") as folder:
-        earlier, left = Path(folder) / "earlier", Path(folder) / "left"
-        earlier.mkdir()
-        left.mkdir()
-        for name, state in chain.earlier.items():
-            (earlier / name).write_bytes(state)
-        here = replace(carry, earlier=carry.earlier and earlier, left=carry.left and left)
-        outcomes = evaluate_chain([replace(part, carry=here) for part in chain.parts])
-        for outcome in outcomes:
-            if outcome.error is not None:
-                outcome.error.message = outcome.error.message.replace(str(earlier), str(carry.earlier))
-        return outcomes, {file.name: file.read_bytes() for file in left.iterdir()}
+        if not files:
+            return
+        session, table = self._sessions.spark, f"punctuation_{uuid4().hex}"
+        query, seen, ended = None, 0, False
+        try:
+            session.dataSource.register(Punctuation)
+            stream = session.readStream.format(Punctuation.name()).option("files", json.dumps(files)).load()
+            query = stream.writeStream.format("memory").queryName(table).trigger(availableNow=True).start()
+            while not ended:
+                ended = bool(query.awaitTermination(LOOK))
+                rows = session.table(table).toArrow().to_pylist()
+                yield [(sources[row["source"]], row["promise"]) for row in rows[seen:]]
+                seen = len(rows)
+        except PySparkException as error:
+            raise translate("punctuation", error, session) from error
+        finally:
+            with suppress(PySparkException):
+                if query is not None and not lost(session):
+                    query.stop()
+                    session.catalog.dropTempView(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,7 +16,7 @@ from lowwater.columns.files import LINK_BITS
 from lowwater.errors import LawError
 from lowwater.high import arrival
 from lowwater.high.arrival import ArrivalChain, row_leaves
-from lowwater.high.operators import StateHandover, links_of, state_file
+from lowwater.high.operators import StateHandover, StoredState, links_of, state_file
 from lowwater.low import Bounds, LowSettings, Policy, run_link
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import read_from
@@ -107,8 +106,9 @@ def low_rows(
 
 def played(
     query: QueryPlan, carry: StateHandover, rows: list[tuple[str, Input]], chance: Random
-) -> list[tuple[Any, ...]]:
-    """What a query makes of rows that come in disorder, with the promises that this allows: fields, tick, `_last`."""
+) -> tuple[list[tuple[Any, ...]], StoredState]:
+    """What a query makes of rows that come in disorder, with the promises that this allows: fields, tick, `_last`; and
+    what it leaves."""
     chain, leaves = ArrivalChain(query.high, carry), {each.lfta.name: each.lfta for each in row_leaves(query.high)}
     names, out = [*(f.name for f in query.high.fields), TICK], []
     rest = sorted(rows, key=lambda row: row[1][1] + chance.randrange(8 * SECOND))
@@ -119,7 +119,8 @@ def played(
             mine = [row for own, row in now if own == name]
             assert chain.take(name, frame_of(lfta.stored, mine)) == len(mine)
         out += rows_of(chain.advance(min((row[1][1] for row in rest), default=0)), names)
-    return out + rows_of(chain.advance(END_OF_TIME), names)
+    out += rows_of(chain.advance(END_OF_TIME), names)
+    return out, StoredState({state_file(query.high.query): chain.state()})
 
 
 def low_streams(
@@ -152,13 +153,13 @@ def low_streams(
 
 def evaluated(
     query: QueryPlan, made: World, span: Span, low: LowSettings, chance: Random, carry: StateHandover, handed: bool
-) -> list[tuple[Any, ...]]:
-    """The rows of an interval, those that no other one owns."""
+) -> tuple[list[tuple[Any, ...]], StoredState]:
+    """The rows of an interval, those that no other one owns, and what it leaves."""
     starts = read_from(query.high, span[0], handed)
     rows = low_rows(query, made, (span[0] if handed else 0, span[1]), starts, low, chance)
-    found = played(query, carry, rows, chance)
+    found, left = played(query, carry, rows, chance)
     assert all(final <= last for *_, final, last in found)
-    return [(*values, last) for *values, _, last in found if last >= span[0]]
+    return [(*values, last) for *values, _, last in found if last >= span[0]], left
 
 
 @pytest.mark.slow
@@ -178,7 +179,7 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
         made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))
         low = LowSettings(SKEW, chunk_rows=chance.choice((1, 5, 65_536)), compiled=False)
         carry = StateHandover(0, END_OF_TIME, made.latest, SKEW)
-        found = evaluated(query, made, (0, END_OF_TIME), low, chance, carry, handed=False)
+        found, _ = evaluated(query, made, (0, END_OF_TIME), low, chance, carry, handed=False)
         assert ended(found) == owned_rows(whole(query.logical, made))
         seen += len(found)
     assert seen
@@ -186,7 +187,7 @@ def test_rows_are_those_of_the_reference_engine(number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.hypothesis
-def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before(tmp_path: Path) -> None:
+def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before() -> None:
     seen = 0
 
     @settings(max_examples=examples(15))
@@ -194,16 +195,15 @@ def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before
     def check(text: str, seed: int, low: LowSettings, length: int, handed: bool) -> None:
         nonlocal seen
         query, made = planned(text), arriving(world(seed, LINKS, catalog=CONTEXT.catalog))
-        chance, found, held, size = Random(seed), [], None, length * SECOND
+        chance, size = Random(seed), length * SECOND
+        found: list[tuple[Any, ...]] = []
+        held: StoredState | None = None
         for number in range(BASE // size, (made.latest + 60 * SECOND) // size + 2):
-            span, kept = (number * size, (number + 1) * size), tmp_path / f"{number}"
-            carry = (
-                StateHandover(*span, made.latest, SKEW, held, kept)
-                if handed
-                else StateHandover(0, span[1], made.latest, SKEW)
-            )
-            found += evaluated(query, made, span, low, chance, carry, handed)
-            held = kept
+            span = number * size, (number + 1) * size
+            own = StateHandover(*span, made.latest, SKEW, held)
+            carry = own if handed else StateHandover(0, span[1], made.latest, SKEW)
+            rows, held = evaluated(query, made, span, low, chance, carry, handed)
+            found += rows
         assert ended(found) == owned_rows(whole(query.logical, made))
         seen += len(found)
 
@@ -214,9 +214,7 @@ def test_intervals_are_the_whole_with_the_state_before_or_with_everything_before
 @pytest.mark.slow
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("source", ["main1", "[pair]"])
-def test_rows_that_are_counted_at_once_are_counted_as_one_by_one(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_are_counted_at_once_are_counted_as_one_by_one(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     query, seen = planned(COUNTS.replace("SOURCE", source)), 0
     for seed in range(examples(SEEDS)):
         made = arriving(world(seed, LINKS, catalog=CONTEXT.catalog))
@@ -225,23 +223,23 @@ def test_rows_that_are_counted_at_once_are_counted_as_one_by_one(
             if not at_once:
                 monkeypatch.setattr(arrival, "window_counts", lambda *_: None)
             low = LowSettings(SKEW, chunk_rows=5, compiled=False)
-            left = StateHandover(0, end, made.latest, SKEW, None, tmp_path / f"{seed}{at_once}")
-            assert (ArrivalChain(query.high, left)._window_counts is not None) == at_once
-            found = evaluated(query, made, (0, end), low, Random(seed), left, True)
-            states.append((found, state_file(tmp_path / f"{seed}{at_once}", "q").read_bytes()))
+            first = StateHandover(0, end, made.latest, SKEW)
+            assert (ArrivalChain(query.high, first)._window_counts is not None) == at_once
+            states.append(evaluated(query, made, (0, end), low, Random(seed), first, True))
             monkeypatch.undo()
         assert states[0] == states[1]
         carry = StateHandover(0, END_OF_TIME, made.latest, SKEW)
-        found = evaluated(query, made, (0, END_OF_TIME), low, Random(seed), carry, handed=False)
+        found, _ = evaluated(query, made, (0, END_OF_TIME), low, Random(seed), carry, handed=False)
         assert ended(found) == owned_rows(whole(query.logical, made))
         seen += len(found)
     assert seen
 
 
-def test_a_state_is_of_the_instant_at_which_it_was_left(tmp_path: Path) -> None:
+def test_a_state_is_of_the_instant_at_which_it_was_left() -> None:
     query = planned("DEFINE{query_name 'q';} SELECT wid, count(*) FROM main1.TCP [RANGE 5 ROWS]")
-    chain = ArrivalChain(query.high, StateHandover(0, 5 * SECOND, left=tmp_path))
+    chain = ArrivalChain(query.high, StateHandover(0, 5 * SECOND))
     assert chain.advance(END_OF_TIME).rows == 0
-    assert ArrivalChain(query.high, StateHandover(5 * SECOND, 9 * SECOND, earlier=tmp_path)).held == 0
+    left = StoredState({state_file("q"): chain.state()})
+    assert ArrivalChain(query.high, StateHandover(5 * SECOND, 9 * SECOND, earlier=left)).held == 0
     with pytest.raises(LawError, match="of query q is of 5000000000 ns, not of 6000000000 ns"):
-        ArrivalChain(query.high, StateHandover(6 * SECOND, 9 * SECOND, earlier=tmp_path))
+        ArrivalChain(query.high, StateHandover(6 * SECOND, 9 * SECOND, earlier=left))

@@ -21,7 +21,7 @@ from lowwater.catalog.schemas import LAST, STREAM_TYPES
 from lowwater.columns.files import PLACE
 from lowwater.columns.values import Frame
 from lowwater.errors import LowwaterError
-from lowwater.high.operators import ChainedOperator, StateHandover, grouped_in_python, state_file
+from lowwater.high.operators import ChainedOperator, StateHandover, StoredState, grouped_in_python, state_file
 from lowwater.plan.operators import Aggregation, Field, Group, Node, Running, Sampling, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
@@ -66,8 +66,9 @@ def rows_of(frame: Frame, names: Sequence[str]) -> list[tuple[Any, ...]]:
 
 def played(
     node: Running | Sampling, carry: StateHandover, rows: Sequence[Input], chance: Random
-) -> list[tuple[Any, ...]]:
-    """What an operator makes of rows that come in disorder, with the promises that this allows: fields, `_last`."""
+) -> tuple[list[tuple[Any, ...]], StoredState]:
+    """What an operator makes of rows that come in disorder, with the promises that this allows: fields, `_last`; and
+    what it leaves."""
     chain, names = ChainedOperator(node, carry), [f.name for f in node.fields]
     out: list[tuple[Any, ...]] = []
     rest = sorted(rows, key=lambda row: row[1] + chance.randrange(8 * SECOND))
@@ -76,7 +77,8 @@ def played(
         now, rest = rest[:size], rest[size:]
         assert chain.take(frame_of(node.input.fields, now)) == len(now)
         out += rows_of(chain.advance(min((row[1] for row in rest), default=0))[0], names)
-    return out + rows_of(chain.advance(END_OF_TIME)[0], names)
+    out += rows_of(chain.advance(END_OF_TIME)[0], names)
+    return out, StoredState({state_file(node.query): chain.state()})
 
 
 def grouped(node: Group, rows: list[Input], chance: Random) -> Rows:
@@ -126,7 +128,7 @@ def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkey
         made = world(seed, LINKS, catalog=CONTEXT.catalog)
         rows, chance = inputs(node, made), Random(seed)
         if isinstance(node, Running):
-            found = counted(played(node, StateHandover(latest=made.latest), rows, chance))
+            found = counted(played(node, StateHandover(latest=made.latest), rows, chance)[0])
         else:
             assert isinstance(node, Group)
             found = grouped(node, rows, chance)
@@ -137,7 +139,7 @@ def test_groups_are_those_of_the_batch_evaluation(family: str, most: int, monkey
 
 @pytest.mark.slow
 @pytest.mark.hypothesis
-def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
+def test_a_state_goes_from_interval_to_interval() -> None:
     seen = 0
 
     @settings(max_examples=examples(40))
@@ -150,7 +152,7 @@ def test_a_state_goes_from_interval_to_interval(tmp_path: Path) -> None:
         stamps = [packet.timestamp for packets in made.links.values() for packet in packets]
         size = length * SECOND
         numbers = range(min(stamps) // size, max(stamps) // size + 60)
-        found = _by_intervals(node, inputs(node, made), numbers, size, made.latest, tmp_path, Random(seed))
+        found = _by_intervals(node, inputs(node, made), numbers, size, made.latest, Random(seed))
         assert counted(found) == expected(node, made)
         seen += len(found)
 
@@ -164,23 +166,21 @@ def _by_intervals(
     numbers: range,
     size: int,
     latest: int,
-    folder: Path,
     chance: Random,
 ) -> list[tuple[Any, ...]]:
     """Rows of intervals of `size` ns that follow one another, each with the state that the one before left."""
     found: list[tuple[Any, ...]] = []
     held = None
     for number in numbers:
-        kept = folder / str(number)
-        carry = StateHandover(number * size, (number + 1) * size, latest, 0, held, kept)
-        found += played(node, carry, [row for row in rows if row[1] // size == number], chance)
-        held = kept
+        carry = StateHandover(number * size, (number + 1) * size, latest, 0, held)
+        given, held = played(node, carry, [row for row in rows if row[1] // size == number], chance)
+        found += given
     return found
 
 
 @pytest.mark.slow
 @pytest.mark.hypothesis
-def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_intervals(tmp_path: Path) -> None:
+def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_intervals() -> None:
     seen = 0
 
     @given(FAMILIES["samplings"](), st.integers(0, 1 << 20), st.sampled_from((3, 10, 17, 200)))
@@ -191,10 +191,10 @@ def test_the_sampling_operator_is_that_of_the_reference_engine_whole_and_in_inte
         node = next(each for each in walk(plan.high) if isinstance(each, Sampling))
         rows = inputs(node, made)
         wanted = owned_rows(whole(plan.logical, made))
-        assert ended(played(node, StateHandover(), rows, Random(seed))) == wanted
+        assert ended(played(node, StateHandover(), rows, Random(seed))[0]) == wanted
         size = length * SECOND
         numbers = range(BASE // size, made.latest // size + 60)
-        found = _by_intervals(node, rows, numbers, size, made.latest, tmp_path, Random(seed))
+        found = _by_intervals(node, rows, numbers, size, made.latest, Random(seed))
         assert ended(found) == wanted
         seen += len(found)
 
@@ -223,15 +223,18 @@ def test_groups_that_nothing_closes_are_an_error() -> None:
         played(growing(), carry, inputs(growing(), made), Random(1))
 
 
-def test_a_state_is_text_and_a_pickle_is_not_loaded_as_one(tmp_path: Path) -> None:
+def test_a_state_is_text_and_a_pickle_is_not_loaded_as_one() -> None:
     node = growing()
     row = second(node)
-    chain = ChainedOperator(node, StateHandover(0, 6 * SECOND, left=tmp_path))
+    chain = ChainedOperator(node, StateHandover(0, 6 * SECOND))
     chain.take(frame_of(node.input.fields, [(row, 5 * SECOND, 0)]))
     chain.advance(END_OF_TIME)
-    file = state_file(tmp_path, node.query)
-    assert json.loads(file.read_text()), "text that any reader of JSON reads"
-    assert ChainedOperator(node, StateHandover(6 * SECOND, 9 * SECOND, earlier=tmp_path)).held == 1
-    file.write_bytes(pickle.dumps([1], 0))  # protocol 0 is text
-    with pytest.raises(LowwaterError, match="a state cannot be read"):
-        ChainedOperator(node, StateHandover(6 * SECOND, 9 * SECOND, earlier=tmp_path))
+    assert json.loads(chain.state()), "text that any reader of JSON reads"
+    for content, text in ((chain.state(), True), (pickle.dumps([1], 0), False)):  # protocol 0 is text
+        carry = StateHandover(6 * SECOND, 9 * SECOND, earlier=StoredState({state_file(node.query): content}, "s/q"))
+        if text:
+            assert ChainedOperator(node, carry).held == 1
+        else:
+            with pytest.raises(LowwaterError, match=r"s/q/\w+\.state: a state cannot be read") as caught:
+                ChainedOperator(node, carry)
+            assert caught.value.hint == "remove the folder s/q, and `lowwater backfill` makes it again"

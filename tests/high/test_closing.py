@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lowwater.errors import LowwaterError
-from lowwater.high.closing import Closing, closed_parts
-from lowwater.high.process import InProcess
+from lowwater.high.closing import PlanParts, closed_parts
 from lowwater.high.query_runs import HighSettings, run_high
-from lowwater.high.runner import Outcomes, PlanParts, Promises
+from lowwater.high.runner import Promises, Source
 from lowwater.plan.operators import Node
+from lowwater.plan.temporal import END_OF_TIME
 from tests.high.plans import COUNT, group
 from tests.high.streams import FLOWS, SECOND, column, flows, leaf, write_emitted, write_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from lowwater.high.runner import Runner
 
 END = 60 * SECOND
@@ -37,34 +35,21 @@ def inputs(folder: Path) -> dict[tuple[str, str], list[str]]:
     return {("s", link): write_stream(file, FLOWS, rows, END) for link, (file, rows) in streams.items()}
 
 
-class Watching(InProcess):
-    """The runner of this process, and the plans that it was given."""
-
-    plans: Mapping[str, PlanParts]
-    read: list[Promises]
-
-    def evaluate(self, plans: Mapping[str, PlanParts], promises: Iterable[Promises]) -> Outcomes:
-        self.plans, self.read = plans, [*promises]
-        return super().evaluate(plans, self.read)
-
-
-def test_the_least_promise_of_the_links_closes(tmp_path: Path) -> None:
-    runner = Watching()
-    run_high(runner, {"q": grouped()}, inputs(tmp_path), 0, END, tmp_path, SETTINGS)
-    plans = runner.plans
-    parts = plans["q"].parts
-    found = chain.from_iterable(closed_parts(plans, runner.read))
-    assert len(parts) > 4 and [part for _, part in found] == list(parts)
-    closing = Closing(plans)
+def test_the_least_promise_of_the_links_closes() -> None:
     one, two = ("s", "main1"), ("s", "main2")
-    assert list(closing.advance(one, END)) == [], "the other link has promised nothing"
-    assert list(closing.advance(two, parts[2].slice_.end - 1)) == [("q", part) for part in parts[:2]]
-    assert list(closing.advance(two, parts[2].slice_.end)) == [("q", parts[2])]
-    assert list(closing.advance(two, 0)) == [], "a promise is never taken back"
+    parts: Any = [SimpleNamespace(end=end) for end in (10, 20, 30, 40, END_OF_TIME)]
+    plans, promised = {"q": PlanParts(parts, [one, two], 50)}, dict[Source, int]()
+    read: list[Promises] = [[(one, 50)], [(two, 29)], [(two, 30)], [(two, 0)]]
+
+    def closed(more: list[Promises]) -> list[list[int]]:
+        return [[part.end for _, part in together] for together in closed_parts(plans, promised, iter(more))]
+
+    advances = closed_parts(plans, promised, iter(read))
+    assert [[part.end for _, part in next(advances)] for _ in range(5)] == [[], [], [10, 20], [30], []]
     with pytest.raises(LowwaterError, match="query q: the stream of s on link main2 promises up to"):
-        closing.require_all()
-    assert list(closing.advance(two, END)) == [("q", part) for part in parts[3:]]
-    closing.require_all()
+        next(advances)
+    assert closed([[(two, 50)], [(two, 60)]]) == [[10, 20, 30], [40, END_OF_TIME]], "what is promised stays promised"
+    assert closed([]) == [[10, 20, 30, 40, END_OF_TIME]]
 
 
 def test_nothing_closes_while_a_promise_is_held_back(each_runner: Runner, tmp_path: Path) -> None:

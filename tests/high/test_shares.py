@@ -23,7 +23,6 @@ from lowwater.columns.files import DividedWriter, Index
 from lowwater.columns.values import Frame, Spill
 from lowwater.config import Replay
 from lowwater.errors import ValueOverflowError
-from lowwater.high.closing import stored_promises
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
@@ -172,7 +171,7 @@ def test_one_memory_bounds_the_parts_of_both_runners(
 
     monkeypatch.setattr(Spill, "__init__", noted)
     on_spark: Any = import_module("lowwater.spark.runner").OnSpark
-    monkeypatch.setattr(on_spark, "promises", lambda _, feeds: stored_promises(feeds))
+    monkeypatch.setattr(on_spark, "promises", InProcess.promises)
     monkeypatch.setattr(on_spark, "tasks", lambda *_: lambda function, each: [*map(function, each)])
     runners = {"process": InProcess, "spark": lambda _, memory: on_spark(SimpleNamespace(master="local"), memory)}
     node = plans()["joined"]

@@ -332,7 +332,7 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
     for most in (1, chance.randint(2, 40)):
         slices = choose_slices(node, ends, most)
         outcomes = [
-            evaluate_part(Part(node, each, stored, {}, folder, f"{most}-{at}", (0, ALL_TIME), timeline, None, False))
+            evaluate_part(Part(node, [each], stored, {}, folder, f"{most}-{at}", (0, ALL_TIME), timeline, None, False))
             for at, each in enumerate(slices)
         ]
         rows = [row for each in outcomes for file in each.files for row in pa.parquet.read_table(file).to_pylist()]

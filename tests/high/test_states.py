@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.errors import LowwaterError
-from lowwater.high.operators import StateHandover
+from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.process import InProcess
 from lowwater.high.query_runs import HighSettings, run_high
 from lowwater.high.runner import Runner
@@ -81,12 +81,11 @@ def chained(
     latest: int,
     by_low: bool,
     runner: Runner | None = None,
-) -> tuple[list[Any], Counter[Any], list[dict[str, str]]]:
+) -> tuple[list[Any], Counter[Any], list[dict[str, bytes]]]:
     """Rows, counts and states of intervals that follow one another, each with a number of shares."""
     found: list[Any] = []
     counts: Counter[Any] = Counter()
-    states: list[dict[str, str]] = []
-    held = None
+    states: list[dict[str, bytes]] = []
     for number, width in enumerate(shares):
         start, end, here = number * LENGTH, (number + 1) * LENGTH, folder / str(number)
         files = {}
@@ -97,17 +96,14 @@ def chained(
             if by_low and len(mine) > 8:
                 keys = low_shares([node])[lfta][0]
                 files[lfta, link] = divided(files[lfta, link][0], keys, here)
-        carry = StateHandover(start, end, latest, earlier=held, left=here / "left")
+        carries = {"q": StateHandover(start, end, latest, 0, StoredState(states[-1]) if states else None, True)}
         chosen = HighSettings(tick=10 * SECOND, slice_rows=7, shares=width)
-        result = run_high(runner or InProcess(2), {"q": node}, files, start, end, here / "work", chosen, {"q": carry})[
-            "q"
-        ]
+        result = run_high(runner or InProcess(2), {"q": node}, files, start, end, here / "work", chosen, carries)["q"]
         found += read_stream(result.files)[0]
         assert result.rows == len(read_stream(result.files)[0])
         for point in result.operators:
             counts.update({(point.kind, point.query, at): value for at, value in point.counts.items()})
-        states.append({file.name: file.read_text() for file in (here / "left").iterdir()})
-        held = here / "left"
+        states.append(result.states)
     return sorted(map(repr, found)), +counts, states
 
 
@@ -155,12 +151,13 @@ def test_idle_epochs_are_those_of_the_whole_query(others: Sequence[int], fails: 
     rows = [((0, address[0]), 0), *rows]
     found = []
     for shares in (1, 5, 64):
-        halves, held = [], None
+        halves: list[Any] = []
         for start, end in ((0, 700), (700, 2000)):
             here = tmp_path / f"{shares}-{start}"
             mine = [row for row in rows if start * SECOND <= row[1] < end * SECOND]
             files = write_stream(here / "q.parquet", lfta.stored, sorted(mine, key=lambda row: row[1]), end * SECOND)
-            carry = StateHandover(start * SECOND, end * SECOND, 1900 * SECOND, 0, held, here / "left")
+            held = StoredState(halves[-1][1]) if halves else None
+            carry = StateHandover(start * SECOND, end * SECOND, 1900 * SECOND, 0, held, True)
             chosen = HighSettings(slice_rows=2, shares=shares)
             failures: dict[str, LowwaterError] = {}
             made = run_high(
@@ -174,8 +171,7 @@ def test_idle_epochs_are_those_of_the_whole_query(others: Sequence[int], fails: 
                 {"q": carry},
                 failures,
             )
-            held = here / "left"
-            states = [file.read_text() for file in held.iterdir()] if not failures else []
+            states = made["q"].states if made else {}
             given = [read_stream(result.files)[0] for result in made.values()]
             halves.append((given, states, str(failures.get("q"))))
             left = [path.name for path in (here / "work" / "q" / "rows").iterdir()]

@@ -367,9 +367,7 @@ def _note(lake: Lake) -> None:
 
 
 def _keep(lake: Lake) -> None:
-    made = lake.root / "made"
-    made.mkdir(exist_ok=True)
-    keep_state(made, lake.states / "q" / "state")
+    keep_state({}, lake.root / "made", lake.states / "q" / "state")
     assert (lake.states / "q" / "state").is_dir()
 
 

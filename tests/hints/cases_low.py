@@ -5,17 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Column, Const, Param, Type
-from lowwater.catalog.state_json import load_state
 from lowwater.config import load_config
+from lowwater.high.operators import StoredState, state_file
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
-from lowwater.lake.results.streams import state_folder
+from lowwater.lake.results.streams import kept_state, state_folder
 from lowwater.low import LowSettings, needed_columns, run_link
 from lowwater.low.code.compiler import load
 from lowwater.low.code.expressions import of_constant
@@ -138,7 +137,7 @@ def _taken_up(state: str) -> None:
     assert _evaluated(COUNTS, start=10 * SECOND, state=first).rows
 
 
-def _kept(desk: Desk) -> Path:
+def _kept(desk: Desk) -> StoredState:
     """The state that an interval has left, which is published: cut, so that it cannot be read."""
     desk.settle('[query_sets.sums]\nfiles = ["sums.gsql"]\ninterval = "5 min"', ingest=False)
     desk.write("lake/sums.gsql", f"DEFINE {{ query_name 'sums'; }}\n{OPEN.format('count(*) = 0')}")
@@ -152,11 +151,12 @@ def _kept(desk: Desk) -> Path:
     published = ReplayRow("sums", "sums", inputs.start, inputs.end, PUBLISH, DONE, 1, "", digest, 1)
     record_replays(job.lake, [published])
     folder = state_folder(job.lake, "sums", "sums", inputs.start, inputs.end, digest)
-    return desk.write(str(folder.relative_to(desk.folder) / "a.state"), "[1,")
+    desk.write(str(folder.relative_to(desk.folder) / state_file("sums")), "[1,")
+    return StoredState(kept_state(folder), str(folder))
 
 
 def _made_again(desk: Desk) -> None:
-    (file,) = desk.lake.glob("state/sums/sums/*/a.state")
+    (file,) = desk.lake.glob("state/sums/sums/*/*.state")
     told = desk.run("plan", "--lake", desk.lake, "--query-set", "sums", "--format", "json")
     assert told.code == 0 and "state that it left" not in told.out, told
     shutil.rmtree(file.parent)
@@ -207,7 +207,7 @@ CASES: list[Case] = [
     ),
     Case(
         "a state of a lake that is cut",
-        lambda desk: load_state(_kept(desk)),
+        lambda desk: _kept(desk).of("sums"),
         "and `lowwater backfill` makes it again",
         _made_again,  # tests/replay/test_handed_over.py runs the backfill
     ),

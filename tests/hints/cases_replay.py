@@ -15,11 +15,9 @@ from lowwater.caches import cache_folder
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL, ROW
 from lowwater.config import Config, Link, load_config
-from lowwater.high.closing import closed_parts
+from lowwater.high.closing import PlanParts, closed_parts
 from lowwater.high.query_runs import _files
-from lowwater.high.runner import PlanParts
 from lowwater.high.streams import StoredStream
-from lowwater.high.timeline import TimeSlice
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
@@ -130,9 +128,9 @@ def _stored(desk: Desk, good: bool) -> None:
 
 def _closed(last: int) -> None:
     """Closes the parts of a query by the punctuation of one stream, the interval of which ends at 10."""
-    parts: Any = [SimpleNamespace(slice_=TimeSlice(0, 20, {}))]
+    parts: Any = [SimpleNamespace(end=20)]
     source = ("flows", "main1")
-    assert len([*closed_parts({"flows": PlanParts(parts, [source], 10)}, [[(source, last)]])]) == 1
+    assert len([*closed_parts({"flows": PlanParts(parts, [source], 10)}, {}, iter([[(source, last)]]))]) == 2
 
 
 def _keyed(desk: Desk, good: bool) -> None:

@@ -7,13 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Const, Expr, Type
-from lowwater.catalog.schemas import LAST
-from lowwater.columns.values import Frame
 from lowwater.high import evaluate
 from lowwater.high.evaluate import Counts, Evaluation
 from lowwater.plan import dialect, operators
@@ -129,15 +125,8 @@ def test_every_operator_is_in_each_table(table: Mapping[type[Node], Any], withou
     assert KINDS - PHASES - without - handed_on <= {*table} - PHASES <= KINDS - without
 
 
-def test_an_operator_that_hands_rows_on_needs_one_engine_and_its_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_engine_makes_an_operator_that_hands_rows_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(maps.OPERATORS, Twice, TwiceOperator)
-    frame = Frame({"t": pa.array([1, None, 3]), LAST: pa.array([10, 20, 30]), "carried": pa.array(["a", "b", "c"])}, 3)
-    leaves = {"below": lambda: iter([frame, frame.take(np.array([], np.int64))])}
-    first, empty = Evaluation(leaves, {}, Counts((0, 1)), Path()).rows(TWICE)
-    assert first.columns["t"].to_pylist() == [1, 1, None, None, 3, 3] and first["n"].to_pylist() == [0, 1] * 3
-    assert first[LAST].to_pylist() == [10, 10, 20, 20, 30, 30]
-    assert first["carried"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
-    assert empty.rows == 0 and empty["n"].type == pa.int64()
     assert isinstance(Operators(range(0), {}, Life()).make(TWICE, [StreamOperator()]), TwiceOperator)
     assert describe_operator(TWICE, None, [], Setting()).kind == "strange"
 

@@ -101,14 +101,15 @@ def on_threads(work: Iterable[Callable[[], T]], ahead: int, threads: int = 0) ->
 def each_on_threads(function: Callable[[Any], Any], arguments: Iterable[Any], threads: int = 0) -> Iterator[Any]:
     """Yields what a function makes of each argument, in order; for functions that release the interpreter's lock.
 
-    Arguments are taken as threads become free, with one for every thread in advance, so that they can be computed
-    meanwhile.
+    Those of a sequence are taken at once, so that no thread waits behind a long one. Others are taken as threads become
+    free, with one for every thread in advance, so that they can be computed meanwhile.
 
     Args:
         threads: number of threads; 0 for `thread_count`.
     """
     work = (partial(function, argument) for argument in arguments)
-    return on_threads(work, 2 * (threads or thread_count()), threads)
+    ahead = len(arguments) if isinstance(arguments, Sequence) else 2 * (threads or thread_count())
+    return on_threads(work, ahead, threads)
 
 
 def in_order(work: Iterable[Callable[[], T]]) -> Iterator[T]:

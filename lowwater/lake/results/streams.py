@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import file_digest, sha256
 from itertools import groupby
 from pathlib import Path, PurePath
@@ -141,21 +141,32 @@ def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, d
     return lake.states / tables.safe_name(query_set) / tables.safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 
 
-def keep_state(staged: Path, folder: PurePath) -> None:
-    """Moves the state of a run to its folder. Equal inputs make equal states, so an existing state is replaced.
+def keep_state(files: Mapping[str, bytes], staged: Path, folder: PurePath) -> None:
+    """Writes the state of a run, name of a file -> its content. Equal inputs make equal states, so an existing state is
+    replaced.
 
     Args:
+        staged: a folder of this machine that does not exist yet.
         folder: `state_folder` of the state.
 
     Raises:
         LakeError: if the folder cannot be written.
     """
     try:
+        staged.mkdir(parents=True)
+        for name, content in files.items():
+            (staged / name).write_bytes(content)
         paths.take_folder(staged, folder)
     except OSError as error:
         raise LakeError(
             f"{folder}: cannot be written: {error.strerror}", "check that the lake is writable and its disk has room"
         ) from None
+
+
+def kept_state(folder: PurePath) -> dict[str, bytes]:
+    """Returns the files of a state; none if it is not there."""
+    local = paths.local_folder(folder)
+    return {file.name: file.read_bytes() for file in local.iterdir() if file.is_file()} if local.is_dir() else {}
 
 
 def other_states(folder: PurePath) -> list[PurePath]:

@@ -28,7 +28,7 @@ from lowwater.catalog.time import Skews, is_late, link_skews, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter
 from lowwater.config import Config
 from lowwater.errors import ConfigError, LakeError, LowwaterError, error_of_query
-from lowwater.high.operators import StateHandover
+from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND
@@ -607,14 +607,14 @@ class LowInputs:
     def _read_from(self, query: QueryPlan) -> dict[str, int]:
         return properties.read_from(query.high, self.start, self.handed and properties.hands_over(query.high))
 
-    def carry(self, query: QueryPlan, earlier_state: Path | None, state_folder: Path) -> StateHandover:
-        """The place of the interval in the chain of a query: earlier state, and folder for the next one."""
+    def carry(self, query: QueryPlan, earlier: StoredState | None) -> StateHandover:
+        """The place of the interval in the chain of a query."""
         ends = [self.ends[link] for link in query.links if link in self.ends]
         latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
         late = arrival_lag(self.config, query.links, query.high)
         if not (self.handed and properties.hands_over(query.high)):
             return StateHandover(end=self.end, latest=latest, late=late, disorder=self._disorder(query))
-        return StateHandover(self.start, self.end, latest, late, earlier_state, state_folder, self._disorder(query))
+        return StateHandover(self.start, self.end, latest, late, earlier, True, self._disorder(query))
 
     def _disorder(self, query: QueryPlan) -> dict[str, tuple[int, Mapping[str, int]]]:
         """Link -> its skew and the disorder of its other attributes, where the high level judges lateness (T8)."""
@@ -771,37 +771,27 @@ def high_stage(
     runner: Runner,
     inputs: LowInputs,
     files: Mapping[tuple[str, str], list[str]],
-    folder: Path,
+    folder: PurePath,
     settings: Mapping[str, Any],
-    states: Mapping[str, Path] = MappingProxyType({}),
+    states: Mapping[str, StoredState] = MappingProxyType({}),
     failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
-    rows: PurePath | None = None,
 ) -> dict[str, HighResult]:
     """Runs every output query over the streams of the low stage.
 
     Args:
         files: (LFTA, link) -> files of its stream.
-        folder: folder for rows and files of the runner; the caller removes it.
+        folder: folder for rows, of the lake where tasks run on other machines; the caller removes it.
         settings: fields of `HighSettings` other than the defaults.
-        states: query -> folder with the earlier state; `state_folders` names the folders of the next one.
+        states: query -> what the interval before has left.
         failures: filled with query -> its error; queries in it are skipped. None lets the first error end the stage.
         published: whether rows are written in published types instead of stream types.
-        rows: folder of the lake for rows, where tasks run on other machines; None for `folder`.
     """
     queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
-    folders = state_folders(inputs.plan, folder)
-    carries = {
-        query.name: inputs.carry(query, states.get(query.name), folders[query.name]) for query in inputs.plan.queries
-    }
+    carries = {query.name: inputs.carry(query, states.get(query.name)) for query in inputs.plan.queries}
     chosen = HighSettings(**settings)
     bounds = inputs.start, inputs.end
-    return run_high(runner, queries, files, *bounds, folder, chosen, carries, failures, published, rows)
-
-
-def state_folders(plan: Plan, folder: Path) -> dict[str, Path]:
-    """Query -> folder where `high_stage` writes its state."""
-    return {query.name: folder / "states" / str(number) for number, query in enumerate(plan.queries)}
+    return run_high(runner, queries, files, *bounds, folder, chosen, carries, failures, published)
 
 
 @dataclass(frozen=True)
