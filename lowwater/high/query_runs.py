@@ -93,6 +93,9 @@ class HighResult:
 # the result. At the closing tick the sources promise the end of time, so every row comes out; only rows that the
 # interval owns are kept (SEMANTICS I1).
 
+RESULT = "rows"
+"""Folder of the rows of a query; others are named as the plans that others read."""
+
 FEW_SHARES = 4
 """Rows that the low level divided otherwise are read once for each of so many shares, and exchanged for more. A slice
 of a plan with a state has the rows of so many parts.
@@ -182,21 +185,64 @@ class _Run:
         return {query: errors[query][0] if errors[query] else outcomes for query, outcomes in found.items()}
 
     def _plans(self, query: str, node: Node, result: HighResult) -> Plans:
-        """Yields the plans of a query's parts and their stages."""
-        parts, top = fragment_plan(node)
-        part_feeds: dict[str, StoredStream] = {}
-        for part in parts:
-            everything = self._everything(query, part.name, part.node)
-            yield from self._staged(query, part.node, part_feeds, everything, result)
-            part_feeds[part.name] = StoredStream.scan(everything.files)
-        stream = _opened(self.folder / query / "rows", top, (self.start, self.end), self.end, self.published)
-        yield from self._staged(query, top, part_feeds, stream, result)
-        result.files, result.rows, result.punctuation = stream.files, stream.rows, stream.punctuation
+        """Yields the plans of a query: of its fragments, and each in stages, which all feed those behind them."""
+        fragments, top = fragment_plan(node)
+        feeds: dict[str, StoredStream] = {}
+        for name, plan in [*((each.name, each.node) for each in fragments), (RESULT, top)]:
+            stages = self._stages(plan, feeds)
+            for at, stage in enumerate(stages):
+                out = self._opened(query, f"{name}-{stage.name}" if stage.name else name, stage.node)
+                divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
+                yield from self._run(query, stage, feeds, out, divided, result)
+                if out.folder.name != RESULT:
+                    feeds[stage.name or name] = StoredStream.scan(out.files)
+        result.files, result.rows, result.punctuation = out.files, out.rows, out.punctuation
 
-    def stages(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> list[Stage]:
+    def _opened(self, query: str, name: str, node: Node) -> StreamFiles:
+        """Opens the stream of a plan. One that others read keeps every row: only theirs show whether the interval owns
+        them."""
+        folder = self.folder / query / name
+        make_folders(folder)
+        if name == RESULT:
+            return StreamFiles(folder, node.fields, (self.start, self.end), self.end, self.published)
+        return StreamFiles(folder, node.fields, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
+
+    def _run(
+        self,
+        query: str,
+        stage: Stage,
+        feeds: Mapping[str, StoredStream],
+        out: StreamFiles,
+        divided: tuple[Expr, ...],
+        result: HighResult,
+    ) -> Plans:
+        """Yields the plan of a stage, and writes its stream."""
+        plan = self._sliced(query, stage, feeds, out, divided)
+        if plan is None:
+            out.close(self.end)
+            return
+        outcomes = yield plan
+        states = plan.states(outcomes)
+        if states is None and plan.shared is not None:  # an error of a share may be none of the whole: one part decides
+            paths.remove_tree(out.folder)
+            make_folders(out.folder)
+            yield from self._run(query, replace(stage, keys=(), anywhere=False), feeds, out, divided, result)
+            return
+        if isinstance(outcomes, LowwaterError):
+            raise outcomes
+        result.states |= states or {}
+        for file, rows in _gathered(plan.parts, outcomes):
+            out.take(file, rows)
+        result.batches += sum(len(part.slices) for part in plan.parts)
+        result.state_rows = max(result.state_rows, *(outcome.most for outcome in outcomes))
+        for kind, of, counts in reduce(added, [outcome.points for outcome in outcomes]):
+            result.operators.append(OperatorCounts(of, kind, dict(counts)))
+        out.close(plan.timeline.closing, plan.timeline)
+
+    def _stages(self, node: Node, feeds: Mapping[str, StoredStream]) -> list[Stage]:
         """Divides a plan into stages, of which each is evaluated by shares; one stage where the rows are few."""
         if self.settings.shares != 1:
-            feeding = self._feeding(node, part_feeds)
+            feeding = self._feeding(node, feeds)
             if any(shares > 1 for _, shares in self._slices(node, feeding, True)):
                 return [part for stage in stages_of(node, _stored_by(feeding)) for part in self._exchanged(stage)]
         return [Stage("", node, (), False, "")]
@@ -225,68 +271,22 @@ class _Run:
         keys = tuple({moved.get(leaf, leaf): expr for leaf, expr in key.items()} for key in keys)
         return [*before, replace(stage, node=with_leaves(stage.node, cuts), keys=keys)]
 
-    def _everything(self, query: str, name: str, node: Node) -> StreamFiles:
-        """Opens the stream of a part or stage. It keeps every row: only rows of its consumers show whether the interval
-        owns them."""
-        return _opened(self.folder / query / name, node, (-END_OF_TIME, INT64_MAX), END_OF_TIME)
-
-    def _staged(
-        self, query: str, node: Node, part_feeds: Mapping[str, StoredStream], stream: StreamFiles, result: HighResult
-    ) -> Plans:
-        """Yields the stages of a plan."""
-        feeds, stages = dict(part_feeds), self.stages(node, part_feeds)
-        for at, stage in enumerate(stages):
-            out = (
-                stream if not stage.name else self._everything(query, f"{stream.folder.name}-{stage.name}", stage.node)
-            )
-            divided = next((keys for later in stages[at + 1 :] if (keys := _keys_of(later, stage.name))), ())
-            plan = self._sliced(query, stage, feeds, out, divided)
-            if plan is not None:
-                outcomes = yield plan
-                states = plan.states(outcomes)
-                if states is None and plan.shared is not None:  # one part decides: an error of a share may be its own
-                    paths.remove_tree(out.folder)
-                    make_folders(out.folder)
-                    plan = self._sliced(query, replace(stage, keys=(), anywhere=False), feeds, out, divided)
-                    assert plan is not None
-                    outcomes = yield plan
-                    states = plan.states(outcomes)
-                if isinstance(outcomes, LowwaterError):
-                    raise outcomes
-                result.states |= states or {}
-                for file, rows in _gathered(plan.parts, outcomes):
-                    out.take(file, rows)
-                result.batches += sum(len(part.slices) for part in plan.parts)
-                result.state_rows = max(result.state_rows, *(outcome.most for outcome in outcomes))
-                for kind, of, counts in reduce(added, [outcome.points for outcome in outcomes]):
-                    result.operators.append(OperatorCounts(of, kind, dict(counts)))
-                out.close(plan.timeline.closing, plan.timeline)
-            if stage.name:
-                feeds[stage.name] = StoredStream.scan(out.files)
-
     def _sliced(
-        self,
-        query: str,
-        stage: Stage,
-        part_feeds: Mapping[str, StoredStream],
-        stream: StreamFiles,
-        divided: tuple[Expr, ...],
+        self, query: str, stage: Stage, feeds: Mapping[str, StoredStream], out: StreamFiles, divided: tuple[Expr, ...]
     ) -> _Plan | None:
         """Divides a stage into parts, slices of time x shares; None where there is nothing to do."""
-        node = stage.node
-        behind = self._feeding(node, part_feeds)
-        feeds = [feed for _, group in behind.values() for feed in group.values()]
-        rows, handed = any(feed.rows for feed in feeds), hands_over(node)
+        node, behind = stage.node, self._feeding(stage.node, feeds)
+        sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
+        rows, handed = any(feed.rows for feed in sources.values()), hands_over(node)
         if not rows and not handed:
-            stream.close(self.end)
             return None
         carry = self.carries.get(query, StateHandover(end=self.end))
         start = carry.start if handed and (carry.start or not rows) else None
-        timeline = timeline_of(feeds, self.end, self.settings.tick, start)
+        timeline = timeline_of(sources.values(), self.end, self.settings.tick, start)
         lists = {(join.file, join.columns): _watch_table(join) for join in walk(node) if isinstance(join, WatchJoin)}
         stored = _stored(node, behind)
         step = None if waits_for_promises(node) else self.settings.tick
-        settings = stream.owned, timeline, step, stream.published
+        settings = out.owned, timeline, step, out.published
         keys = {name: tuple(key[name] for key in stage.keys) for name in behind if _keys_of(stage, name)}
         slices = self._slices(node, behind, bool(stage.keys) or stage.anywhere)
         width, shared = slices[0][1], None
@@ -300,8 +300,7 @@ class _Run:
                 name = f"{number:05d}" if shares == 1 else f"{number:05d}-{at:02d}"
                 share = None if shares == 1 else Share(at, shares, keys)
                 read = {leaf: each.narrowed(leaf, span, share) for leaf, each in stored.items()}
-                parts.append(Part(node, span, read, lists, stream.folder, name, *settings, place, share, divided))
-        sources = {source: feed for _, group in behind.values() for source, feed in group.items()}
+                parts.append(Part(node, span, read, lists, out.folder, name, *settings, place, share, divided))
         self.promised.update({source: feed.promise for source, feed in sources.items() if source not in self.feeds})
         return _Plan(parts, sources, self.end, timeline, shared)
 
@@ -328,19 +327,14 @@ class _Run:
             shares *= 2
         return shares if rows >= 2 * self.settings.slice_rows else 1
 
-    def _feeding(self, node: Node, part_feeds: Mapping[str, StoredStream]) -> Behind:
+    def _feeding(self, node: Node, feeds: Mapping[str, StoredStream]) -> Behind:
         """Finds the stored streams of the leaves of a plan."""
-        return {leaf_name(leaf): (leaf, self._behind(leaf, part_feeds)) for leaf in leaves(node)}
+        return {leaf_name(leaf): (leaf, self._behind(leaf, feeds)) for leaf in leaves(node)}
 
-    def _behind(self, leaf: LftaInput | Cut, part_feeds: Mapping[str, StoredStream]) -> dict[Source, StoredStream]:
+    def _behind(self, leaf: LftaInput | Cut, feeds: Mapping[str, StoredStream]) -> dict[Source, StoredStream]:
         if isinstance(leaf, Cut):
-            return {(leaf.name, ""): part_feeds[leaf.name]}
+            return {(leaf.name, ""): feeds[leaf.name]}
         return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
-
-
-def _opened(folder: PurePath, node: Node, owned: tuple[int, int], closing: int, published: bool = False) -> StreamFiles:
-    make_folders(folder)
-    return StreamFiles(folder, node.fields, owned, closing, published)
 
 
 def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ those of a query.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -142,7 +142,7 @@ class _RowGroup:
         return cls(facts.num_rows, latest, first, low, high, Counter({second: facts.num_rows}))
 
 
-def timeline_of(feeds: Sequence[StoredStream], end: int, step: int, start: int | None = None) -> Timeline:
+def timeline_of(feeds: Collection[StoredStream], end: int, step: int, start: int | None = None) -> Timeline:
     """The timeline of a plan over its stored streams: at each tick the least of their promises (I1, P3, P4), and at the
     last one all of time.
 

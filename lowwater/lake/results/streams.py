@@ -153,7 +153,7 @@ def keep_state(files: Mapping[str, bytes], staged: Path, folder: PurePath) -> No
         LakeError: if the folder cannot be written.
     """
     try:
-        staged.mkdir(parents=True)
+        staged.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             (staged / name).write_bytes(content)
         paths.take_folder(staged, folder)
