@@ -16,6 +16,9 @@ from lowwater.limits import KEY_PARTS, SETTINGS_BYTES
 # of a dotted key.
 
 
+FILE_NAME = "lowwater.toml"
+"""Name of the settings file of a lake."""
+
 LISTS = ("operators", "tasks")
 """Lists of objects in the account of a stage."""
 FORMS: dict[str, type] = {"inputs": dict, **dict.fromkeys(LISTS, list)}

@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import IO, Any, NoReturn
 
-import psutil
-
 from lowwater.errors import LowwaterError
 
 # What Ctrl-C and SIGTERM do to a process. A handler runs between two instructions of the main thread, also where that
@@ -275,6 +273,8 @@ def passed_environment(environment: Mapping[str, str], in_store: bool) -> dict[s
 
 def resident(pid: int) -> int:
     """Resident memory of a process, bytes; 0 if it has ended."""
+    import psutil
+
     try:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:

@@ -109,6 +109,8 @@ _FORMS = {
     "spark.remote": "must be the address of a Spark Connect server, sc://HOST:PORT",
     "replay.flush": "must be immediate, slow N, oop-slow N M or lazy N",
     "notify.url": "must be an address that begins with http:// or https://",
+    "notify.connection": "must be the name of a connection of Airflow: at most 200 letters, digits and _ . : -",
+    "notify.mail_connection": "must be the name of a connection of Airflow: at most 200 letters, digits and _ . : -",
     "notify.email": "must be an address of mail, such as desk@example.org",
     "sets": "is not a valid name of a set: a letter or _, then letters, digits, _ and -",
     "query_sets": "is not a valid name of a query set: a letter or _, then letters, digits, _ and -",
@@ -154,7 +156,7 @@ def _key(place: tuple[int | str, ...]) -> str:
 
 def _allowed(key: str, detail: Any) -> str:
     kind, context = str(detail["type"]), detail.get("ctx", {})
-    if kind == "string_pattern_mismatch":
+    if kind == "string_pattern_mismatch" or (kind == "string_too_long" and key in _FORMS):
         return _FORMS.get(key) or _FORMS.get(key.partition(".")[0], str(detail["msg"]))
     if kind in _BOUNDS:
         bound = next(iter(context.values()))

@@ -44,6 +44,24 @@ def _escaped(text: str) -> str:
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""A spreadsheet evaluates texts that begin with these characters."""
+
+
+def spreadsheet_cell(value: object) -> object:
+    r"""A value that a spreadsheet takes as it is: of a text no formula, and control characters as escapes.
+
+    Example:
+        >>> spreadsheet_cell("=1+1"), spreadsheet_cell("a\x1bb"), spreadsheet_cell(-1)
+        ("'=1+1", 'a\\u001bb', -1)
+    """
+    if not isinstance(value, str):
+        return value
+    # Texts from packets may contain line feeds, which would end a row for line-based readers.
+    text = shown(value).replace("\n", "\\n").replace("\t", "\\t")
+    return f"'{text}" if value.startswith(FORMULA) else text
+
+
 def say(text: str, err: bool = False, nl: bool = True) -> None:
     """Prints a text: a result, or with `err` a progress message."""
     click.echo(shown(text), err=err, nl=nl)

@@ -244,6 +244,25 @@ class CaptureFacts:
         summary = self.summary
         return summary.record_bytes + self.malformed_bytes + summary.overhead == summary.unpacked + summary.skipped
 
+    def earliest(self, skew: int) -> int | None:
+        """Returns the smallest timestamp (ns) that a link with this skew admits; None without a record.
+
+        A refused record does not move the begin of the link: its clock may have been wrong by years.
+        """
+        summaries = [interface.summary for interface in self.interfaces if interface.summary]
+        smallest = [
+            max(summary.smallest, summary.first - skew)
+            for summary in summaries
+            if summary.smallest is not None and summary.first is not None
+        ]
+        return min(smallest, default=None)
+
+    @property
+    def largest(self) -> int | None:
+        """The largest timestamp, ns; None without a record."""
+        summaries = [interface.summary for interface in self.interfaces if interface.summary]
+        return max((summary.largest for summary in summaries if summary.largest is not None), default=None)
+
 
 def inspect(
     path: Path,

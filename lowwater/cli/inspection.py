@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -20,14 +20,13 @@ from lowwater.capture.headers.tunnels import NAMES
 from lowwater.capture.reader import digest
 from lowwater.capture.records.duplicates import DuplicateSpool
 from lowwater.capture.records.sanity import END_OF_TIME
-from lowwater.capture.tables.reader import inspect_records
-from lowwater.capture.tables.sniffing import sniff
 from lowwater.catalog.protocols import CLOCK
 from lowwater.errors import CaptureError, LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant
-from lowwater.lake.files.sample import LogProposal, RecordProposal, propose_log, propose_protocol
-from lowwater.replay.row_files import spreadsheet_cell
-from lowwater.terminal import Terminal, open_console, say, shown, styled
+from lowwater.terminal import Terminal, open_console, say, shown, spreadsheet_cell, styled
+
+if TYPE_CHECKING:
+    from lowwater.lake.files.sample import LogProposal, RecordProposal
 
 # Values.
 
@@ -117,7 +116,7 @@ def duration_twice(value: int | None) -> dict[str, Any] | None:
     return None if value is None else {"ns": value, "text": format_duration(value)}
 
 
-# Files of records that are no packets.
+# Files of records that are no packets: only they need the sniffers, and the parser of what is proposed.
 
 _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".parquet")
 
@@ -163,6 +162,10 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
     Raises:
         CaptureError: the file cannot be read, is no table, or has no clock.
     """
+    from lowwater.capture.tables.reader import inspect_records
+    from lowwater.capture.tables.sniffing import sniff
+    from lowwater.lake.files.sample import propose_log, propose_protocol
+
     log = propose_log(path)
     if log is not None:
         jump = max_jump if given else max_jump + log.ahead
@@ -183,6 +186,8 @@ def table_sheet(table: TableFacts, skew: int) -> Table:
     sheet = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, text in {**_file_lines(table), **_record_lines(table.records, skew)}.items():
         sheet.add_row(name, styled(text, fold=True))
+    from lowwater.lake.files.sample import LogProposal
+
     whole = Table.grid()
     whole.add_row(sheet)
     if isinstance(table.proposal, LogProposal):
@@ -207,6 +212,8 @@ def _file_lines(table: TableFacts) -> dict[str, str]:
 
 def _form_lines(table: TableFacts) -> dict[str, str]:
     """Returns how a text is written, or by which protocol a log is read, and its records of other types."""
+    from lowwater.lake.files.sample import LogProposal
+
     proposal, kinds = table.proposal, table.facts.summary.blocks
     if isinstance(proposal, LogProposal):
         left_out = {"left out": counts_text(kinds)} if kinds else {}
@@ -261,6 +268,8 @@ def table_document(table: TableFacts) -> dict[str, Any]:
 
 def _described(table: TableFacts) -> dict[str, Any]:
     """Builds the part of the entry that says how the records of a file are read."""
+    from lowwater.lake.files.sample import LogProposal
+
     proposal = table.proposal
     if isinstance(proposal, LogProposal):
         return {

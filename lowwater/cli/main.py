@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib.metadata
 import os
 import platform
 import shlex
@@ -51,9 +50,11 @@ def version_of(package: str) -> str | None:
     Example:
         >>> version_of("no-such-package")
     """
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return version(package)
+    except PackageNotFoundError:
         return None
 
 

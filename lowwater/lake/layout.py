@@ -15,13 +15,11 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import IDENTITY, READABLE
-from lowwater.config import FILE_NAME
+from lowwater.documents import FILE_NAME
 from lowwater.errors import LakeError
-from lowwater.gsql.words import unit_name
 from lowwater.lake import open_tables
 from lowwater.lake.tables import create, safe_name
 from lowwater.plan import properties
-from lowwater.plan.bind.durations import unit_of
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import instant_columns
 from lowwater.storage import objects, paths, untrusted
@@ -329,6 +327,9 @@ def table_schema(fields: tuple[Field, ...]) -> pa.Schema:
 
 def _comment(field: Field) -> str:
     """What a reader of a table should know of a column: its unit, or what its text is."""
+    from lowwater.gsql.words import unit_name  # who makes a table of rows has the parser; who reads one need not
+    from lowwater.plan.bind.durations import unit_of
+
     if field.type in (Type.IP, Type.MAC):
         return f"{field.type.upper()} address, as text"
     unit = unit_of(field.temporal) if field.temporal is not None else None

@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from lowwater.columns.files import instants_of, published_columns
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import is_instant, published_schema, visible_schema
-from lowwater.terminal import shown
+from lowwater.terminal import spreadsheet_cell
 
 # Integers are plain, floats have 17 significant digits, booleans are true or false, addresses are texts, and NULL is
 # an empty field. Rows are sorted by all columns, NULL last, so that equal results give equal files.
@@ -33,6 +32,8 @@ def published_rows(rows: pa.Table, fields: Sequence[Field], instants: bool = Fal
         rows: at least the columns of `fields`, in stream types.
         fields: columns of the query, in order.
     """
+    from lowwater.columns.files import instants_of, published_columns  # its kernels take numba
+
     columns = published_columns(rows, fields)
     if not instants:
         return pa.table(columns, schema=published_schema(fields))
@@ -64,24 +65,6 @@ def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
         return rows
     keys = [(f.name, "ascending", "at_end") for f in fields]
     return rows.take(pc.sort_indices(rows, sort_keys=keys))
-
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""A spreadsheet evaluates texts that begin with these characters."""
-
-
-def spreadsheet_cell(value: object) -> object:
-    r"""A value that a spreadsheet takes as it is: of a text no formula, and control characters as escapes.
-
-    Example:
-        >>> spreadsheet_cell("=1+1"), spreadsheet_cell("a\x1bb"), spreadsheet_cell(-1)
-        ("'=1+1", 'a\\u001bb', -1)
-    """
-    if not isinstance(value, str):
-        return value
-    # Texts from packets may contain line feeds, which would end a row for line-based readers.
-    text = shown(value).replace("\n", "\\n").replace("\t", "\\t")
-    return f"'{text}" if value.startswith(FORMULA) else text
 
 
 def write_rows(

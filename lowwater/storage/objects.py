@@ -8,8 +8,6 @@ import os
 import random
 import re
 import shutil
-import socket
-import ssl
 import threading
 import time
 from collections import OrderedDict
@@ -22,7 +20,6 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from lowwater.caches import make_folder
 from lowwater.limits import FILE_CACHE_BYTES, STORE_CONNECTIONS, STORE_FIRST_PATIENCE, STORE_PATIENCE, STORE_PIECE_BYTES
@@ -33,6 +30,8 @@ from lowwater.storage.object_paths import ObjectPath
 from lowwater.terminal import say
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from obstore.store import ObjectStore
 
 
@@ -60,6 +59,8 @@ def require_endpoint(name: str, address: str) -> None:
     Raises:
         StoreError: it does not; names the variable, never what stands in the address beside host and port.
     """
+    from urllib.request import getproxies, proxy_bypass
+
     parts, port = _parsed(name, address)
     host = parts.hostname or ""
     if parts.scheme in getproxies() and not proxy_bypass(host):
@@ -96,7 +97,9 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _connected(name: str, where: str, host: str, port: int) -> socket.socket:
+def _connected(name: str, where: str, host: str, port: int) -> socket:
+    import socket
+
     for attempt in range(1, TRIES + 1):
         try:
             return socket.create_connection((host, port), CONNECT)
@@ -115,10 +118,13 @@ def _connected(name: str, where: str, host: str, port: int) -> socket.socket:
     raise StoreError(message, _REACH.format(name=name), True)
 
 
-def _require_tls(connection: socket.socket, where: str, host: str) -> None:
+def _require_tls(connection: socket, where: str, host: str) -> None:
+    import ssl
+
     context = ssl.create_default_context()
-    if not _knows_issuers():
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the client may
+    known = ssl.get_default_verify_paths()
+    if os.environ.get("SSL_CERT_DIR") or not (known.cafile or known.capath):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the client has issuers that Python has not
     try:
         context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
@@ -135,13 +141,7 @@ def _require_tls(connection: socket.socket, where: str, host: str) -> None:
         ) from None
 
 
-def _knows_issuers() -> bool:
-    """Whether Python judges certificates by the same issuers as the client of the store."""
-    known = ssl.get_default_verify_paths()
-    return not os.environ.get("SSL_CERT_DIR") and bool(known.cafile or known.capath)
-
-
-def _require_plain(connection: socket.socket, where: str, host: str) -> None:
+def _require_plain(connection: socket, where: str, host: str) -> None:
     try:
         connection.sendall(_PLAIN_QUESTION.format(host=_bracketed(host)).encode())
         answer = connection.recv(4096)

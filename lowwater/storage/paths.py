@@ -13,7 +13,6 @@ import shutil
 import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path, PurePath
@@ -486,6 +485,8 @@ def read_all(files: Sequence[PurePath]) -> list[bytes]:
     """Reads small files; those of a store at the same time."""
     if len(files) < STORE_READS or not isinstance(files[0], ObjectPath):
         return [read(file) for file in files]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(STORE_READS) as pool:
         return list(pool.map(read, files))
 

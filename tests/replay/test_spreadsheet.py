@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lowwater_review.results.pages import pieces, saved
 
-from lowwater.replay.row_files import FORMULA, spreadsheet_cell, spreadsheet_rows, write_csv
+from lowwater.replay.row_files import spreadsheet_rows, write_csv
+from lowwater.terminal import FORMULA, spreadsheet_cell
 from tests import capturemaker as maker
 from tests.replay.support import lowwater
 

@@ -17,7 +17,7 @@ import click
 from lowwater.cli import options
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.processes import until_stopped
-from lowwater.terminal import open_console, say, shown, styled
+from lowwater.terminal import open_console, say, shown, spreadsheet_cell, styled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ def rows(
     """
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.published_rows import published_rows
-    from lowwater.replay.row_files import spreadsheet_cell, spreadsheet_rows, with_texts
+    from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
@@ -183,7 +183,7 @@ class _Csv:
     """Writes changes as CSV, also such that no text is a formula of a spreadsheet."""
 
     def __init__(self, columns: tuple[str, ...], spreadsheet: bool) -> None:
-        from lowwater.replay.row_files import spreadsheet_cell, spreadsheet_rows
+        from lowwater.replay.row_files import spreadsheet_rows
 
         self._rows = spreadsheet_rows if spreadsheet else None
         self._columns, self._writer = columns, csv.writer(sys.stdout, lineterminator="\n")

@@ -20,7 +20,6 @@ from typing import Protocol
 from lowwater.capture.inspect import CaptureFacts
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake.files.patterns import DAYS, MONTHS, NamedTime, is_dated, literal, named_time, pieces_of, regex_of
-from lowwater.lake.files.sample import earliest, largest
 
 # The parts of one name: text, moments, numbers and counts, as recorders write them.
 
@@ -714,7 +713,7 @@ def check_dates(
     zone = _zone_in_names(named)
     times = {folder / name: time for name in named.names if (time := _read(named, name, zone or "UTC")) is not None}
     single = len({time.start for time in times.values()}) == 1
-    dated = [capture for capture in facts if capture.path in times and largest(capture) is not None]
+    dated = [capture for capture in facts if capture.path in times and capture.largest is not None]
     if not dated:
         return NameDates(why="no file holds a record by which the dates in the names can be checked")
     ordered = sorted({time.start for time in times.values()})
@@ -936,11 +935,11 @@ def _most_frequent(distances: Sequence[int]) -> int | None:
 
 
 def _begin(facts: CaptureFacts, skew: int) -> int:
-    return earliest(facts, skew) or 0
+    return facts.earliest(skew) or 0
 
 
 def _end(facts: CaptureFacts) -> int:
-    return largest(facts) or 0
+    return facts.largest or 0
 
 
 def _contradiction(named: LinkFiles, facts: CaptureFacts, start: int, skew: int) -> str:

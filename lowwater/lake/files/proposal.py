@@ -32,7 +32,7 @@ from lowwater.lake.files.names import (
     plain,
 )
 from lowwater.lake.files.patterns import is_dated, literal, pieces_of, regex_of
-from lowwater.lake.files.sample import LogProposal, RecordProposal, Sample, earliest, largest
+from lowwater.lake.files.sample import LogProposal, RecordProposal, Sample
 from lowwater.lake.ledgers.coverage import FACTOR
 from lowwater.limits import COMPARED_NAMES, PROPOSAL_READ_BYTES, PROPOSED_FILES
 from lowwater.storage import objects
@@ -175,7 +175,7 @@ def _spans(names: Sequence[str], sample: Sample) -> dict[str, Span]:
 def span(name: str, sample: Sample) -> Span | None:
     """First and largest timestamp of a file, ns; None without a record."""
     facts, first = sample.facts(name), sample.first(name)
-    end = largest(facts) if facts else None
+    end = facts.largest if facts else None
     return None if first is None or end is None else (first, end)
 
 
@@ -517,8 +517,8 @@ def _without_others(links: Sequence[LinkProposal]) -> list[LinkProposal]:
         if taken:
             why = f"a pattern would take files of {', '.join(taken)} as well: its files are listed by name"
             named = replace(link.named, patterns=tuple(map(literal, link.named.names)))
-            begins = [begin for capture in link.facts if (begin := earliest(capture, link.skew)) is not None]
-            ends = [end + 1 for capture in link.facts if (end := largest(capture)) is not None]
+            begins = [begin for capture in link.facts if (begin := capture.earliest(link.skew)) is not None]
+            ends = [end + 1 for capture in link.facts if (end := capture.largest) is not None]
             since, until = min(begins, default=None), max(ends, default=None)
             dates = NameDates(why=why)
             link = replace(link, named=named, dates=dates, since=since, until=until, notes=(*link.notes, why))
@@ -564,8 +564,8 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
     named = _settled(named, dates, packets=records is None)
     since, until = dates.since, dates.until
     if not dates.declared:
-        begins = [begin for capture in facts if (begin := earliest(capture, skew)) is not None]
-        ends = [end for capture in facts if (end := largest(capture)) is not None]
+        begins = [begin for capture in facts if (begin := capture.earliest(skew)) is not None]
+        ends = [end for capture in facts if (end := capture.largest) is not None]
         since, until = min(begins, default=None), max(ends) + 1 if ends else None
     silence = max((length for interface in interfaces for _, length in interface.gaps.longest()), default=0)
     between = 0 if part.mixed or dates.declared else pause(names, sample, read, silence)

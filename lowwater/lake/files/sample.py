@@ -471,26 +471,3 @@ def _as_it_looks(facts: CaptureFacts) -> CaptureFacts:
             if other.summary.packets and not any(later.impossible for later in doubts(other)):
                 return replace(other, doubted=doubt.words)
     return facts
-
-
-def earliest(facts: CaptureFacts, skew: int) -> int | None:
-    """Returns the smallest timestamp (ns) of a capture that a link with this skew admits; None without a record.
-
-    A refused record does not move the begin of the link: its clock may have been wrong by years.
-    """
-    smallest = [
-        max(interface.summary.smallest, interface.summary.first - skew)
-        for interface in facts.interfaces
-        if interface.summary and interface.summary.smallest is not None and interface.summary.first is not None
-    ]
-    return min(smallest, default=None)
-
-
-def largest(facts: CaptureFacts) -> int | None:
-    """Returns the largest timestamp of a capture, ns; None without a record."""
-    largest_stamps = [
-        interface.summary.largest
-        for interface in facts.interfaces
-        if interface.summary and interface.summary.largest is not None
-    ]
-    return max(largest_stamps, default=None)

@@ -22,14 +22,12 @@ from lowwater.capture.formats.sources import DecompressedSource, open_source
 from lowwater.capture.inspect import CaptureFacts, inspect_times
 from lowwater.capture.reader import digest, open_capture, read
 from lowwater.capture.tables.reader import TableOptions, first_timestamp, inspect_records
-from lowwater.capture.tables.sniffing import sniff_log
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
 from lowwater.documents import stored_object
 from lowwater.errors import CaptureError, ConfigError, LakeError, LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
-from lowwater.lake.files.sample import earliest, largest
 from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
@@ -421,7 +419,7 @@ def _of(facts: CaptureFacts, skew: int) -> _Facts:
     silences = facts.interfaces[0].gaps.longest() if len(facts.interfaces) == 1 else ()
     spans = sorted((start, start + length) for start, length in silences if length >= SILENCE)
     bounds = tuple(bound for span in spans for bound in span)
-    return _Facts(earliest(facts, skew), largest(facts), packets, malformed, digests, bounds)
+    return _Facts(facts.earliest(skew), facts.largest, packets, malformed, digests, bounds)
 
 
 def _digests(path: Path, packed: bool) -> str:
@@ -699,6 +697,8 @@ class _Look:
             return False
         try:
             if options.kind in LOG_KINDS:
+                from lowwater.capture.tables.sniffing import sniff_log  # few looks find a file that it is for
+
                 log = sniff_log(path)
                 return log is not None and log.protocol == options.layout.protocol
             return first_timestamp(path, options, self._config.link(link).jump) is not None

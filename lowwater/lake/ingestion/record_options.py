@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lowwater.capture.tables.delimited import TextOptions
 from lowwater.capture.tables.reader import TableOptions
@@ -12,10 +13,10 @@ from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import FILE_NAME, Config, Link, section_of
 from lowwater.errors import ConfigError
-from lowwater.plan.context import Links
-from lowwater.plan.definitions import make_context
-from lowwater.plan.queryset import Plan
 from lowwater.plan.text import nearest
+
+if TYPE_CHECKING:
+    from lowwater.plan.queryset import Plan
 
 # By the settings of the link: ingest, and what looks for new files.
 
@@ -60,6 +61,9 @@ def known_protocol(settings: Link) -> str | None:
 
 def _protocols(settings: Link) -> dict[str, Protocol]:
     """Returns the protocols that the settings of a link know."""
+    from lowwater.plan.context import Links  # only links with records need the planner
+    from lowwater.plan.definitions import make_context
+
     return dict(make_context(Links(), [Path(file) for file in settings.schemas]).protocols)
 
 

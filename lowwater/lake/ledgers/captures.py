@@ -18,7 +18,6 @@ import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater.catalog.time import joined_coverage
-from lowwater.config import Link
 from lowwater.documents import stored_object, stored_pair
 from lowwater.errors import LakeError
 from lowwater.instants import SECOND
@@ -31,6 +30,8 @@ from lowwater.link_names import family_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+    from lowwater.config import Link
 
 
 _KEY = ("link", "attempt")

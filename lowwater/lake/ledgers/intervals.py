@@ -8,8 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from lowwater.config import Link
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
@@ -29,6 +29,9 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.locks import hold_range
 from lowwater.plan.temporal import END_OF_TIME
+
+if TYPE_CHECKING:
+    from lowwater.config import Link
 
 # The intervals of a query set, and the stretches of time in which nothing is recorded (SEMANTICS I3). A stretch is
 # one range of whole intervals, listed and run as one interval, so that no cost grows with how long a link was silent

@@ -14,11 +14,11 @@ from lowwater.documents import override
 from lowwater.errors import ConfigError
 from lowwater.extras import require
 from lowwater.limits import THREAD_BYTES as MEMORY
-from lowwater.plan.explain.model import MemoryInfo
 from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
+    from lowwater.plan.explain.model import MemoryInfo
 
 NO_SPARK = "none"
 """What `--spark` says to do without the Spark that the settings name."""
@@ -72,6 +72,7 @@ def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -
 def memory_of(config: Config) -> MemoryInfo:
     """Returns what bounds the memory of a run with some settings on this machine, as both runners take it."""
     from lowwater.high.process import process_bounds
+    from lowwater.plan.explain.model import MemoryInfo
 
     given, here = config.replay.bytes, memory()
     threads, rows = process_bounds(given, config.replay.threads)
