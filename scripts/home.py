@@ -20,6 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path, PurePath
@@ -27,6 +28,7 @@ from typing import Any, TextIO
 
 import psutil
 
+from lowwater.spark.server import free_port
 from lowwater.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,7 +90,7 @@ class Home:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         (self.folder / "token").unlink(missing_ok=True)
-        address = f"http://127.0.0.1:{_free_port(self.port)}"
+        address = f"http://127.0.0.1:{_port(self.port)}"
         config = configparser.RawConfigParser()
         config.read_dict(self._settings(address))
         config.read_dict(self.more)
@@ -97,7 +99,7 @@ class Home:
         with _private(password_file) as file:
             json.dump({USER: password}, file)
         if self.spark:
-            said = {"conn_type": "spark_connect", "host": "localhost", "port": _free_port(0)}
+            said = {"conn_type": "spark_connect", "host": "localhost", "port": free_port()}
             with _private(self.folder / "spark.json") as file:
                 json.dump({**said, "password": secrets.token_urlsafe(24)}, file)
 
@@ -378,17 +380,11 @@ def _of_session_or_variable(session: int, name: str, value: str) -> Iterator[psu
             continue
 
 
-def _free_port(preferred: int) -> int:
+def _port(preferred: int) -> int:
     """Returns the preferred port if it is free, otherwise any free port."""
-    for port in (preferred, 0):
-        with socket.socket() as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(sock.getsockname()[1])
-    raise HomeError("no free port on 127.0.0.1")
+    with suppress(OSError), socket.create_server(("127.0.0.1", preferred)):
+        return preferred or free_port()
+    return free_port()
 
 
 def default_home(anyone: bool = False) -> Home:

@@ -26,6 +26,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the S3 server belongs to the tests
 
+from lowwater.spark.server import free_port  # noqa: E402
 from lowwater.storage.object_paths import ObjectPath  # noqa: E402
 from tests.storage.servers import BUCKET, DISK, disk_server  # noqa: E402
 
@@ -35,6 +36,9 @@ KEYS = {
     "AWS_REGION": "us-east-1",
 }
 """Keys of the S3 server, which accepts any."""
+
+PASSED = ("PATH", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "LANG", "VIRTUAL_ENV")
+"""Variables that parts of the cluster get of their starter: where programs are, and how Java runs."""
 
 STARTS = 300.0
 """Seconds that a part may take to start on a busy machine."""
@@ -163,8 +167,8 @@ class Cluster:
         return f"127.0.0.{10 + int(name.removeprefix('worker'))}"
 
     def _environment_of(self, name: str) -> dict[str, str]:
-        """The environment of a part: nothing of its starter but where programs are."""
-        common = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG", "VIRTUAL_ENV") if key in os.environ}
+        """The environment of a part: nothing of its starter but what `PASSED` names."""
+        common = {key: os.environ[key] for key in PASSED if key in os.environ}
         common |= {
             "PYTHONDONTWRITEBYTECODE": "1",
             "SPARK_NO_DAEMONIZE": "1",
@@ -327,13 +331,6 @@ def _ports_of(process: psutil.Process) -> set[int]:
         with suppress(psutil.Error):
             found |= {at.laddr.port for at in each.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
     return found
-
-
-def free_port() -> int:
-    """A port of loopback that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(port: int) -> bool:

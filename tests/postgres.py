@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,13 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lowwater.spark.server import free_port
+
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -14,12 +14,15 @@ import shlex
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+from random import SystemRandom
 from threading import Event
 from typing import TYPE_CHECKING
 
 import lowwater
 from lowwater.caches import make_folder, remove_folder
+from lowwater.errors import LowwaterError
 from lowwater.processes import require_descriptors
 from lowwater.terminal import say
 
@@ -93,12 +96,21 @@ def options(master: str, app: str, home: Path, port: int, memory: str, level: st
     }
 
 
+PORTS = range(20_000, 32_000)
+"""Where servers of our own listen. The system gives connections ports above these: one of those could be taken before a
+server that is told of it has started."""
+
+
 def free_port() -> int:
-    """Returns a port of this machine that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Returns a port of this machine that nobody listens at, another one each time.
+
+    Raises:
+        LowwaterError: all are taken.
+    """
+    for port in SystemRandom().sample(PORTS, len(PORTS)):
+        with suppress(OSError), socket.create_server((LOOPBACK, port)):
+            return port
+    raise LowwaterError(f"no port of {PORTS[0]:,} to {PORTS[-1]:,} is free", "end a server that listens at one of them")
 
 
 def answers(address: str, port: int) -> bool:

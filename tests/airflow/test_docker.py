@@ -16,6 +16,7 @@ import pytest
 
 from lowwater.errors import LowwaterError
 from lowwater.instants import HOUR, format_instant
+from lowwater.spark.server import free_port
 from lowwater.spark.session import build_session
 from scripts.image import instructions
 from tests.airflow.compose import FILE, Compose, copied, example, load, wanted
@@ -227,10 +228,10 @@ def cluster(tmp_path: Path) -> Iterator[Compose]:
         "/tmp/spark": str(tmp_path / "worker"),
         "/staging": str(tmp_path / "staging"),
         "spark-master": host,
-        "7077": _port(),
+        "7077": str(free_port()),
         "8081": "0",
         "spark-connect": host,
-        "15002": _port(),
+        "15002": str(free_port()),
     }
     here = load({**example(), "WORKER_MEMORY": "2g"}, names)
     log = tmp_path / "cluster.log"
@@ -285,9 +286,3 @@ def _address() -> str:
         except OSError:
             return "127.0.0.1"
         return str(probe.getsockname()[0])
-
-
-def _port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lowwater_generator import generate
@@ -21,7 +20,6 @@ from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import statuses
-from tests.airflow.chromium import browser
 from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
@@ -132,13 +130,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     finally:
         home.stop()
     assert not home.running()
-
-
-@pytest.fixture(scope="module")
-def page(platform: Platform) -> Iterator[Any]:
-    """A page of Chromium, logged in."""
-    with browser(platform.home) as found:
-        yield found
 
 
 def beat(lake: Path, folder: Path, half: int) -> None:

@@ -107,6 +107,7 @@ def chained(
     return sorted(map(repr, found)), +counts, states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [each for each in QUERIES if each != "above"])
 @settings(max_examples=examples(2))
 @given(seed=st.integers(0, 1 << 30))
@@ -141,6 +142,7 @@ def test_shares_of_a_chain_are_tasks_of_spark(name: str, on_spark: Runner, tmp_p
 PARTED = "SELECT tb, srcIP, count(*) FROM main1.TCP GROUP BY time AS tb, srcIP CLOSING_WHEN count(*) > 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("others", "fails"), [(range(0, 1900, 600), False), ([1], True)])
 def test_idle_epochs_are_those_of_the_whole_query(others: Sequence[int], fails: bool, tmp_path: Path) -> None:
     """A group of one share waits over more than 1,000 epochs, in which other shares have rows, or have none."""

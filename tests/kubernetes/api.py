@@ -72,7 +72,7 @@ class Api(ThreadingHTTPServer):
         (container,) = [each for each in pod["spec"]["containers"] if each.get("args") == ["executor"]]
         name = pod["metadata"]["name"]
         own = {each["name"]: _value(each, name) for each in container["env"]}
-        base = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "LANG") if key in os.environ}
+        base = {key: os.environ[key] for key in ("PATH", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "LANG") if key in os.environ}
         with (self.logs / f"{name}.log").open("w") as log:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, ROOT / "docker" / "executor"],

@@ -47,8 +47,8 @@ def test_functions_of_both_sides(seed: int, runner: Runner) -> None:
 
 @pytest.mark.slow
 def test_the_reference_engine_on_more_of_them() -> None:
-    assert sum(check(chain(seed), REFERENCE) > 0 for seed in range(12)) > 5
-    assert sum(check(across(seed), REFERENCE) > 0 for seed in range(9)) > 4
+    assert sum(check(chain(seed), REFERENCE) > 0 for seed in range(8)) > 3
+    assert sum(check(across(seed), REFERENCE) > 0 for seed in range(6)) > 2
 
 
 def test_every_form_of_a_join_stands_below_one_and_above_one(tmp_path: Path) -> None:

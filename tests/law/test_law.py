@@ -16,7 +16,7 @@ from tests.law.fuzz import SAME, Outcome, accepted, check, run_case
 from tests.law.questions import Question, questions
 from tests.plan.batch_pools import CONTEXT, KNOWN
 
-CASES = 60
+CASES = 40
 BLOCK = 20
 
 

@@ -171,7 +171,7 @@ def follow(world: World, tmp_path: Path, runner: Runner) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + (WORLDS or examples(20))))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + (WORLDS or examples(15))))
 def test_nothing_that_lies_there_is_lost(seed: int, tmp_path: Path, runner: Runner) -> None:
     world = draw(Random(seed))
     follow(world, tmp_path, runner)

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from lowwater.spark.server import free_port
 from tests.packaging.installed import FOREIGN, ROOT, UV, Installation, build, run
 from tests.postgres import postgres_server
 
@@ -50,8 +50,7 @@ class OwnAirflow:
 
     def __init__(self, folder: Path, programs: Path, database: str) -> None:
         self.folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"http://127.0.0.1:{free_port()}"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         self.environment = kept | {
             "PATH": f"{programs}{os.pathsep}{kept['PATH']}",

@@ -134,6 +134,7 @@ def test_every_address_leads_to_a_page(read: dict[str, Reader]) -> None:
             assert found in read or found == "docs/suites/links.html" or found.startswith("docs/q/"), (address, target)
 
 
+@pytest.mark.slow
 def test_nothing_runs_and_nothing_is_fetched(read: dict[str, Reader]) -> None:
     for page in read.values():
         names = {name for name, _ in page.tags}
@@ -143,6 +144,7 @@ def test_nothing_runs_and_nothing_is_fetched(read: dict[str, Reader]) -> None:
             assert not [value for value in attrs.values() if value and re.match(r"(?:[a-z]+:|//)", value)]
 
 
+@pytest.mark.slow
 def test_values_of_others_are_text(ledgers: Ledgers, read: dict[str, Reader]) -> None:
     page = render(ledgers.now(), interval(FAILED))
     assert page is not None and HOSTILE not in page and "<script" not in page
@@ -151,6 +153,7 @@ def test_values_of_others_are_text(ledgers: Ledgers, read: dict[str, Reader]) ->
     assert any(HOSTILE in text for text in read["index.html"].texts)
 
 
+@pytest.mark.slow
 def test_the_pages_can_be_used_without_seeing_them(read: dict[str, Reader]) -> None:
     for address, page in read.items():
         assert page.all("html")[0]["lang"] == "en" and len(page.all("main")) == len(page.all("h1")) == 1, address

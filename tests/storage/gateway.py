@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.machines import answers, free_port
+from lowwater.spark.server import free_port
+from scripts.machines import answers
 from tests.storage.servers import BUCKET
 
 PROGRAM = Path(sys.prefix) / "versitygw" / "bin" / "versitygw"

@@ -14,9 +14,10 @@ import pytest
 
 from lowwater.lake.open_tables import forget
 from lowwater.lake.tables import append_rows, create, read_rows
+from lowwater.spark.server import free_port
 from lowwater.storage import objects
 from lowwater.storage.object_paths import ObjectPath
-from scripts.machines import answers, free_port
+from scripts.machines import answers
 from tests.replay.support import ROOT
 from tests.storage.servers import BUCKET, DISK, disk_server
 
