@@ -107,7 +107,6 @@ class CheckedAggregate:
     """The functions of a user's aggregate (`Udaf`), with checks of what they return.
 
     Attributes:
-        initialize, iterate, output: three of its four functions.
         reinit: the optional function of a running aggregate; else None.
         merges: whether the aggregate has `merge`, which combines two states.
     """

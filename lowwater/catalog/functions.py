@@ -28,8 +28,6 @@ class Limit:
 
     Attributes:
         says: what they are, behind `must be`.
-        least: the least number.
-        most: the greatest number.
         above: whether `least` itself is not among them.
         hint: what to write instead of another value, with `{0}` for the value divided by 100; empty for no hint.
     """
@@ -115,11 +113,9 @@ class Function:
 
     Attributes:
         name: the name, in the case of its declaration.
-        parameters: the types of the arguments.
         returns: the type of the value; BOOL for a predicate.
         value: computes the value from arguments that are not NULL. Its result None means a failure (V2). The attribute
             is None for a function that the planner rewrites.
-        cost: the cost of one evaluation.
         lfta: whether the low level may run it.
         partial: whether it may fail for arguments that are not NULL.
         predicate: whether its calls have brackets.
@@ -179,7 +175,6 @@ class Fold:
 
     Attributes:
         sign: the operator in generated code: `+`, `&`, `|`, `^`; `<` and `>` keep the smaller or greater value.
-        of: the merge of two values in Python.
         arrow: the merge over groups: the name of an Arrow aggregate, or a numpy function if Arrow has no aggregate.
         neutral: the neutral integer, which stands for NULL; None for a fold that picks one of its values.
         sums: whether it adds integers, so that the result may exceed 64 bits (O3).
@@ -221,7 +216,6 @@ class Columns:
     """An aggregate in Arrow: its partial aggregates and its value.
 
     Attributes:
-        partials: the columns of partial aggregates.
         value: computes the values from the merged columns, in the order of `partials`.
         beyond: marks the values that exceed 64 bits, from the merged columns; None if no value does.
     """
@@ -238,7 +232,6 @@ class Parts:
     Attributes:
         left: the name of a native aggregate without parts; the left operand. Where it is merged, its value has the type
             of the whole aggregate, so that a sum of integers need not fit 64 bits.
-        operator: the GSQL operator that computes the value.
         right: the name of a native aggregate without parts; the right operand.
     """
 
@@ -307,10 +300,8 @@ class AggregateFunction:
     Attributes:
         name: the name, in the case of its declaration.
         parameters: the types of the arguments. The first `taken` go to ITERATE; the others are constants for OUTPUT.
-        returns: the type of the value.
         make: the class of its four functions; None for a native aggregate and for a declaration without Python.
         taken: the number of arguments of ITERATE.
-        cost: the cost of one ITERATE.
         lfta: whether the low level may run it.
         sub: the sub-aggregate, which the low level computes; empty if the planner does not split the aggregate (O2).
         sup: the superaggregate, which merges the results of `sub`.
@@ -319,7 +310,6 @@ class AggregateFunction:
         ordered: whether its value depends on the order of its input (O1).
         origin: `built-in`, or the file that declares it.
         native: the facts of a native aggregate; None for an aggregate with four functions.
-        limits: the values that constant arguments may have, by position.
     """
 
     name: str
@@ -344,13 +334,8 @@ class StateFunction:
     """A stateful function of the sampling operator. All functions of one state share that state in a supergroup.
 
     Attributes:
-        name: the name, in the case of its declaration.
-        state: the name of the state.
-        parameters: the types of the arguments.
-        returns: the type of the value.
         origin: `built-in`, or the file that declares it.
         value: computes the value from the state, the number of groups and the arguments; None without Python.
-        limits: the values that constant arguments may have, by position.
     """
 
     name: str

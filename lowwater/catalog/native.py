@@ -285,9 +285,5 @@ NATIVE: dict[str, Native] = {entry.name: entry.native for entry in AGGREGATES if
 
 
 def type_of(name: str, argument: Type) -> Type:
-    """Returns the type of the value of a native aggregate.
-
-    Args:
-        argument: the type of its only argument.
-    """
+    """Returns the type of the value of a native aggregate."""
     return next(entry.returns for entry in AGGREGATES if entry.name == name and entry.parameters == (argument,))

@@ -25,7 +25,6 @@ class Attribute:
     """A temporal attribute of a protocol (SEMANTICS T8).
 
     Attributes:
-        name: the stored column.
         decreasing: whether its values fall.
         unit: the length of one unit, ns; None if the protocol does not say, then it cannot be compared with a duration.
         clock: whether it is the clock of its protocol. Any other attribute makes progress by itself.
@@ -49,7 +48,6 @@ class Protocol:
         name: the name after `FROM link.`.
         member: the condition, over stored columns, of packets that belong to the protocol; None for all packets.
         columns: name of a column -> its expression over stored columns.
-        stored: types of the stored columns.
         attributes: the temporal attributes; at most one is the clock.
         kind: the kind of its links: `pcap`, `csv`, or `other` for records that only an external function reads.
         access: stored column -> access function; for declared protocols.
@@ -222,7 +220,6 @@ class LogField:
     """A field of a ready protocol.
 
     Attributes:
-        name: its name in queries.
         member: its name in the log; dots lead into objects of JSON.
         form: form of its text, as in `catalog.records`; empty for a plain value.
         others: further names of the member, in older or newer versions of the tool.

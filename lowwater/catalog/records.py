@@ -36,7 +36,6 @@ class RecordField:
     """How a field of a record is read.
 
     Attributes:
-        name: name of the field in its protocol.
         position: number of its column in the file, from 1; None for a column by name.
         path: name of its column in the file, then of the fields inside of that column.
         form: one of TIMES for the text of a time, PROTOCOL_NAME or LIST; empty for a plain value.
@@ -63,8 +62,6 @@ class RecordLayout:
     """How the records of a protocol are read; picklable.
 
     Attributes:
-        protocol: name of the protocol.
-        fields: all fields of the protocol that stand in a record.
         clock: stored column of the clock; empty if no field of the record is the clock.
         unit: length of one unit of the clock, ns.
         bands: temporal fields other than the clock, and by how much each may run behind, in its unit.

@@ -88,6 +88,10 @@ def ticks_up_to(instants: Instants, first: int | Instants, until: int | Instants
     return ticks
 
 
+LONG_SILENCE = 3
+"""A silence is long if it lasts so many of the pauses that are usual."""
+
+
 def joined_coverage(
     begins: Sequence[int], ends: Sequence[int], whole: Sequence[bool], tolerance: int
 ) -> list[tuple[int, int]]:

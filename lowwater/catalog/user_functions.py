@@ -124,9 +124,6 @@ def python_aggregate(path: Path, name: str) -> PythonReference:
 def read_content(path: str, hint: str = "a MODULE path is relative to the file of the declarations") -> bytes:
     """Returns the bytes of a file of declarations or of a Python file.
 
-    Args:
-        hint: the remedy if the file cannot be read.
-
     Raises:
         ConfigError: the file cannot be read, or has more than FUNCTION_FILE_BYTES.
     """
@@ -295,11 +292,7 @@ class Signature:
 
 
 def error_at(file: DeclaredFile, place: TextPlace, message: str, hint: str = "") -> QueryError:
-    """Returns a QueryError that shows its line of the declarations.
-
-    Args:
-        hint: the remedy; empty for none.
-    """
+    """Returns a QueryError that shows its line of the declarations."""
     return QueryError(message, hint, file.file, place.line, place.column, file.source)
 
 
@@ -500,7 +493,6 @@ def functions_digest(paths: Iterable[Path | str], read: Reader) -> str:
     queries (S1).
 
     Args:
-        paths: the files of declarations, in order.
         read: `lowwater.gsql.declarations.parse_declarations`.
 
     Raises:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePath
 from threading import Lock
 
@@ -19,7 +20,6 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from lowwater.cli.commands.results import row_text
 from lowwater.config import Config, load_config
 from lowwater.errors import LowwaterError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
@@ -145,13 +145,11 @@ class IntervalSelection:
     """Selects intervals of query sets: the options that `plan` and `backfill` share.
 
     Attributes:
-        lake: folder of the lake.
         start: first instant, ns since the epoch; None for no bound.
         end: end, ns since the epoch, exclusive; None for no bound.
         names: names of query sets; empty for all of the settings.
         kinds: states of `due.KINDS` to include; empty for all.
         through_end: whether to include intervals that captures cover only in part, where a link begins or ends.
-        queries: folder of query sets.
         changes: query files and skews to try; None for none.
     """
 
@@ -635,20 +633,16 @@ def _line(left: Left, state: str) -> str:
 DIFFER = 3
 """Exit code: the rows differ from those that are published."""
 
-SIGNS = {"added": "+", "gone": "-", "changed": "~"}
-
 
 @dataclass(frozen=True)
 class TrialOptions:
     """Options of `lowwater try`.
 
     Attributes:
-        queries: folder of query sets.
         query_set: query set to change; None for the one that has the files.
         changes: query files and skews to try; empty for those of an existing trial.
         start: first instant of the intervals, ns since the epoch; None for no bound.
         end: end of the intervals, ns since the epoch, exclusive; None for no bound.
-        workers: number of intervals that run at once.
         limit: most rows to print.
         promote: whether to publish the intervals of the trial.
     """
@@ -720,12 +714,9 @@ def _compare(trial: Trial, intervals: list[tuple[int, int]], limit: int) -> bool
     for query in trial.tried.plan.queries if intervals else ():
         found = trial.compared(query.name, intervals)
         differ = differ or not found.equal
-        say(
-            f"{query.name}, {len(intervals):,} interval{'' if len(intervals) == 1 else 's'}: {found.added:,} added, "
-            f"{found.gone:,} gone, {found.changed:,} changed, {found.same:,} the same"
-        )
-        for kind, old, new in found.examples[:limit]:
-            say(f"{SIGNS[kind]} {row_text(found.columns, old, new)}")
+        say(f"{query.name}, {len(intervals):,} interval{'' if len(intervals) == 1 else 's'}: {found}")
+        for line in islice(found.lines(), limit):
+            say(line)
     return differ
 
 

@@ -67,9 +67,7 @@ class Check:
     """Check of one requirement.
 
     Attributes:
-        name: the requirement.
         state: whether the machine meets it.
-        found: what the machine has, in a few words.
         mend: command that fixes the problem, or adds what is absent; empty without a problem.
     """
 

@@ -127,8 +127,6 @@ class TableFacts:
 
     Attributes:
         facts: its bytes, times and order.
-        proposal: how its records were read: by a proposed protocol, or by the ready one of a log.
-        max_jump: how far ahead of its neighbours a timestamp may be, ns.
     """
 
     facts: inspecting.CaptureFacts
@@ -154,9 +152,7 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
     """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
 
     Args:
-        max_jump: how far ahead of its neighbours a timestamp may be, ns.
         skew: disorder that is admitted, ns.
-        progress: called after each batch with the number of records so far.
         given: whether the user gave max_jump; else the disorder of the sample is added to it.
 
     Raises:

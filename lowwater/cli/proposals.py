@@ -155,9 +155,6 @@ QUERIES = """
 def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sample: int) -> None:
     """Writes the settings of a lake, and the protocols of its links, and prints the links that it found.
 
-    Args:
-        lake: folder of the lake, created if absent.
-
     Raises:
         ConfigError: the lake has settings already, or there are no captures.
         LakeError: the lake cannot be written.

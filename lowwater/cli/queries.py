@@ -46,8 +46,6 @@ class Definitions:
     """Options of a command that define names for its queries.
 
     Attributes:
-        schemas: files with PROTOCOL blocks.
-        functions: files with declarations of functions.
         params: (name, value) of the parameters `$name`.
         dialect: `lowwater` or `gigascope`.
     """

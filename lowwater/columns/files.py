@@ -214,7 +214,6 @@ class Share:
 
     Attributes:
         number: from 0.
-        shares: how many there are.
         keys: leaf -> the expressions that divide its rows; of a leaf that is not here any rows are a share.
     """
 
@@ -234,7 +233,6 @@ class Index:
 
     Attributes:
         by: texts of the keys; empty for a file without an index.
-        groups: the digests of each row group.
     """
 
     by: tuple[str, ...] = ()
@@ -429,7 +427,6 @@ class Chunk:
     """A row group with data rows.
 
     Attributes:
-        file: path of the file, or its address in the lake.
         low, high: smallest and largest `_last` of its data rows, ns.
         before: number of rows of the stream before this group.
         size: number of its rows, with punctuation.

@@ -48,7 +48,6 @@ class FunctionParameter:
         attributes: the attributes of the type, such as `increasing`, as written.
         constant: `HANDLE`, `CONST` or empty.
         classed: whether CLASS follows.
-        place: the place of the type.
     """
 
     type: str
@@ -63,15 +62,11 @@ class Declaration:
     """The declaration of one function, predicate, aggregate or state.
 
     Attributes:
-        kind: a word of KINDS.
         returns: the type of the result, as written; empty for PRED and STATE.
-        attributes: the attributes of the result type.
         modifiers: (word, value) pairs; the value of a word of FLAGS is empty.
-        parameters: the parameters, in order.
         uses: the names after the declared name (before it for STATE): the storage type of a UDAF or STATE, the
             aggregate and the function of an EXTR, the state of an SFUN.
         module: the latest MODULE line before the declaration; None without one.
-        place: the place of the name.
     """
 
     kind: str

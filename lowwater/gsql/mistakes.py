@@ -105,11 +105,7 @@ TERMINAL_NAMES = {
 
 
 def message(token: Token, accepted: set[str]) -> str:
-    """Returns the message `found X, expected A, B or C`.
-
-    Args:
-        token: the token that does not fit.
-    """
+    """Returns the message `found X, expected A, B or C`."""
     unexpected = "the text ends here" if token.type == END else f"found `{short(token)}`"
     names = expected(accepted)
     return f"{unexpected}, expected {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}"
@@ -201,7 +197,6 @@ def refused_construct(tokens: Sequence[Token], at: int, accepted: set[str], clau
     """Returns the error of a construct that Lowwater does not run, if one stands at a token; else None.
 
     Args:
-        at: the index of the token that does not fit.
         clause: the terminal that begins the clause of the token; empty before the first clause.
     """
     construct = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
@@ -301,13 +296,7 @@ def clause_before(tokens: Sequence[Token], at: int) -> str:
 
 @dataclass
 class ErrorContext:
-    """The token that does not fit, and the tokens around it.
-
-    Attributes:
-        tokens: all tokens of the statement.
-        at: the index of the token that does not fit.
-        accepted: the terminals that the parser accepts there.
-    """
+    """The token that does not fit, and the tokens around it."""
 
     tokens: Sequence[Token]
     at: int
@@ -558,7 +547,6 @@ def syntax_error(tokens: Sequence[Token], at: int, parser_after: ParserAfter) ->
 
     Args:
         tokens: all tokens, the last of type `$END`.
-        at: the index of the token that does not fit.
         parser_after: returns the state of the parser after a prefix of the tokens, which must fit the grammar.
 
     Returns:
@@ -599,9 +587,6 @@ def _accepted(parser: InteractiveParser) -> set[str]:
 
 def _misspelt(tokens: Sequence[Token], at: int, state: Callable[[int], InteractiveParser]) -> tuple[int, str]:
     """Finds a keyword that lets the parse go on, in place of the name at or just before the token that does not fit.
-
-    Args:
-        at: the index of the token that does not fit.
 
     Returns:
         The index of the misspelt name, and the keyword; the keyword is empty if none helps.

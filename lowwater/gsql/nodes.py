@@ -245,8 +245,6 @@ class Grouping:
     """`CUBE(...)`, `ROLLUP(...)` or `GROUPING_SETS((...), ...)` in GROUP BY.
 
     Attributes:
-        kind: the keyword.
-        items: the group-by variables, without repetition.
         sets: the names of every set of GROUPING_SETS; empty for CUBE and ROLLUP.
     """
 
@@ -282,7 +280,6 @@ class SourceRef:
     """One source of FROM.
 
     Attributes:
-        name: a protocol, a query or a link.
         links: `(link,)` for `main1.TCP`, several links for `[main1, control].TCP`, the name of a link set for
             `[backbone].TCP`; empty for a name alone (a query, a protocol on all links, or a link).
         bracketed: whether the links stand in brackets; only there may a name be a link set.

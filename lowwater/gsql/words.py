@@ -187,7 +187,6 @@ class _Reading:
         at: the position of the current token in `given`.
         done: the tokens with their final types.
         clause: the type of the latest token that starts a clause.
-        cases: the number of open CASE expressions.
         window: whether the current token is inside a window, before its WHERE.
         counted: the number of brackets open inside a window after its WHERE, the window's own included; 0 elsewhere.
     """

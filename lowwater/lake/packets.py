@@ -270,8 +270,6 @@ class LinkRead:
     Attributes:
         captures: captures in the order of T1.
         read_from: begin of the read range (I2), ns.
-        start: begin of the interval, ns.
-        end: end of the interval, ns, exclusive.
         since: begin of the link's life, ns (T5). Records outside of its life do not belong to the link.
         until: end of the link's life, ns, exclusive.
         begin: packets of the first file that lie before the chunk.
@@ -538,8 +536,6 @@ def packet_files(
     Args:
         captures: captures of the link in the order of T1, from `read_captures`.
         read_from: begin of the read range, ns since the epoch.
-        start: begin of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
 
     Returns:
         The files of these captures that may hold such packets, by the statistics of their commits.
@@ -603,8 +599,6 @@ def read_packets(
     Args:
         captures: ledger rows of the link, in the order of T1.
         read_from: first timestamp that is read, ns since the epoch.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         columns: stored columns (`catalog.schemas.READABLE`) besides the KEYS.
     """
     files = PacketFiles.of_table(lake.table_of(link, settings.kind != "pcap"))

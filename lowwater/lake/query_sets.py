@@ -9,6 +9,8 @@ it is chained, that is, must run its intervals in order, since each hands its st
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
 from urllib.parse import quote
@@ -39,13 +41,11 @@ def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
     if (paths.may_hold(root, path.parent.name) and paths.has_file(path)) == chained:
         return
     objects.look_again(root)
-    try:
+    with _writing(path):
         if chained:
             paths.write(path, b"")
         else:
             paths.remove(path)
-    except OSError as error:
-        raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
 
 
 def is_chained(root: PurePath, query_set: str) -> bool:
@@ -113,8 +113,14 @@ def store_look(root: PurePath, query_set: str, look: LastLook) -> None:
     path = _path(root, query_set)
     told = [{"from": t.start, "to": t.end, "why": t.why} | ({"by": t.by} if t.by else {}) for t in look.told]
     values = {"at": look.at, "cannot_start": told}
-    try:
+    with _writing(path):
         paths.write(path, json.dumps(values, indent=1).encode())
+
+
+@contextmanager
+def _writing(path: PurePath) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise LakeError(f"{path}: cannot be written: {error.strerror}", "check that the lake is writable") from error
 

@@ -159,7 +159,6 @@ class ExpressionKernel:
     """An expression, compiled to a function of columns.
 
     Attributes:
-        columns: the stored columns that it reads.
         hosted, beside: its host values and their columns, as in the Emitter.
     """
 

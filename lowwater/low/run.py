@@ -166,11 +166,7 @@ class Counters:
         return sum(int(counts[-1]) for counts in self._counts.values())
 
     def table(self, names: list[str]) -> pa.Table:
-        """Returns the counts in the schema MINUTES, by LFTA and minute.
-
-        Args:
-            names: the names of the LFTAs, in the order of the kernel.
-        """
+        """Returns the counts in the schema MINUTES, by LFTA and minute."""
         self._drain()
         order = sorted(self._counts)
         totals = np.array([self._counts[minute] for minute in order], np.int64).reshape(
@@ -203,12 +199,7 @@ class Counters:
 
 
 class Violations:
-    """Collects the late records of a pass.
-
-    Args:
-        start: start of the owned interval, ns.
-        end: end of the owned interval, ns, exclusive.
-    """
+    """Collects the late records of a pass."""
 
     def __init__(self, start: int, end: int) -> None:
         self._start = start
@@ -274,7 +265,6 @@ def run_link(
     """Runs LFTAs over the records of one link (000 section 4; SEMANTICS T2, T4, P2, A1).
 
     Args:
-        link: the name of the link, the value of `interface`.
         batches: the records of the link or of a chunk, in canonical order (T1), with the columns of `needed_columns`.
             `arrival` never decreases.
         bounds: read ranges and owned interval, ns; for a chunk also the clock before and after it.

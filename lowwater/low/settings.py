@@ -49,7 +49,6 @@ class Flush:
     for some windows. With `lazy` groups leave at collisions only.
 
     Attributes:
-        kind: the kind of the policy.
         every: the number of records between two groups that leave.
         windows: how long a group may stay after its epoch has closed, in lengths of its window.
 
@@ -140,7 +139,6 @@ class LowSettings:
         skews: the skews of its records; None if all have the same.
         delay: by how much its promises come later than they could, ns (T2).
         period: time between ticks, ns.
-        policy: the policy of heartbeats.
         chunk_rows: number of records handled at once; with the tables it bounds the memory.
         slots: slots of every group table instead of the planned number, a power of two; None for the planned number.
         compiled: whether numba compiles the kernel; if not, it runs as plain Python (small tests, links with few
@@ -148,7 +146,6 @@ class LowSettings:
         few: most records of a link for which plain Python runs, unless machine code exists; 0 for never.
         shed: most packets that an LFTA keeps of a second of timestamps; None for all (O5).
         adjacent: whether a group may also use the next slot (002, section 6, footnote).
-        flush: when groups of closed epochs leave.
         texts: distinct strings (and 256 times as many characters) that an LFTA numbers. Beyond that, its groups leave
             the table and the numbers start again.
         task_packets: most packets of a link in one task; a link with more is divided into chunks.
@@ -196,7 +193,6 @@ class Bounds:
 
     Attributes:
         read_from: LFTA -> first timestamp that it processes (I2).
-        start: start of the owned interval.
         end: end of the owned interval and of every read range, exclusive; END_OF_TIME if unbounded.
         grains: LFTA -> clock time between two promises that its readers can use, ns; 1 for a missing LFTA.
         entered: of a chunk: the link's clock before its first record; -1 for the first chunk.
@@ -218,7 +214,6 @@ class LftaStatistics:
     """Totals of one LFTA over its entire read range.
 
     Attributes:
-        lfta: the name of the LFTA.
         rows_out: rows written, without punctuation.
         punctuations: stored punctuation rows; a lull is one (T4).
         ejections: groups that left the table before their epoch closed.
@@ -285,10 +280,8 @@ class LinkResult:
     """The result of the pass over one link, besides the rows.
 
     Attributes:
-        link: the name of the link.
         sane: records in order whose timestamp is owned.
         violating: late records whose arrival is owned.
-        statistics: one per LFTA, in the order of the pass.
         minutes: counts in the schema MINUTES, by LFTA and minute.
         violations: late records in the schema VIOLATIONS, in canonical order.
         duplicates: copies that are dropped, whose timestamp is owned.

@@ -52,13 +52,7 @@ class Links:
         return parent in self.names and parent not in self.interfaces
 
     def of(self, settings: Mapping[str, T], link: str, default: T) -> T:
-        """Returns the setting of a link. An interface without a setting has the setting of its link.
-
-        Args:
-            settings: link -> value.
-            link: a link, or an interface `link/interface`.
-            default: the value if neither has a setting.
-        """
+        """Returns the setting of a link. An interface without a setting has the setting of its link."""
         return settings.get(link, settings.get(link.partition("/")[0], default))
 
     def read(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -84,9 +78,6 @@ class Context:
     """The names that a query set may use besides its own queries.
 
     Attributes:
-        links: links and link sets.
-        catalog: functions and aggregates.
-        protocols: protocols by name.
         params: parameter -> its value, as written.
         dialect: `lowwater` or `gigascope`, for queries that do not name a dialect.
         digests: sha256 of each file that declares functions, for the digest of inputs (SEMANTICS S1).

@@ -35,7 +35,6 @@ def make_context(
         functions: files of declarations in GSQL's own format, with MODULE lines for Python.
         params: parameter -> its value.
         dialect: `lowwater` or `gigascope`.
-        folders: folders in which queries may read files, besides the folder of their own file.
         python: whether the Python files of MODULE lines are run; without them queries can be planned but not run.
 
     Raises:

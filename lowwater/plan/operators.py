@@ -33,7 +33,6 @@ class Field:
 
     Attributes:
         name: the name of the column.
-        type: the type of its values.
         temporal: its progress; None for a column without progress.
         declared: the type in GSQL, if the query asks for the semantics of the old compilers; else empty.
     """
@@ -131,7 +130,6 @@ class Facts:
     """The facts of a kind of operator, the same in every query.
 
     Attributes:
-        label: name of the operator in EXPLAIN.
         passes: whether packets pass through unchanged and in their places (SEMANTICS O1).
         waits: whether rows or groups wait in the operator for a promise.
         outlives: why state lives beyond a slice of time and passes from interval to interval (I4); empty without such
@@ -152,7 +150,6 @@ class Physical:
 
     Attributes:
         operator: name of the physical operator, which EXPLAIN shows after `by`.
-        reason: why the planner chose it.
         in_python: whether Python code takes the rows of a slice one by one.
     """
 
@@ -169,7 +166,6 @@ class Punctuation:
         columns: the promised output columns, in order; empty if only the clock of the operator makes progress.
         joint: whether one punctuation row promises all columns; else every column has punctuation rows of its own.
         groupwise: columns with separate promises for their values; empty if a promise is for all rows.
-        reason: why the operator promises these columns.
     """
 
     columns: tuple[str, ...]
@@ -186,7 +182,6 @@ class Copies:
         times: the number of output rows per input row.
         what: name of the copies, in the plural.
         less: how to write the query so that it makes fewer copies.
-        place: line and column in the text of the query.
     """
 
     times: int
@@ -201,11 +196,6 @@ class Node:
 
     The facts decide which methods a subclass must define. Every operator defines `inputs`, `exprs`, `over` and
     `physical`. An operator with waiting rows also defines `reads_from`, `ends`, `final`, `origins` and `grain`.
-
-    Attributes:
-        facts: the facts of the kind of operator.
-        query: name of the query that the operator belongs to.
-        fields: output columns, in order.
     """
 
     facts: ClassVar[Facts]
@@ -345,11 +335,7 @@ class Leaf(Node, abstract=True):
 
 @dataclass(frozen=True)
 class OneInput(Node, abstract=True):
-    """Base of operators with one input.
-
-    Attributes:
-        input: the operator whose rows this operator reads.
-    """
+    """Base of operators with one input."""
 
     input: Node
 
@@ -424,7 +410,6 @@ class Sample:
 
     Attributes:
         rate: the share of selected packets, above 0 and at most 1.
-        seed: seed of the selection.
     """
 
     rate: float
@@ -436,15 +421,12 @@ class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="",
     """Packets of one protocol on some links, merged in canonical order (O1); `fields` are the stored columns read.
 
     Attributes:
-        alias: range variable of the source in its query.
         links: names of the links, sorted.
-        protocol: name of the protocol.
         member: condition of the protocol's packets; None for all packets.
         kind: the kind of the records: `pcap`, `csv` or `other`.
         group: column whose values have skews of their own on these links (SEMANTICS T8); empty for no column.
         sample: the sampling of packets; None for all packets.
         layout: how records that are no packets are read; None for packets.
-        place: line and column in the text of the query.
     """
 
     alias: str
@@ -477,7 +459,6 @@ class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives=
 
     Attributes:
         predicate: condition over the input row; None for all rows.
-        items: the output columns over the input row.
     """
 
     predicate: Expr | None
@@ -512,9 +493,7 @@ class Expand(OneInput, facts=Facts("grouping sets", passes=True, waits=False, ou
 
     Attributes:
         keys: the columns that the sets choose from; a row has NULL in every column that its set omits.
-        sets: the columns of every set.
         name: output column with the number of the set; the other output columns are the input's.
-        place: line and column in the text of the query.
     """
 
     keys: tuple[str, ...]
@@ -539,11 +518,7 @@ class Expand(OneInput, facts=Facts("grouping sets", passes=True, waits=False, ou
 class Union(
     Node, facts=Facts("merge", passes=True, waits=False, outlives="", promise="the smallest promise of the inputs")
 ):
-    """Merge of inputs with equal types, by position (P3).
-
-    Attributes:
-        branches: the inputs.
-    """
+    """Merge of inputs with equal types, by position (P3)."""
 
     branches: tuple[Node, ...]
 
@@ -582,7 +557,6 @@ class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives
         partition: expressions over the input row; every partition counts its rows separately.
         counted: condition over the input row; only rows for which it is true are counted and are in windows. None for
             a window of rows counts every record of the links, unless there is a partition.
-        place: line and column in the text of the query.
     """
 
     attribute: Expr
@@ -670,10 +644,7 @@ class Aggregate:
         function: the function of the catalog. Every function but count ignores NULL. Without another value, a built-in
             function other than count returns NULL.
         argument: expression over the input row; None for count.
-        type: the type of the result.
-        more: further arguments.
         udaf: the catalog's entry of an aggregate that is not native; else None.
-        place: line and column in the text of the query.
     """
 
     name: str
@@ -709,7 +680,6 @@ class Aggregation(OneInput, abstract=True):
         predicate: condition over the input row, before grouping; None for all rows.
         keys: group-by variables over the input row; at least one is temporal. NULL equals NULL.
         key_fields: the columns of the keys, in the same order.
-        aggregates: the aggregates over the input row.
         having: condition over the names of keys and aggregates; None for all groups.
         items: the output columns in order, over the names of keys and aggregates.
     """
@@ -841,7 +811,6 @@ class Running(
 
     Attributes:
         closing: condition over the names of keys and aggregates.
-        place: line and column in the text of the query.
     """
 
     closing: Expr
@@ -882,8 +851,6 @@ class Sampling(
         supers: aggregates over the rows of a supergroup.
         cleaning_when: condition over keys, superaggregates and stateful functions; None without cleaning.
         cleaning_by: condition over keys, aggregates, superaggregates and stateful functions; None without cleaning.
-        states: the stateful functions that the query calls.
-        place: line and column in the text of the query.
     """
 
     supergroup: tuple[str, ...]
@@ -916,12 +883,8 @@ class Partial:
     A count with an argument counts the rows with a value other than NULL (the divisor of avg).
 
     Attributes:
-        name: the output column.
-        function: the function of the catalog.
         argument: expression over stored packet columns; None for count.
-        type: the type of the result.
         udaf: the catalog's entry of a user's SUBAGGR; None for a native aggregate.
-        place: line and column in the text of the query.
     """
 
     name: str
@@ -948,7 +911,6 @@ class Lfta:
     Attributes:
         name: the query, or `query.alias` if a query has several sources.
         links: the names of the links; one instance runs per link.
-        protocol: name of the protocol.
         member: condition of the protocol's packets; None for all packets.
         predicate: condition over stored packet columns; None for all packets.
         keys: output columns over stored packet columns: the group-by variables, else the select items.
@@ -960,7 +922,6 @@ class Lfta:
         group: column whose values have skews of their own (SEMANTICS T8); empty for no column.
         sample: the sampling of packets; None for all packets.
         layout: how records that are no packets are read; None for packets.
-        place: line and column of the source in the text of the query.
         arrival: whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress.
             Such an LFTA is a selection.
         numbered: whether every record of the link becomes a row, because the query counts records. The row of a record
@@ -1026,9 +987,6 @@ class LftaInput(Leaf, facts=Facts("lfta", passes=False, waits=False, outlives=""
     For an aggregation `_last` is `min(last(key))` over the row's temporal keys. For a selection it is the timestamp of
     the packet, or its arrival. The fields are the LFTA's. A query that counts rows has the number of the row behind
     them (`bind.clauses.sources.ROW`).
-
-    Attributes:
-        lfta: the low-level query node.
     """
 
     lfta: Lfta
@@ -1081,9 +1039,6 @@ class Window:
     """Match window of a join: two rows meet if `left - below <= right <= left + above`.
 
     Attributes:
-        left: temporal expression over the left row.
-        right: temporal expression over the right row.
-        left_time: temporal property of `left`.
         right_time: temporal property of `right`, with the same direction.
         below: how far `right` may be below `left`, in units of the expressions.
         above: how far `right` may be above `left`, in units of the expressions.
@@ -1175,12 +1130,6 @@ class Join(
     value. Maps below the join already apply the predicates on one side alone.
 
     Attributes:
-        kind: which unmatched rows come out.
-        left: the left input.
-        right: the right input.
-        left_alias: prefix of the left columns.
-        right_alias: prefix of the right columns.
-        window: the match window.
         equalities: pairs (over the left row, over the right row), without the equality of the window.
         residual: condition over both rows; unmatched rows need not satisfy it.
         items: the output columns over both rows. In an unmatched row, a column in an equality takes the value of the
@@ -1398,17 +1347,10 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
     That is the end of the left row's unit of t; for a decreasing t it is the end of the unit t - range.
 
     Attributes:
-        left: the rows to filter.
         right: the rows to search for a match, on the same links.
-        left_alias: prefix of the left columns.
-        right_alias: prefix of the right columns.
         keys: pairs of equal expressions (over the left row, over the right row).
-        left_time: the attribute t of FILTER_JOIN(t, range) over the left row.
-        right_time: the attribute t over the right row.
         range: the largest distance of two matching rows, in units of the attribute.
-        items: the output columns over the left row.
         algorithm: the algorithm that DEFINE asks for, shown by EXPLAIN; it does not change the rows.
-        place: line and column in the text of the query.
     """
 
     left: Node
@@ -1491,16 +1433,10 @@ class WatchJoin(
     """Lookup join: pairs a row with the row of a watch list that has its key. The run records the list's hash (S1).
 
     Attributes:
-        alias: range variable of the stream.
-        watchlist: name of the list.
-        watch_alias: range variable of the list.
-        file: path of the list.
         refresh: period of the old engine's reloads, in seconds.
         columns: the columns of the list, as `alias.name`.
         keys: pairs (expression over the input row, column of the list).
         residual: condition over both rows; None for no condition.
-        items: the output columns over both rows.
-        place: line and column in the text of the query.
     """
 
     alias: str

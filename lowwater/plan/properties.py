@@ -252,7 +252,6 @@ class StatedKeys:
 
         Args:
             derived: the key that the plan shows; None for none.
-            names: the columns of the query, in their order.
         """
         base = self.whole or derived
         if base is None and not self.extra:
@@ -328,7 +327,6 @@ class InstantColumn:
     """A column with the instants at which the epochs or windows of a temporal column begin.
 
     Attributes:
-        of: name of the temporal column.
         begins: its values as a function of the packet clock.
     """
 
@@ -543,7 +541,6 @@ class PrefilterSignature:
     """The prefilter bits of one LFTA.
 
     Attributes:
-        lfta: the name of the LFTA.
         bits: positions of its conjuncts in the prefilter.
         rest: the rest of its predicate; None for nothing.
     """
@@ -563,10 +560,8 @@ class Prefilter:
     """The prefilter of links that the same LFTAs read.
 
     Attributes:
-        links: the names of the links.
         bits: a conjunct per bit, over stored columns: those of several LFTAs first, then the cheap ones.
         shared: the number of LFTAs that use each bit.
-        signatures: the signature of each LFTA that reads the links.
     """
 
     links: tuple[str, ...]

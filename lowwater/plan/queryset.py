@@ -33,7 +33,6 @@ class QueryPlan:
     """The plan of one query.
 
     Attributes:
-        name: the name of the query and its table.
         text: the canonical text of the query and of everything that it reads, for the digest of inputs (S1).
         logical: the plan before the split; the reference engine runs it.
         high: the plan after the split; its leaves are the LFTAs.
@@ -65,11 +64,8 @@ class Plan:
     """The plan of a query set.
 
     Attributes:
-        queries: the output queries, in the order of their text.
         internal: the queries that only other queries read, in the order of their text.
-        prefilters: the prefilters of all links.
         notes: remarks, such as an option without effect.
-        setting: the facts of the queries that the rules read.
     """
 
     queries: tuple[QueryPlan, ...]
@@ -168,8 +164,6 @@ def plan_texts(
 
     Args:
         texts: (name of the file, text) pairs.
-        slots: the number of slots of every group table, for tests of the law.
-        context: as for `plan_files`.
         folders: folders with libraries of queries (`library/query`).
     """
     bound = bind_texts(texts, folders, replace(context or Context(), links=links), slots)

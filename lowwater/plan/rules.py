@@ -40,7 +40,6 @@ class Setting:
         selections: queries that ask for a selection LFTA (`select_lfta`).
         private: unpublished queries with one reader; the rules may rewrite them together with their reader.
         several: queries with more than one packet source; the names of their LFTAs contain the range variable.
-        catalog: the catalog with the sub- and superaggregates.
         ordered: queries whose rows depend on the order of their input.
         arrival: whether the planned query is evaluated by arrival, so that its LFTAs read by arrival.
         arriving: queries that make progress with records only, and so are always evaluated by arrival. In another
@@ -92,10 +91,8 @@ class Selection:
     """Builder of a selection LFTA.
 
     Attributes:
-        source: the packets that the LFTA reads.
         threshold: the least cost at which a function is not LFTA-safe.
         arrival: whether the LFTA reads by arrival.
-        items: the columns so far.
     """
 
     source: ops.Source
@@ -199,7 +196,6 @@ def make_lfta(
         source: the packets; the LFTA takes its links, protocol and sampling.
         predicate: condition over packet columns; None for all packets.
         partials: partial aggregates; empty for a selection.
-        fields: output columns: the keys, then the partial aggregates.
     """
     return ops.Lfta(
         name=name,
@@ -305,7 +301,6 @@ class Merging:
     """Both halves of some aggregates.
 
     Attributes:
-        partials: partial aggregates, columns of the LFTA.
         merged: superaggregates over the partial aggregates.
         finish: name of an aggregate -> its value as an expression over the superaggregates.
     """
@@ -380,12 +375,7 @@ def partial_leaf(
     merging: Merging,
     setting: Setting,
 ) -> ops.LftaInput:
-    """Returns the aggregation LFTA of a query as a leaf of the high level.
-
-    Args:
-        node: the aggregation; the LFTA applies its predicate.
-        key_fields: output columns of the keys.
-    """
+    """Returns the aggregation LFTA of a query as a leaf of the high level."""
     fields = key_fields + tuple(ops.Field(p.name, p.type) for p in merging.partials)
     name, slots = lfta_name(node.query, source, setting), setting.size(node.query)
     lfta = make_lfta(source, name, node.predicate, keys, tuple(merging.partials), slots, fields, aggregates=True)
@@ -395,11 +385,7 @@ def partial_leaf(
 def aggregated(
     node: ops.Group, source: ops.Source, keys: tuple[ops.Item, ...], key_fields: tuple[ops.Field, ...], setting: Setting
 ) -> ops.Group:
-    """Returns an aggregation of superaggregates over a partial aggregation in an LFTA.
-
-    Args:
-        key_fields: output columns of the keys.
-    """
+    """Returns an aggregation of superaggregates over a partial aggregation in an LFTA."""
     merging = Merging.of(node.aggregates, setting)
     return replace(
         node,
@@ -797,12 +783,7 @@ LEVELS: tuple[Rule, ...] = (
 
 @dataclass
 class Rewriter:
-    """Applies rules to an operator, then to its inputs, then to the operator again, until no rule applies.
-
-    Attributes:
-        rules: the rules, in order.
-        setting: the facts of the query set that the rules read.
-    """
+    """Applies rules to an operator, then to its inputs, then to the operator again, until no rule applies."""
 
     rules: Sequence[Rule]
     setting: Setting

@@ -33,8 +33,6 @@ class Fragment:
 
     Attributes:
         name: the name by which a `Cut` reads its rows.
-        node: its plan.
-        reader: the operator that reads its rows.
         why: why the reader cannot stand in the same plan.
     """
 
@@ -63,7 +61,6 @@ class _Splitter:
     """Splits a plan, inputs first. It visits shared operators once, and needs no recursion for long chains.
 
     Attributes:
-        fragments: the fragments so far.
         rewritten: identity of an operator -> the operator after the split.
     """
 
@@ -224,10 +221,7 @@ class _Shared:
     """What holds of the rows of an operator.
 
     Attributes:
-        node: the operator, after cuts.
         columns: its columns that are functions of a key -> that key. A column that is not here divides no rows.
-        keys: see `Stage`; None for anywhere.
-        why: see `Stage`.
     """
 
     node: ops.Node
@@ -263,8 +257,6 @@ class _Planner:
     """Visits operators, inputs first. It needs no recursion: chains of queries are long.
 
     Attributes:
-        stored: see `stages_of`.
-        stages: the stages that were cut off.
         found: identity of an operator -> what holds of it.
     """
 

@@ -58,8 +58,6 @@ class Note:
     """A remark about a query that is correct.
 
     Attributes:
-        query: the name of the query.
-        text: the remark.
         place: line and column in the file of the query; (0, 0) for the entire query.
     """
 

@@ -58,8 +58,6 @@ class RecordSelection:
     """The records that an evaluation feeds.
 
     Attributes:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         resumed: whether the evaluation continues a state, so that earlier records are not fed again.
         by_arrival: whether records belong to the interval of their arrival, not of their timestamp.
         carried: whether the evaluation leaves a state for the next interval.
@@ -105,7 +103,6 @@ class Link:
     Attributes:
         group: selects the value that determines the skew of a record; None where all records have one skew.
         seen: largest arrival, ns; None before the first record.
-        records: number of records.
         highest: (source, origin) -> largest value of the attribute.
     """
 
@@ -125,7 +122,6 @@ class Clock:
         holders: operators that keep rows until a promise, with the smallest skew (ns) below each input.
         life: end of the links; set at the closing where it is unknown.
         period: time between ticks, ns.
-        policy: heartbeat policy, one of POLICIES.
 
     Attributes:
         tick: tick of the rows and promises that are emitted now, ns.

@@ -39,7 +39,6 @@ class Operators:
         packet_samplings: sampling and load shedding of sources; other sources take every packet.
 
     Attributes:
-        sources: source operators in the order of the plan.
         columns: link -> stored columns that its sources read.
         origins: attributes by which operators make progress; the clock is the empty string, and then the only one of
             its operator.
@@ -259,7 +258,6 @@ class ReferenceResult:
             start.
         punctuation: (tick, promise) of the output, at most one for each tick, after the rows of the tick. Ticks at
             which only the clock moves are left out.
-        counts: accounting of each source and link.
         state: state for the next interval in the format of `catalog.state_json`; None for a query without one
             (SEMANTICS I4).
         observed: measures of each operator, where an experiment asks for them.

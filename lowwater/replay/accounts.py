@@ -210,10 +210,6 @@ _ROWS = pa.schema([field for field in HEARTBEATS if field.name != "query_set"])
 def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
     """Builds the accounts and statistics of one link, by LFTA and minute, within an interval.
 
-    Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-
     Returns:
         HEARTBEATS without `query_set`. A minute without accounts has zeros, a minute without statistics has NULL.
     """

@@ -77,7 +77,6 @@ class Missing:
     """A construct that an engine does not run.
 
     Attributes:
-        query: the name of its query.
         what: the construct, as messages name it; `$name` for a parameter.
         why: the reason, after "is" or "has" in the message.
         place: its line and column in the text; (0, 0) if unknown.

@@ -84,11 +84,7 @@ class Outcome:
     """The outcome of one interval.
 
     Attributes:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         state: done, provisional or incomplete; the name of the stage if only one was run.
-        reason: why the interval is not done; empty if it is.
-        rows: query -> number of rows.
         committed: whether anything in `tables/` changed.
         digests: query -> digest of its inputs (S1).
         verdict: verdict of the audit, passed or warned; empty without an audit.

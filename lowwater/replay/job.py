@@ -128,14 +128,11 @@ class Job:
     """A query set over a lake.
 
     Attributes:
-        config: settings of the lake.
         query_set: name of the set, owner of its tables (S3).
-        plan: plan of its queries.
         length: length of an interval, ns.
         suites: output query -> custom expectations about its rows.
         through_end: whether an interval runs that captures cover only from the first or to the last record of a link
             (T6).
-        files: its query files.
         passed: instant, ns, up to which the schedule has seen time pass; intervals until then are expected.
     """
 
@@ -294,8 +291,6 @@ class Job:
         """The inputs of an interval as they are now.
 
         Args:
-            start: first instant of the interval, ns since the epoch.
-            end: end of the interval, ns since the epoch, exclusive.
             captures: link -> its captures, in the order of T1.
             known: what `known_missing` has said for many intervals; None to ask it for this one.
             past: what was published, for many intervals; None to read what this one needs.
@@ -426,7 +421,6 @@ class IntervalInputs(LowInputs):
     """The inputs of one interval, with their coverage and digest.
 
     Attributes:
-        query_set: name of the query set.
         length: length of the intervals of the set, ns; a stretch without records is a multiple of it.
         through_end: whether a gap before the first capture of a link, or after its last, is accepted.
         known: what the ledgers know to be missing; no row and no digest depends on it.

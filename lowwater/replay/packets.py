@@ -222,7 +222,6 @@ class _LinkPackets:
     Attributes:
         read: its files; the read range is [start, end) of the selection.
         link_types: capture -> name of its link type.
-        captures: ledger rows of the link.
     """
 
     read: LinkRead
@@ -237,7 +236,6 @@ class Selection:
 
     Attributes:
         admitted: (link, capture) -> positions of the packets that may be selected; None for all.
-        packets: number of packets.
         cut: packets of which less is stored than was captured.
         kept: largest number of bytes stored of a cut packet.
         interfaces: (link, link type) of the packets, in order of the links.
@@ -307,9 +305,6 @@ def select(
     """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
 
     Args:
-        links: names of links with captures, from `exported_links`.
-        start: first timestamp, ns since the epoch.
-        end: end of the timestamps, ns, exclusive.
         admitted: (link, capture) -> positions of the packets that may be selected; None for all.
 
     Raises:
@@ -454,7 +449,6 @@ def write_selection(selection: Selection, form: str, write: Callable[[bytes], ob
     """Writes the selected packets as a capture; several links are merged by (arrival, link).
 
     Args:
-        selection: result of `select`.
         form: `pcap` or `pcapng`.
         write: called with the next bytes.
 
@@ -526,15 +520,7 @@ _ARROW = {ex.Type.BOOL: pa.bool_(), ex.Type.INT: pa.int64(), ex.Type.FLOAT: pa.f
 
 @dataclass(frozen=True)
 class RecordSelection:
-    """The records of a link in a range that a predicate selects.
-
-    Attributes:
-        lake: the open lake.
-        config: its settings.
-        options: how its records are read.
-        start: first timestamp, ns.
-        end: end of the timestamps, ns, exclusive.
-    """
+    """The records of a link in a range that a predicate selects."""
 
     lake: Lake
     config: Config
@@ -579,8 +565,6 @@ def select_records(lake: Lake, config: Config, link: str, where: str | None, sta
     Args:
         link: a link of records that are no packets.
         where: a GSQL condition over the fields of its protocol; None for every record.
-        start: first timestamp, ns since the epoch.
-        end: end of the timestamps, ns, exclusive.
 
     Raises:
         ConfigError: the settings do not name the protocol of the link.
@@ -603,7 +587,6 @@ def write_records(
     """Writes the selected records. Returns their number.
 
     Args:
-        selection: result of `select_records`.
         form: one of FORMATS.
         out: the file, opened for bytes.
         spreadsheet: whether texts are changed that a spreadsheet would take for formulas.
@@ -695,7 +678,6 @@ class SourceCondition:
     """The packets of one source that a row counted.
 
     Attributes:
-        source: the source of the plan.
         parts: conditions over packets that all hold.
     """
 
@@ -710,13 +692,7 @@ class SourceCondition:
 
 @dataclass(frozen=True)
 class RowPackets:
-    """The packets that a row counted.
-
-    Attributes:
-        conditions: one for each source of packets.
-        start: first timestamp, ns.
-        end: end of the timestamps, ns, exclusive.
-    """
+    """The packets that a row counted."""
 
     conditions: tuple[SourceCondition, ...]
     start: int
@@ -945,7 +921,6 @@ class FoundPackets:
     """Packets of a row.
 
     Attributes:
-        count: number of packets.
         first: the first packets: link, record, timestamp (ns) and the columns SHOWN.
         admitted: link and capture -> positions of the packets that queries read: not late, in the life of the link.
     """

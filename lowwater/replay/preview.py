@@ -73,12 +73,7 @@ class PreviewRequest:
     """What is tried; crosses the process as JSON.
 
     Attributes:
-        lake: folder or address of the lake.
-        text: the query text.
         query_set: query set whose protocols, functions and parameters it may use; empty for none.
-        links: links that it may read.
-        start: first instant, ns since the epoch.
-        end: end of the range, ns, exclusive.
     """
 
     lake: str
@@ -95,7 +90,6 @@ class TriedQuery:
 
     Attributes:
         rows: the first rows, values as text; None for NULL.
-        count: number of all rows.
     """
 
     name: str
@@ -109,12 +103,10 @@ class Preview:
     """What came of a preview.
 
     Attributes:
-        start: first instant, ns since the epoch.
         end: end of the range that was evaluated, ns, exclusive.
         cut: whether it ends before the range that was asked for, since enough packets were read.
         packets: packets with a timestamp in the range, of all links.
         late: packets that no query sees, since they came later than the skew of their link.
-        queries: the output queries.
     """
 
     start: int

@@ -55,7 +55,6 @@ class Reader:
 
     Attributes:
         kind: `query` of the same query set, or `subscriber`.
-        name: name of the query or subscriber.
         until: end of the range that a subscriber has read, ns since the epoch; None for a query.
         behind: number of versions of the table that a subscriber has not read; None for a query.
         seen: when the subscriber was done with the range, ns since the epoch; None for a query.
@@ -75,12 +74,9 @@ class StreamInfo:
     """A stream that is published, or will be.
 
     Attributes:
-        name: name of the stream, its query and its table.
         owner: query set that makes it (S3).
         key: columns that are unique together; None if unknown.
-        links: links whose packets it is made of.
         queries: queries of the set that it is made of, in the order of their evaluation.
-        readers: its consumers.
         published: what is published and as it was published, ns since the epoch, in order; ranges that touch are one.
         damaged: published intervals whose rows the table does not have, as (start, end, why); ns since the epoch.
         last: interval that was published last, ns since the epoch; None without a publication.

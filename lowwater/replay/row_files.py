@@ -30,7 +30,6 @@ def published_rows(rows: pa.Table, fields: Sequence[Field], instants: bool = Fal
 
     Args:
         rows: at least the columns of `fields`, in stream types.
-        fields: columns of the query, in order.
     """
     from lowwater.columns.files import instants_of, published_columns  # its kernels take numba
 
@@ -74,7 +73,6 @@ def write_rows(
 
     Args:
         rows: at least the columns of `fields`, in stream types.
-        fields: columns of the query, in order.
         kind: one of FORMATS.
         spreadsheet: see `write_csv`; other formats ignore it.
         instants: whether to add the instants of temporal columns: as timestamps in parquet, else as ISO 8601.

@@ -163,15 +163,11 @@ class RunRequest:
     """The options of `lowwater run`.
 
     Attributes:
-        plan: plan of the queries.
         replan: plans the queries again once the interfaces of captures are known: link -> its interfaces; None to keep
             the plan.
-        config: settings of the links.
         captures: (link, file) of each capture.
-        out: folder for the results.
         form: csv, json or parquet.
         period: heartbeat period, ns.
-        policy: heartbeat policy.
         engine: `reference` for the reference engine, the oracle of tests and experiments.
         interval: length of the intervals, ns; None for one interval over everything.
         order: seed of a random order of intervals, which then pass no state; for tests.
@@ -208,8 +204,6 @@ class RunResults:
         rows: query -> rows of each interval with `_last` and `_tick`.
         punctuation: query -> number of punctuation rows.
         violations: late packets of each link.
-        accounts: accounts of all records read.
-        notes: notes for the user, without duplicates.
         states: query -> state of its last interval.
         latest: link -> largest lateness of its packets, ns.
         malformed: malformed records of the links whose records are no packets; None without such links.

@@ -63,8 +63,6 @@ class Metric:
     Attributes:
         name: name in Prometheus; ends with the unit if it has one.
         unit: unit of the value.
-        labels: names of the labels.
-        help: what the value is.
     """
 
     name: str
@@ -566,7 +564,6 @@ class Lag:
 
     Attributes:
         level: `link`, `LFTA` or `query`.
-        name: name of the node.
         on: link of an LFTA; empty for other nodes.
         typical: median lag over the interval, ns.
         most: largest lag over the interval, ns.
@@ -585,10 +582,6 @@ class Lag:
 
 def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
     """Measures the lags of links, LFTAs and output queries over [start, end), in the direction of flow.
-
-    Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
 
     Returns:
         The lags; none before a run.
@@ -664,13 +657,11 @@ class Span:
     """A part of a run.
 
     Attributes:
-        name: what was done.
         trace: id of the trace, 128 bits.
         id: id of the span, 64 bits.
         parent: id of the span that it is a part of; 0 for the run itself.
         start: begin, wall clock, ns since the epoch.
         end: end, wall clock, ns since the epoch.
-        attributes: what is known of it.
         error: why it failed; empty if it did not.
     """
 

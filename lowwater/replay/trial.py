@@ -48,7 +48,6 @@ class Trial:
     """A trial of changes to one query set.
 
     Attributes:
-        changes: what is tried.
         job: the query set of the lake, as it is.
         tried: the query set with the changes, over the lake of the trial.
     """

@@ -163,9 +163,7 @@ class Advice:
 
     Attributes:
         setting: table, heartbeat or predicate.
-        current: present value.
         recommended: recommended value; equal to `current` for no change.
-        why: reason, with the numbers.
     """
 
     setting: str
@@ -202,11 +200,8 @@ class Tuning:
     """The recommendations for one LFTA.
 
     Attributes:
-        slots: number of slots of its table.
         period: heartbeat period, ns; None for no recommendation.
         predicate: predicate with its conjuncts in the recommended order.
-        conjuncts: statistics of the conjuncts, in the order of the query.
-        advice: recommendations in words.
     """
 
     slots: int
@@ -234,7 +229,6 @@ def tuning(
 
     Args:
         lftas: all LFTAs of their links, since they share the prefilter.
-        statistics: LFTA -> its statistics.
         waits: LFTA -> time that a row waits without heartbeats, ns: skew and rest of the epoch.
     """
     bits = frozenset(chain.from_iterable(prefilter.bits for prefilter in choose_prefilters(lftas)))

@@ -41,7 +41,6 @@ class PublishedVersion:
     """A version of a published table in which rows differ from those of the version before.
 
     Attributes:
-        version: number of the version.
         at: when it was made, by the clock of its writer, ns since the epoch.
         what: `published`, `rolled back`, or `changed by another program`.
         start: first instant of its interval, ns since the epoch; None if it is of no interval.
@@ -235,13 +234,7 @@ def key_of(root: PurePath, queries: Path, query: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RollbackTarget:
-    """A published interval of a query.
-
-    Attributes:
-        job: its query set.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-    """
+    """A published interval of a query."""
 
     job: Job
     query: QueryPlan
@@ -251,9 +244,6 @@ class RollbackTarget:
     @staticmethod
     def find(root: PurePath, queries: Path, query: str, at: int) -> RollbackTarget:
         """Finds the newest published interval of a query that begins at an instant.
-
-        Args:
-            at: first instant of the interval, ns since the epoch.
 
         Raises:
             LakeError: there is no such query or interval, or its rows are the state of later intervals.

@@ -219,7 +219,6 @@ class Door:
 
     Args:
         translate: returns the error for one of a client; None or the error itself for one that passes.
-        done: called where there was no error.
     """
 
     def __init__(

@@ -150,10 +150,6 @@ def hold_file(path: Path, wait: float = 0.0) -> Iterator[None]:
 def claim_range(folder: Path, first: int, end: int) -> int:
     """Locks a range and returns the handle of its file. The caller holds the lock of the folder.
 
-    Args:
-        first: begin of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
-
     Raises:
         HeldError: if another process holds a range that overlaps.
         OSError: if the file cannot be made.
@@ -326,8 +322,6 @@ class Claim:
     """A claim on a range of a thing.
 
     Attributes:
-        first: begin of the range, ns.
-        end: end of the range, ns, exclusive.
         holder: process and machine, for messages.
         token: names the claim.
         beat: number of renewals.
@@ -384,7 +378,6 @@ class Fence:
 
     Attributes:
         names: names of the range, and of ranges that were taken over for it.
-        number: number of the lease.
         lease: the lease, which says whether it is still held.
         taken: whether it was taken over from a holder that did not give it up, and may have requests on their way.
     """
@@ -486,8 +479,6 @@ def hold_lease(
     """Holds a lease on a range of a thing.
 
     Args:
-        first: begin of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
         wait: seconds to wait for a holder that lives. A dead one is always waited for.
         length: seconds after which a claim that is not renewed is dead; None for LENGTH.
 
@@ -656,8 +647,6 @@ def hold_range(path: PurePath, first: int, end: int, sees: Sequence[PurePath] = 
     """Holds the range [first, end), ns, of a thing, as `hold_lock` does.
 
     Args:
-        first: begin of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
         sees: as of `hold_lock`.
     """
     if isinstance(path, ObjectPath):

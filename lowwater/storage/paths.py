@@ -135,9 +135,6 @@ def locals_of(paths: Iterable[PurePath]) -> list[Path]:
 def local_table(folder: PurePath, names: Iterable[str]) -> Path:
     """Returns a folder of this machine with files of a table under their names.
 
-    Args:
-        names: paths of files relative to it.
-
     Raises:
         OSError: if one cannot be read.
     """

@@ -63,9 +63,7 @@ class Finding:
     """What was found about one thing that a lake needs.
 
     Attributes:
-        name: the thing.
         state: whether it is there.
-        found: what was seen, in a few words.
         then: what of Lowwater does not hold without it; empty where it is there.
         seconds: how long each request or step took, s.
     """

@@ -189,7 +189,6 @@ def require_modest(name: object, path: str | os.PathLike[str], whole: int | None
     """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once.
 
     Args:
-        path: where it is on this machine.
         whole: most bytes of all of it in memory, for a decoder that decodes it as a whole and that takes memory by what
             comes out of a page; None for Arrow's, which goes by row groups.
 

@@ -29,11 +29,7 @@ from lowwater.stream.values import (
 
 
 class Accumulator(Protocol):
-    """The accumulator of one aggregate of one group.
-
-    Attributes:
-        state: its whole state, as plain values.
-    """
+    """The accumulator of one aggregate of one group."""
 
     state: Any
 
@@ -166,12 +162,7 @@ class Aggregates:
         return tuple([tuple([closure(values) for closure in closures]) for closures in self._taken])
 
     def add(self, group: Iterable[Accumulator], arguments: Sequence[Values], order: tuple[Any, ...]) -> None:
-        """Adds a row to a group. An aggregate ignores a row with NULL among its arguments.
-
-        Args:
-            arguments: the arguments of the row, one tuple per aggregate.
-            order: the place of the row in the canonical order.
-        """
+        """Adds a row to a group. An aggregate ignores a row with NULL among its arguments."""
         for accumulator, values in zip(group, arguments, strict=True):
             if None not in values:
                 accumulator.add(values, order)

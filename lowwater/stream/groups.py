@@ -144,7 +144,6 @@ class OpenGroup:
     """A group that may still change.
 
     Attributes:
-        aggregates: accumulators of the rows so far.
         last: last instant of the group, ns; None where only a later record can tell it (SEMANTICS I4).
     """
 
@@ -372,7 +371,6 @@ class Supergroup:
     """The groups of an epoch that share states and superaggregates.
 
     Attributes:
-        supers: superaggregates of the admitted rows.
         before: states of the epoch before, and its number of groups.
         states: name -> state, for the states that were used.
         groups: keys -> accumulators.

@@ -37,9 +37,7 @@ class JoinSide:
     """The state of one input of a join.
 
     Attributes:
-        window: temporal expression of the match window.
         keys: expressions of the equalities, and of the window where it is an equality.
-        other: temporal attribute of the other input.
         shift: how far the match window of a value reaches into the other input.
         keeps: whether unmatched rows are emitted.
         buckets: key -> number -> row.

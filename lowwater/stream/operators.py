@@ -23,7 +23,6 @@ class Row(NamedTuple):
     """A row of a stream.
 
     Attributes:
-        values: the values of the columns, in order.
         last: last instant that could still have changed the row, ns (SEMANTICS I1).
         order: canonical order (SEMANTICS O1); empty where it has none.
     """
@@ -72,7 +71,6 @@ class StreamOperator:
     A subclass defines `row` and `release`.
 
     Attributes:
-        ports: number of inputs.
         promised: promise of the clock for each input, ns.
         before_release: called before stored rows are removed; an experiment measures the state there.
         groupwise: output columns whose values have their own promises; empty for none.

@@ -28,7 +28,6 @@ class Record(NamedTuple):
 
     Attributes:
         arrival: virtual time, ns (SEMANTICS T2).
-        link: name of the link.
         timestamp: ns since the epoch.
         values: values of the requested columns, in that order.
     """
@@ -212,9 +211,7 @@ class SourceCount:
 
     Attributes:
         source: `query.alias`.
-        link: name of the link.
         sane: records within the skew, by timestamp; by arrival in a plan evaluated by arrival.
-        not_of_protocol: records that are no packet of the protocol.
         sampled_out: records left out by sampling (O5).
         shed: records left out by load shedding (O5).
         filtered: records for which the predicate directly above the source is not true.
@@ -245,7 +242,6 @@ class SourceOperator(StreamOperator):
         links: names of the links, one for each port.
         names: columns of the incoming rows: the fields, then further columns of the protocol's predicate.
         read_from: first timestamp that is read, ns (SEMANTICS I2).
-        counts: accounting of each link.
         charged: accounting of the present row; a separate one for rows that no interval owns.
     """
 

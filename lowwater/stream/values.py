@@ -38,8 +38,6 @@ def compile_expr(expr: ex.Expr, names: Sequence[str], faults: Faults, on_state: 
     """Compiles an expression to a closure. All operands are evaluated, so faults do not depend on their order.
 
     Args:
-        expr: expression over the columns `names`.
-        names: names of the values of a row, in order.
         on_state: evaluates stateful functions; None where they are not allowed.
 
     Example:
@@ -74,8 +72,6 @@ def compile_predicate(
     """Compiles a predicate to a test; an absent predicate is always true, and NULL is not true.
 
     Args:
-        expr: the predicate; None for none.
-        names: columns of the rows, in order.
         on_state: gives the values of stateful functions; None where there are none.
     """
     if expr is None:

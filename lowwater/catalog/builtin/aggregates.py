@@ -361,7 +361,6 @@ class Counts:
     """The state of lossy counting.
 
     Attributes:
-        total: the number of values so far.
         entries: value -> (its count, the largest number of its occurrences that the state may have missed).
         phi: the least frequency; None before the first value, or if it is not in (0, 1].
     """
@@ -592,9 +591,6 @@ class Steps:
     """The step function that time_avg integrates. A sample starts a step.
 
     Attributes:
-        area: the integral over the current epoch, up to the latest step.
-        value: the value of the latest step.
-        time: the time of the latest step.
         window: the length of an epoch, in the unit of the times.
         first: the time of the first step; None before the first step.
         stepped: whether the current epoch has a step.

@@ -47,11 +47,8 @@ class SmartSampling(SamplingState):
         final: the sum of units of small groups at the end of the window, since the latest survivor.
         cleaning: whether a cleaning is in progress or has just ended.
         final_z: whether `finish` has adjusted z for the end of the window.
-        packets: the number of packets offered in the window.
-        cleanings: the number of cleanings in the window.
         time: the time of the latest packet; for flows.
         counting: whether the operator counts closed flows at a new time.
-        closed: the number of flows counted as closed.
         unsampled: the number of newly closed flows that the end of the window before dropped.
         closing: the number of newly closed flows at the end of the window.
         silence: the delay of the last call.
@@ -255,7 +252,6 @@ class LossyCounting(SamplingState):
     """Lossy counting over buckets of packets (Manku and Motwani).
 
     Attributes:
-        packets: the number of packets counted in the window.
         width: the number of packets in a bucket; 0 before the first count.
         counted: whether the count includes the current row.
     """

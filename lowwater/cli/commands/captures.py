@@ -206,7 +206,6 @@ def _ingest_files(
 
     Args:
         covers: interval that the single file covers, ns since the epoch, end exclusive; None to determine it.
-        files: captures, in any order.
         spark: as for `named_spark`.
     """
     from lowwater.config import load_config
@@ -510,8 +509,6 @@ def _export_records(
 
     Args:
         where: a GSQL condition; None for every record.
-        start: first timestamp, ns.
-        end: end of the timestamps, ns, exclusive.
         form: one of TABLES; None to choose by the name of the file.
         out: the file; `-` for standard output.
     """

@@ -392,24 +392,14 @@ def diff(
         return 0 if compared.equal else 3
     by = f"by {', '.join(compared.key)}" if compared.key else "whole rows, since the plan shows no unique key"
     say(f"{query}: version {earlier.version} to {later.version}, {by}")
-    say(f"{compared.added:,} added, {compared.gone:,} gone, {compared.changed:,} changed, {compared.same:,} the same")
-    for kind, old, new in compared.examples:
-        sign = {"added": "+", "gone": "-", "changed": "~"}[kind]
-        say(f"{sign} {row_text(compared.columns, old, new)}")
+    say(str(compared))
+    for line in compared.lines():
+        say(line)
     return 0 if compared.equal else 3
 
 
 def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, object]:
     return dict(zip(columns, row, strict=True))
-
-
-def row_text(columns: tuple[str, ...], old: tuple[object, ...] | None, new: tuple[object, ...] | None) -> str:
-    """Returns a row as `column=value`; a changed value as `column=before -> after`."""
-    first, second = old or new or (), new or old or ()
-    parts = []
-    for name, a, b in zip(columns, first, second, strict=True):
-        parts.append(f"{name}={a!r}" if a == b else f"{name}={a!r} -> {b!r}")
-    return " ".join(parts)
 
 
 MOST_VERSIONS = 20

@@ -162,9 +162,6 @@ class Recipe:
 
     Attributes:
         name: its `query_name`.
-        title: heading above it.
-        question: the question that it answers, a sentence.
-        text: it, as a file.
     """
 
     name: str

@@ -16,6 +16,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, digests_of_records, identity_of
+from lowwater.catalog.time import LONG_SILENCE
 from lowwater.config import Link
 from lowwater.errors import CaptureError, ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
@@ -33,7 +34,6 @@ from lowwater.lake.files.names import (
 )
 from lowwater.lake.files.patterns import is_dated, literal, pieces_of, regex_of
 from lowwater.lake.files.sample import LogProposal, RecordProposal, Sample
-from lowwater.lake.ledgers.coverage import FACTOR
 from lowwater.limits import COMPARED_NAMES, PROPOSAL_READ_BYTES, PROPOSED_FILES
 from lowwater.storage import objects
 from lowwater.storage.captures import StoredCapture
@@ -130,7 +130,7 @@ def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: in
     Args:
         silence: longest silence inside of files, ns.
     """
-    return max((length for length in _pauses(names, sample, read) if length <= FACTOR * silence), default=0)
+    return max((length for length in _pauses(names, sample, read) if length <= LONG_SILENCE * silence), default=0)
 
 
 def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[int]:

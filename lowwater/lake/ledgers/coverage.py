@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lowwater.catalog.time import clock_of, uncovered
+from lowwater.catalog.time import LONG_SILENCE, clock_of, uncovered
 from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
@@ -26,8 +26,6 @@ from lowwater.plan.temporal import END_OF_TIME
 
 SHORTEST = 10 * SECOND
 """A shorter silence is none, nor is one within `gap_tolerance`."""
-FACTOR = 3
-"""A silence is long if it lasts so many lulls."""
 RARE = 1000
 """Of so many captures at least, one would be so silent at an end by chance, if lulls came at random."""
 MOST, ENOUGH = 24, 3
@@ -54,10 +52,10 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
     """Finds the long silences at the ends of captures that meet [start, end), ns, within the life of the link.
 
     Records that last m times their longest lull G show that the link is not silent for longer while it is recorded. A
-    silence of c times G at an end is long if c is more than FACTOR, and if binomial(m + c, m) >= RARE: by chance one is
-    so long in so many captures. So a few records say nothing: m = 20 asks for c = 3, m = 5 for 8,
-    m = 2 for 44. They are the records of the capture, or of the MOST captures before it, of whose silences G then is
-    the ENOUGH-th longest, since what so many of them do is usual.
+    silence of c times G at an end is long if c is more than LONG_SILENCE, and if binomial(m + c, m) >= RARE: by chance
+    one is so long in so many captures. So a few records say nothing: m = 20 asks for c = 3, m = 5 for 8, m = 2 for 44.
+    They are the records of the capture, or of the MOST captures before it, of whose silences G then is the ENOUGH-th
+    longest, since what so many of them do is usual.
 
     Args:
         captures: all ledger rows of the link, in the order of T1.
@@ -79,7 +77,7 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
             length, mine = int(lengths[side][at]), int(lull[at])
             before = max(0, at - MOST) + np.flatnonzero(known[max(0, at - MOST) : at])
             usual = np.sort(longest[before])[::-1]
-            if len(usual) >= ENOUGH and length <= FACTOR * usual[ENOUGH - 1]:
+            if len(usual) >= ENOUGH and length <= LONG_SILENCE * usual[ENOUGH - 1]:
                 continue
             own = _is_long(length, mine, int(lasts[at]))
             if not own:
@@ -91,7 +89,7 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
 
 def _is_long(length: int, lull: int, lasts: int) -> bool:
     """Whether a silence (ns) is long beside records that last so long (ns), with such a longest lull (ns)."""
-    if lull <= 0 or length <= FACTOR * lull:
+    if lull <= 0 or length <= LONG_SILENCE * lull:
         return False
     inner, outer = lasts / lull, length / lull
     return lgamma(inner + outer + 1) - lgamma(inner + 1) - lgamma(outer + 1) >= log(RARE)
@@ -172,12 +170,7 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
 
 
 def covered_share(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> float:
-    """Returns how much of a range lies in the life of a link and in its coverage, 0 to 1.
-
-    Args:
-        start: begin of the range, ns since the epoch.
-        end: end of the range, ns, exclusive.
-    """
+    """Returns how much of a range lies in the life of a link and in its coverage, 0 to 1."""
     begin, last = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
     missing = sum(gap.until - gap.since for gap in gaps(link, captures, settings, start, end))
     return max(0, last - begin - missing) / (end - start)
@@ -190,8 +183,6 @@ def any_covers(
 
     Args:
         captures: link -> ledger rows.
-        start: begin of the range, ns since the epoch.
-        end: end of the range, ns, exclusive.
     """
     return any(covered_share(link, captures.get(link, ()), config.link(link), start, end) > 0 for link in links)
 
@@ -409,7 +400,7 @@ def _advice(gap: Gap, captures: Captures) -> str:
     at = bisect_right(spans, gap.since, key=itemgetter(0))
     pause = spans[at][0] - spans[at - 1][1]
     whole = all(capture.ended_cleanly and not capture.growing for capture in captures.ending(spans[at - 1][1]))
-    if not whole or pause > FACTOR * int(captures.numbers("lull").max()):
+    if not whole or pause > LONG_SILENCE * int(captures.numbers("lull").max()):
         return ""
     seconds = format_duration(-(-pause // SECOND) * SECOND)
     return f'set gap_tolerance = "{seconds}", since its records are as far apart, or '
@@ -419,8 +410,6 @@ def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), 
     """Makes the error of a gap for the interval [start, end), ns.
 
     Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         captures: all ledger rows of the link; the text names files beside the gap.
         why: why the gap matters, if it lies before the interval.
     """

@@ -527,10 +527,6 @@ def consented(rows: Iterable[ReplayRow], digests: Mapping[str, str] | None = Non
 def approve(lake: Lake, query_set: str, start: int, end: int, by: str) -> None:
     """Keeps that a person approves the publication of an interval.
 
-    Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-
     Raises:
         BusyError: a run is at work on it.
         LakeError: it does not wait for approval, or the ledger cannot be written.

@@ -135,8 +135,6 @@ class ReplayRow:
 
     Attributes:
         query: name of the output query; empty for the whole set.
-        interval_start: begin of the interval, ns.
-        interval_end: end of the interval, ns, exclusive.
         stage: low, high, audit or publish.
         state: done, provisional, incomplete, rolled back or failed.
         finished_at: wall clock, ns.
@@ -216,12 +214,7 @@ def replayed_sets(lake: layout.Lake) -> set[str]:
 
 
 def last_published(lake: layout.Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:
-    """Returns the publication of the visible rows of [start, end); None if there is none, or several made them.
-
-    Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-    """
+    """Returns the publication of the visible rows of [start, end); None if there is none, or several made them."""
     return _newest(read_replays(lake, query_set, (start, end)), query, lambda row: _bounds(row) == (start, end))
 
 

@@ -921,6 +921,17 @@ class TableDiff:
         """Whether both versions have the same rows."""
         return not (self.added or self.gone or self.changed)
 
+    def __str__(self) -> str:
+        """The numbers of rows, in words."""
+        return f"{self.added:,} added, {self.gone:,} gone, {self.changed:,} changed, {self.same:,} the same"
+
+    def lines(self) -> Iterator[str]:
+        """Yields the examples as text: `+` or `-` and the row as `column=value`; `~` with `column=before -> after`."""
+        for kind, old, new in self.examples:
+            values = zip(self.columns, old or new or (), new or old or (), strict=True)
+            texts = (f"{name}={a!r}" if a == b else f"{name}={a!r} -> {b!r}" for name, a, b in values)
+            yield " ".join([{"added": "+", "gone": "-", "changed": "~"}[kind], *texts])
+
 
 def compare(
     before: ResultTable, after: ResultTable, key: Sequence[str], start: int, end: int, most: int = 100

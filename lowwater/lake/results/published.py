@@ -108,8 +108,6 @@ class Damage:
     """Rows of a published table that another program changed.
 
     Attributes:
-        start: begin of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
         why: which commit did it: version, time, operation and program.
     """
 
@@ -123,8 +121,6 @@ class Publication:
     """What a commit says about the interval that it published.
 
     Attributes:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         restated: whether a part of it was published before.
         late: whether an interval after its begin was published before, so that a promise was made about it.
         ranges: everything that is published, in order, ns; ranges that touch are one.
@@ -239,8 +235,6 @@ def next_publication(
     Args:
         before: note of the publication before; None without one.
         earlier: what is published without a note, ns; used without a note.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         damage: rows that others have changed; those of the interval are replaced.
 
     Example:

@@ -132,12 +132,7 @@ held pickles."""
 
 
 def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, digest: str) -> PurePath:
-    """Returns the folder of a query's state after [start, end), ns, for inputs with this digest.
-
-    Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-    """
+    """Returns the folder of a query's state after [start, end), ns, for inputs with this digest."""
     return lake.states / tables.safe_name(query_set) / tables.safe_name(query) / f"{start}-{end}-{digest}.{FORM}"
 
 

@@ -132,8 +132,6 @@ class Epoch:
 
     Attributes:
         column: the number of its output column.
-        place: its place in the table.
-        increasing: its direction.
     """
 
     column: int
@@ -149,7 +147,6 @@ def eviction_functions(number: int, epochs: Sequence[Epoch], writes: list[str], 
     """Returns the functions of one node.
 
     Args:
-        epochs: its temporal keys.
         writes: the statements that write the group in slot s as row `size`.
         rows: the parameters that hold rows, after a comma.
     """
@@ -221,12 +218,9 @@ class GroupKey:
     """The key of one LFTA, as code.
 
     Attributes:
-        words: names of its words.
         before: the statements before a block of records.
         lines: the statements that compute the words of record i.
-        outputs: the output columns of the keys.
         reads: how each output column is read from the table.
-        epochs: the temporal keys.
     """
 
     words: list[str] = field(default_factory=list)
@@ -335,11 +329,9 @@ class _Cell:
     """A partial aggregate in a row of the table.
 
     Attributes:
-        partial: the partial aggregate.
         fold: the merge of two values; None for a count.
         at: the position of its first word in the row.
         bit: the position of its bit in the mask.
-        value: its argument.
     """
 
     partial: Partial
@@ -373,9 +365,7 @@ class Grouping:
         lines: the statements that queue the key of an accepted record.
         drain: two loops over the queue. The first loop loads all slots into the cache in parallel, so that the second
             loop does not wait for memory.
-        outputs: the columns of its rows.
         taken: the columns that a record adds for user-defined sub-aggregates: the ticket of its group, then arguments.
-        epochs: its temporal keys.
         width: the number of words of a table row.
         key: the number of words of a key.
     """

@@ -99,7 +99,6 @@ def source(functions: Sequence[GeneratedFunction], compiled: bool) -> str:
     """Returns the source of the module: the arithmetic of V2, the rules of time, then the functions.
 
     Args:
-        functions: the functions, in order of definition.
         compiled: whether the functions have numba's decorators.
     """
     helper, part, entry = (_HELPER, _PART, _ENTRY) if compiled else ("", "", "")

@@ -338,7 +338,6 @@ class Emitter:
 
     Attributes:
         lines: the statements so far, without the indentation of the loop.
-        hosted: the host values, which are computed beside the kernel.
         beside: their columns, in the order of the arguments `h<prefix>_<n>` (values) and `g<prefix>_<n>` (validity). A
             column is `<k>.<part>` of host value k: the number of a word, or `failed`.
     """

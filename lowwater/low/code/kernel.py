@@ -64,9 +64,6 @@ class ConjunctSampler:
 
     Args:
         bits: the number of conjuncts in the prefilter, which are counted over all records of the link.
-
-    Attributes:
-        size: the size of the vector so far.
     """
 
     bits: int
@@ -124,7 +121,6 @@ class LftaSignature:
         member: mask of the bits of its protocol.
         member_rest: the other conjuncts of its protocol; None for none.
         predicate: mask of the bits of its predicate.
-        predicate_rest: the other conjuncts of its predicate.
         may_fail: mask of the bits of its predicate that can fail.
     """
 
@@ -141,7 +137,6 @@ class PrefilterCode:
 
     Attributes:
         lines: the statements that compute `met` and, if a conjunct can fail, `faults`.
-        signatures: the signatures of the LFTAs, in order.
         bit_of: conjunct -> its bit.
     """
 
@@ -193,12 +188,10 @@ class RecordTest:
     """The code that decides about a record for one LFTA.
 
     Attributes:
-        number: the number of the LFTA in the kernel.
         before: the statements that `member` needs.
         member: the test whether the record is of the protocol.
         between: the statements that `accepts` needs.
         accepts: the test whether the predicate is true.
-        failed: the test whether a failure took part in the predicate.
         early: a test, without statements, that already rejects a record; FALSE for none.
         thinned: the code of what sampling and load shedding do with a record: 0 to keep it, else the outcome (O5);
             empty without them.
@@ -314,10 +307,6 @@ def selection_code(
 ) -> tuple[list[str], list[str], list[OutputColumn]]:
     """Generates the code of a selection.
 
-    Args:
-        emit: the emitter of the node, after its predicate.
-        lfta: the LFTA; its keys are the columns.
-
     Returns:
         The statements before a block of records, the statements for an accepted record, and the columns of its row.
     """
@@ -430,10 +419,8 @@ class NodeProgram:
     """The inputs and outputs of the code of one LFTA, besides the packets.
 
     Attributes:
-        outputs: the columns of its rows.
         width: the number of words of a row of its table; 0 for a selection.
         key: the number of these words that are the key.
-        epochs: the temporal keys of its groups.
         taken: the columns that records pass to users' sub-aggregates (`low.runtime.node`); empty without any.
         hosted, beside: the host values and their columns, as in the Emitter.
         drawn: the positions of the counts of its predicate's conjuncts, in order.
@@ -456,7 +443,6 @@ class Program:
     Attributes:
         functions: the functions, in order of definition; the last is `kernel`.
         columns, params: as in Inputs.
-        nodes: the program of each LFTA.
         draws: the size of the vector of counts of sampled records.
     """
 

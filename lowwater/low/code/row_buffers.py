@@ -29,7 +29,6 @@ class OutputColumn:
     """An output column.
 
     Attributes:
-        type: the type of the values.
         nullable: whether a value may be NULL.
         constant: the value of a constant string column, which no code writes; else None.
         written: whether code writes the column.
@@ -68,7 +67,6 @@ class OutputColumn:
 
         Args:
             words: the code of the value's words; a boolean is 0 or 1.
-            null: the code of its NULL test.
             at: the name of the row's number.
         """
         if self.type is Type.IP:

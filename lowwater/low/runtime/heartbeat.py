@@ -74,7 +74,6 @@ class Heartbeats:
         entered: the link's clock up to which an earlier chunk made the promises; -1 for none.
 
     Attributes:
-        pending: punctuations that are not written yet, in order.
         due: arrival of the first record that must not be processed before `advance`.
     """
 
@@ -250,7 +249,6 @@ def punctuation_batch(lfta: Lfta, punctuations: list[PunctuationRun], period: in
     """Returns punctuations as a stream batch: promised columns have values, the others are NULL (P5).
 
     Args:
-        punctuations: the punctuations, in order.
         period: time between ticks, ns.
     """
     schema = stream_schema(lfta.fields)

@@ -224,10 +224,8 @@ class LftaOperator(ABC):
 
     Attributes:
         state: the state; `low.code.aggregation` names its positions.
-        rows: buffers for the rows that the kernel writes.
         written: called to make room.
         slots: the slots of its table; 0 without one.
-        alive: the groups in its table.
     """
 
     ejections = collisions = slots = alive = 0
@@ -303,7 +301,6 @@ class LftaAggregation(LftaOperator):
 
     Args:
         code: the functions of the kernel's source.
-        read_from: start of its read range, ns.
     """
 
     def __init__(
@@ -582,8 +579,6 @@ class LftaNode:
         bounds: the records that the run reads and owns, ns since the epoch.
 
     Attributes:
-        operator: the selection or aggregation.
-        beats: its promises.
         lowest: the first timestamp that it may process, ns.
     """
 
@@ -713,7 +708,6 @@ class Meter:
     """The statistics of one pass.
 
     Args:
-        nodes: the nodes of the link, in the order of the kernel.
         drawn: the positions of the counts of each node's conjuncts.
         start: start of the interval, ns. Work before the first record counts for its minute.
 

@@ -335,12 +335,10 @@ class Scope:
     """Names that expressions of one statement may use.
 
     Attributes:
-        text: the file that holds the statement, for messages.
         sources: range variable -> column name -> expression over the input row.
         keys: group-by variable -> expression; a group-by variable hides a column of its name.
         on_aggregate: binds an aggregate call to a column; None if the clause allows no aggregates.
         where: the clause, for the message about a misplaced aggregate.
-        names: names of the statement other than columns.
         on_state: called with every stateful function; None if the clause allows none.
         aliases: name of a select item -> hint for a clause that uses the name.
         rows: for a scope over groups, the scope of the input rows, for messages; else None.

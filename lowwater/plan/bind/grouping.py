@@ -36,8 +36,6 @@ class _Parts:
     Attributes:
         taken: names in use, in lower case; a new aggregate gets another name.
         columns: (aggregate without a name, whether it is of supergroups) -> its column.
-        aggregates: aggregates over groups.
-        supers: superaggregates, over supergroups.
     """
 
     taken: set[str]

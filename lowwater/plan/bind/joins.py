@@ -252,11 +252,9 @@ class _Match:
     """The condition of a join: when a row of the left side matches a row of the right side.
 
     Attributes:
-        kind: inner join or outer join.
         sides: the left side, then the right side.
         filters: range variable -> conjuncts on that side only.
         across: conjuncts on both sides, or on no column.
-        equalities: pairs of (left, right) expressions that must be equal.
         residual: the rest of the condition; None if nothing is left.
     """
 
@@ -517,11 +515,9 @@ class Watch:
     """A declared watch list.
 
     Attributes:
-        name: name of the watch list.
         file: path of the CSV file with its rows, an input of the run (S1).
         refresh: interval in seconds at which the original system read the file again.
         columns: columns in the order of the file.
-        keys: names of the key columns.
     """
 
     name: str

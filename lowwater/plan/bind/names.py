@@ -346,7 +346,6 @@ class Names:
     """Names that one statement may use besides columns.
 
     Attributes:
-        context: the functions, links and protocols of the query set.
         params: parameter -> (type, value); the value is None if the user gave none.
         defines: option of DEFINE -> value as written.
         links: the links that the statement reads, for `@property`.

@@ -214,11 +214,8 @@ class Binder:
     """Binds the statements of one query set.
 
     Attributes:
-        context: the functions, links and protocols that queries may name.
         statements: query name -> (statement, file that holds it).
         bound: query name -> logical plan, for every query bound so far.
-        failed: names of the queries and watch lists with errors.
-        notes: remarks on the queries bound so far.
     """
 
     context: Context
@@ -599,7 +596,6 @@ class Texts:
 
     Attributes:
         statements: query name -> (statement, file that holds it), in the order of the files, libraries last.
-        protocols: the PROTOCOL blocks of the files.
         library: names of the queries that come from libraries.
     """
 
@@ -766,7 +762,6 @@ class Bound:
     Attributes:
         statements: query -> (statement, file that holds it), in the order of the files, libraries last.
         plans: query -> logical plan; each query comes before its readers.
-        notes: remarks on the queries, in the order of the files.
         context: the functions, links and protocols that queries may name, with the declared protocols.
         hidden: queries without a table: those with `visibility 'internal'`, and those of libraries.
         private: hidden queries that exactly one source reads.
@@ -792,7 +787,6 @@ def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], contex
     """Parses and binds query files as one query set.
 
     Args:
-        texts: pairs of file name and GSQL text.
         folders: the folders to search for query libraries (`library/query`).
         slots: the number of slots of every group table, instead of `aggregate_slots`; None keeps the options.
 

@@ -31,8 +31,6 @@ class BoundSource:
     """One source of a statement: its stream, and the columns that expressions may name.
 
     Attributes:
-        alias: range variable.
-        node: the stream.
         columns: column name -> expression over the rows of the stream.
         window: the window after the source; None if there is none.
         units: temporal column -> ns per unit, for columns not derived from the clock; None if the unit is unknown.
@@ -77,7 +75,6 @@ class BoundSource:
         """Builds the stream of the source with a filter and a projection. The rows of a query are only filtered.
 
         Args:
-            predicate: condition over the rows of the source; None keeps all rows.
             names: columns of packets to keep; None keeps those that `*` stands for.
         """
         if not isinstance(self.node, Source):
@@ -121,12 +118,7 @@ def _timeless_join(join: Join) -> str:
 
 
 def make_map(query: str, source: Node, predicate: Expr | None, items: Sequence[Item]) -> Map:
-    """Builds the selection and projection of a stream.
-
-    Args:
-        predicate: condition over its rows; None keeps all rows.
-        items: named expressions over its rows, in the order of the output.
-    """
+    """Builds the selection and projection of a stream."""
     fields = make_fields(items, temporals(source.fields))
     return Map(query, fields, narrow(source, predicate, *(item.expr for item in items)), predicate, tuple(items))
 
@@ -222,10 +214,8 @@ class Windowed:
     """A stream divided into windows.
 
     Attributes:
-        node: the stream, the input of the aggregation.
         number: group-by variable with the number of the window, over the rows of `node`.
         visible: `window_start`, `window_end` and `wid` -> expression over the groups.
-        partition: group-by variables of PARTITION BY.
     """
 
     node: Node
@@ -400,11 +390,7 @@ _FOLDED: dict[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul}
 def endless(
     statement: syntax.Select, written: Sequence[syntax.SelectItem], rows: Scope, node: Node, keys: Sequence[Item]
 ) -> QueryError:
-    """Builds the error of an aggregation without a temporal group-by variable.
-
-    Args:
-        keys: the bound group-by variables; the first ones match `written` by position.
-    """
+    """Builds the error of an aggregation without a temporal group-by variable."""
     inside = [group for group in statement.group_by if isinstance(group, syntax.Grouping)]
     if inside:
         hint = f"write the epoch beside {inside[0].kind}: GROUP BY time/60 AS tb, {inside[0].kind}(...)"

@@ -26,8 +26,6 @@ def explain(plan: Plan, form: str = "text", memory: MemoryInfo | None = None) ->
     """Returns the plan of a query set in one form.
 
     Args:
-        plan: the plan of the query set.
-        form: a key of FORMS.
         memory: what bounds the memory of a run; None to leave it out.
 
     Raises:

@@ -268,7 +268,6 @@ class HighText:
     """Builder of the high level of one query as GSQL.
 
     Attributes:
-        query: name of the query.
         streams: id of an operator -> the stream by which its readers name it.
         statements: (name, statement) pairs, inputs before their readers.
     """

@@ -295,11 +295,7 @@ class Due:
     """An interval of a query set that should run, or a stretch of intervals without a record, which runs as one.
 
     Attributes:
-        query_set: name of the query set.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         state: missing, failed, stale, damaged, held or half published; provisional or incomplete if it would be done.
-        reasons: reasons, one line each, without duplicates.
         queries: queries that are in a due state.
         packets: number of packets that the run reads; 0 if it only confirms a publication.
         exact: whether the packets were counted rather than estimated.

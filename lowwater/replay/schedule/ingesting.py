@@ -76,11 +76,9 @@ class Ingesting:
         spark: value of `--spark`.
 
     Attributes:
-        files: number of files that were ingested.
         results: the results of these files, since `take` was last called.
         refusals: what was refused, since then.
         hindered: an error of the disk, of Spark or of another process, since then; the next look tries again.
-        refused: number of files that were refused.
         faults: link -> what is wrong with its settings, so that its files wait.
     """
 
@@ -166,8 +164,6 @@ def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tu
     """The complete files (link, path) in the folders of some links that the next ingest takes in; it looks there now.
 
     Args:
-        lake: the lake.
-        config: settings of the lake.
         links: the links, or interfaces of them.
         now: current time, ns since the epoch.
     """

@@ -80,8 +80,6 @@ def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, s
 
     Args:
         replays: rows of the ledger, oldest first.
-        start: first instant of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
     """
     newest = {
         (row.query_set, row.query, row.interval_start): (row.rows or 0, row.interval_end - row.interval_start)
@@ -125,8 +123,6 @@ def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadine
     `publish` starts at once. Any other gap may only mean that the capture is not ingested yet, or was still growing.
 
     Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         patient: whether captures may still come; otherwise only links of policy `wait` are waited for.
     """
     captures = job.captures()

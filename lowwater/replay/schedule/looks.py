@@ -49,8 +49,6 @@ class Left:
     """An interval, or a stretch without records, that is not run in this look.
 
     Attributes:
-        due: the interval.
-        why: why it is not run.
         news: whether nobody was told yet that it cannot start. That a run failed was told by the run.
     """
 
@@ -69,7 +67,6 @@ class Findings:
     """What a look at a query set has found.
 
     Attributes:
-        query_set: name of the query set.
         runs: the intervals to run, in the order in which they begin.
         waits: intervals that a later look takes up by itself: their links may still report, another process is at work
             on them, what failed pauses, or a person must approve them.
@@ -112,12 +109,6 @@ def look(job: Job, now: int, by: str = "") -> Findings:
 def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = "") -> None:
     """Keeps what was told of a look, so that it is no news for the next one. Whoever tells calls it afterwards: a look
     of which nobody hears was not there.
-
-    Args:
-        root: folder of the lake.
-        query_set: name of the query set.
-        told: what was told.
-        by: name of the look.
 
     Raises:
         LakeError: it cannot be kept.
@@ -271,9 +262,6 @@ def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
     they are the same. All intervals of a look run by one edition: an edit takes effect at the next look.
 
     Args:
-        job: the query set as it is now.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         edition: `Job.edition` of the look.
     """
     why = "its queries, suites or settings were edited after the look: the next look runs it"
@@ -281,12 +269,7 @@ def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
 
 
 def waits_for(job: Job, start: int, end: int) -> Outcome | None:
-    """The outcome of an interval of a chained set that does not run, since the one before it is not published.
-
-    Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-    """
+    """The outcome of an interval of a chained set that does not run, since the one before it is not published."""
     lacks = _lacks_state(job, start, end, job.captures()) if job.chained else ""
     return Outcome(start, end, WAITING, lacks, {}, False) if lacks else None
 
@@ -316,9 +299,6 @@ class LookResult:
     """What a look did.
 
     Attributes:
-        refusals: files that were refused.
-        found: what it found, set by set.
-        results: the intervals that ran.
         unplanned: query set that cannot be planned -> its error.
         hindered: an error of the disk, of Spark or of another process, which ended the look or a part of it.
         more: whether more can run at once.
@@ -441,8 +421,6 @@ def left_alone(
     """The outcome of an interval that does not run; None if it may.
 
     Args:
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         deadline: wall clock time, s, after which only links of policy `wait` are waited for.
         only: states in which it runs; empty for every state.
         looked: whether whoever asks has seen that nobody is at work on the interval before it in its chain.

@@ -34,7 +34,6 @@ class SkewChange:
         after: new skew, ns.
         text: the settings with the new skew.
         written: the settings as they are.
-        query_sets: names of the query sets that read the link.
         stale: published intervals that become stale, oldest first.
     """
 

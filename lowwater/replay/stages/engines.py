@@ -71,13 +71,9 @@ class LowTask:
     """A pass over a chunk of one link; a small link is one chunk.
 
     Attributes:
-        link: name of the link.
         read: packets of the chunk, in canonical order.
-        lftas: all LFTAs that read the link.
         bounds: bounds of the interval, of every read range, and of the chunk, ns.
-        settings: settings of the kernels.
         folder: folder for the files: of this machine, or of the lake for tasks on other machines.
-        number: number of the chunk.
         thinnings: LFTA -> its sampling of a link that sheds load.
         keys: LFTA -> what may divide its rows by share (`plan.shares`).
     """
@@ -253,7 +249,6 @@ class StreamWriter:
     """Writes a stream to a parquet file, collecting small batches into row groups.
 
     Args:
-        folder, name: where.
         keys: what may divide its rows by share; empty for nothing.
         grain: ns between two instants at which slices of its readers may begin.
         shared: rows of so long a time from which they are divided.
@@ -566,11 +561,6 @@ class LowInputs:
     """The inputs of an interval of a query set.
 
     Attributes:
-        lake: lake with the packets.
-        plan: plan of the queries.
-        config: settings of the links.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         captures: link -> its captures in the order of T1.
         ends: link -> first instant after its end, ns; links that go on are not in it.
         handed: whether queries with a state pass it from interval to interval.
@@ -801,7 +791,6 @@ class ReferenceRows:
     Attributes:
         rows: query -> its fields with `_last` and `_tick`.
         results: query -> punctuation and accounting.
-        scans: scan of each link.
     """
 
     rows: dict[str, pa.Table]
