@@ -100,7 +100,7 @@ def test_the_bound_of_memory_is_that_of_a_run(tmp_path: Path, monkeypatch: pytes
     assert "process: 67,108,864 bytes ([replay] memory) for 2 threads, in each of which an" in said
     assert "Spark task: 67,108,864 bytes, in which an operator keeps up to 524,288 rows" in said
     runner = InProcess(2, 64 << 20)
-    assert runner._most == 262_144
+    assert runner.most == 262_144
     monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "1000000g")
     large = check_bounds(tmp_path)
     assert (large.state, large.mend) == (State.WARNING, f"export LOWWATER_REPLAY__MEMORY={here >> 20}m")
