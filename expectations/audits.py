@@ -195,8 +195,8 @@ class Entry:
 class SuiteFile:
     """A suite: its name, notes on its subject (markdown), and its expectations in the order of the page.
 
-    `meta` has what a row is (`noun`), the columns that tell rows apart (`subjects`), and the begin (`about`) and end
-    (`end`) of what is said of a row.
+    `meta` has the `table` of measures, what a row of it is (`noun`), the columns that tell rows apart (`subjects`), and
+    the begin (`about`) and end (`end`) of what is said of a row.
     """
 
     id: str
@@ -223,21 +223,17 @@ Ask = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 
 
 def validate(frames: Mapping[str, pa.Table], run: str, ask: Ask) -> tuple[Validation, ...]:
-    """Validates the measures of an interval.
-
-    Returns:
-        One validation for each suite, in the order of `SUITES`.
+    """Validates the measures of an interval, by table; one validation for each of `SUITES`.
 
     Raises:
         LawError: a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
     """
     files = {name: read_suite(name) for name in SUITES}
-    for name, file in files.items():
-        _check(file, frames.get(name), run)
-    hexes = {name: _hex(frames[name].select(_read(file))) for name, file in files.items()}
+    whole = {name: _checked(file, frames.get(file.meta["table"]), run) for name, file in files.items()}
+    hexes = {name: _hex(whole[name].select(_read(file))) for name, file in files.items()}
     answers = {each["id"]: each for each in ask({"do": "validate", "frames": hexes})}
     time = datetime.now(UTC).isoformat()
-    return tuple(_validation(file, frames[name], answers, run, time) for name, file in files.items())
+    return tuple(_validation(file, whole[name], answers, run, time) for name, file in files.items())
 
 
 def _read(file: SuiteFile) -> list[str]:
@@ -252,7 +248,7 @@ def _hex(table: pa.Table) -> str:
     return str(sink.getvalue().to_pybytes().hex())
 
 
-def _check(file: SuiteFile, frame: pa.Table | None, run: str) -> None:
+def _checked(file: SuiteFile, frame: pa.Table | None, run: str) -> pa.Table:
     """Refuses a frame without rows or with missing values, because an audit of an empty frame would pass."""
     if frame is None or not frame.num_rows:
         raise LawError(f"{run}: nothing was measured for the suite {file.name}", "its frame is missing or has no rows")
@@ -261,6 +257,7 @@ def _check(file: SuiteFile, frame: pa.Table | None, run: str) -> None:
         raise LawError(f"{run}: the measures {file.name} lack the columns {', '.join(missing)}")
     if missing := [name for name in _read(file) if frame.column(name).null_count]:
         raise LawError(f"{run}: the measures {file.name} lack values in the columns {', '.join(missing)}")
+    return frame
 
 
 def _validation(

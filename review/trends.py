@@ -21,8 +21,6 @@ from lowwater.quality.history import (
     history_start,
     interval_history,
     is_whole,
-    link_row,
-    query_row,
 )
 from lowwater.quality.late_records import share_text
 
@@ -192,27 +190,11 @@ class _Found:
 
 def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, query_set: str, first: int) -> _Found:
     """Judges the intervals of a subject from `first` (ns) on, each by those before it."""
-    length, settings = snapshot.jobs[query_set].length, snapshot.config.history
+    length = snapshot.jobs[query_set].length
     seconds = _seconds(snapshot, query_set) if kind == QUERY else {}
-    measured = past.intervals.get((kind, name), {})
-    earlier: dict[int, list[int]] = defaultdict(list)
-    most = max(settings.intervals, settings.least)
     found = _Found(defaultdict(list), [])
-    for start, items in sorted(measured.items()):
-        # Only intervals of the same season count, and only the last ones: the rest is not looked through again.
-        season = earlier[start % (settings.season or 1)]
-        near = {at: measured[at] for at in season[-most:]}
-        if is_whole(items):
-            season.append(start)
-        if start < first:
-            continue
-        before = IntervalHistory(settings, {(kind, name): near}).before(kind, name, start)
-        found.judged += bool(before) and is_whole(items)
-        about = {"interval": format_instant(start)}
-        if kind == LINK:
-            row = link_row(about, _whole(items), [_whole(each) for each in before], settings, _skew(snapshot, name))
-        else:
-            row = query_row(about, items, before, settings)
+    for start, items, row in past.judged(snapshot.config, kind, name, first):
+        found.judged += bool(row["past"]) and is_whole(items)
         marks = {drift: DRIFTS[drift] for drift in DRIFTS if _strange(row, drift)}
         if marks:
             found.unusual.append((start, start + length, ", ".join(drift.replace("_", " ") for drift in marks)))
@@ -232,15 +214,6 @@ def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, que
             points += [Point(start, start + length, None) for start in found.absent if start not in measured_at]
             points.sort(key=lambda point: point.start)
     return found
-
-
-def _skew(snapshot: Snapshot, link: str) -> int:
-    return snapshot.config.link(link).skew
-
-
-def _whole(items: Mapping[str, Mapping[str, float]]) -> dict[str, Mapping[str, float]]:
-    """The measures with those of many items, which the ledger leaves out where there are none."""
-    return {"link_types": {}, "talkers": {}} | dict(items)
 
 
 def _strange(row: Mapping[str, float], drift: str) -> bool:

@@ -23,7 +23,6 @@ from lowwater.lake.layout import MEASURES, Lake
 from lowwater.lake.results.publish import is_inside, meeting_files, rest_of
 from lowwater.lake.results.published import table_state
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
-from lowwater.quality.measures import TABLES
 from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
 from lowwater.quality.suites import gx_name, suite_file
 from lowwater.storage import objects, paths
@@ -135,13 +134,12 @@ def write_measure_suites(lake: Lake) -> dict[str, str]:
     """Writes the suites of the audit for the tables of measures, as `write_suites`; what people change is undone."""
     from lowwater_expectations.audits import SUITES, read_suite
 
-    tables = {frame: table for table, frames in TABLES.items() for frame in frames}
-    for name in SUITES:
-        file = read_suite(name)
+    files = {f"{OURS}.{name}": read_suite(name) for name in SUITES}
+    for name, file in files.items():
         entries = [{**each.configuration(), "description": each.description} for each in file.expectations]
-        suite = {"name": f"{OURS}.{name}", "id": file.id, "expectations": entries, "notes": file.notes}
-        _write(lake.root / FOLDER_OF_SUITES / OURS / f"{name}.json", suite)
-    return {f"{OURS}.{name}": f"measures.{tables.get(name, name)}" for name in SUITES}
+        suite = {"name": name, "id": file.id, "expectations": entries, "notes": file.notes}
+        _write(lake.root / FOLDER_OF_SUITES / OURS / f"{file.name}.json", suite)
+    return {name: f"measures.{file.meta['table']}" for name, file in files.items()}
 
 
 def _write(path: PurePath, suite: dict[str, Any]) -> None:

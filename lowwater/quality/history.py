@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
@@ -13,7 +14,6 @@ import pyarrow as pa
 from lowwater.config import Config, History, Limits, section_of
 from lowwater.instants import SECOND
 from lowwater.lake.layout import METRICS
-from lowwater.lake.ledgers.runs import LinkLateness
 from lowwater.quality.links import LinkProfile
 
 LINK, QUERY = "link", "query"
@@ -27,16 +27,10 @@ FEWEST_RECORDS = 100
 REACH = 4
 """How many times as far back intervals are looked for, since those that are not covered do not count."""
 
-LINK_DRIFTS = ("volume", "violating", "lateness", "silence", "link_types", "talkers")
-QUERY_DRIFTS = ("volume",)
-"""Measures of a link or query that are compared, as `[history]` names them."""
+DRIFTS = {LINK: ("volume", "violating", "lateness", "silence", "link_types", "talkers"), QUERY: ("volume",)}
+"""Measures that are compared, as `[history]` names them."""
 
-_COLUMNS = {
-    "volume": "{}volume",
-    "violating": "{}violations_share",
-    "lateness": "{}lateness_ns",
-    "silence": "{}silence_ns",
-}
+_COLUMNS = {"volume": "volume", "violating": "violations_share", "lateness": "lateness_ns", "silence": "silence_ns"}
 
 Row = dict[str, Any]
 Items = Mapping[str, Mapping[str, float]]
@@ -53,11 +47,27 @@ class IntervalHistory:
 
     def before(self, kind: str, subject: str, start: int) -> Sequence[Items]:
         """The intervals to compare one with, newest last; empty where there are too few."""
-        season = self.settings.season or 1
-        measures = self.intervals.get((kind, subject), {})
+        season, measures = self.settings.season or 1, self.intervals.get((kind, subject), {})
         starts = sorted(at for at in measures if at < start and not (start - at) % season and is_whole(measures[at]))
-        chosen = starts[-self.settings.intervals :] if len(starts) >= self.settings.least else []
-        return [measures[at] for at in chosen]
+        return self._compared([measures[at] for at in starts])
+
+    def judged(self, config: Config, kind: str, subject: str, first: int = 0) -> Iterator[tuple[int, Items, Row]]:
+        """Yields the intervals from `first`, ns, on: start, measures, and how they compare with those before."""
+        settings, most = self.settings, max(self.settings.intervals, self.settings.least)
+        seasons: dict[int, deque[Items]] = defaultdict(lambda: deque(maxlen=most))
+        for start, items in sorted(self.intervals.get((kind, subject), {}).items()):
+            season = seasons[start % (settings.season or 1)]
+            if start >= first:
+                before = self._compared([*season])
+                if kind == LINK:
+                    yield start, items, link_row(items, before, settings, config.link(subject).skew)
+                else:
+                    yield start, items, query_row(items, before, settings)
+            if is_whole(items):
+                season.append(items)
+
+    def _compared(self, before: Sequence[Items]) -> Sequence[Items]:
+        return before[-self.settings.intervals :] if len(before) >= self.settings.least else []
 
 
 def is_whole(items: Items) -> bool:
@@ -82,7 +92,7 @@ def history_start(settings: History, start: int, length: int) -> int:
 
 
 def link_items(row: Row, profile: LinkProfile, types: Mapping[str, int], covered: float = 1.0) -> Items:
-    """Collects the measures of a link."""
+    """The measures of a link, of its row of measures and the packets of each link type."""
     coverage = {COVERED: {"": covered}, "gap": {"": row["gap_ns"] + row["excluded_ns"]}}
     if not covered and not row["read"]:
         return coverage
@@ -110,41 +120,29 @@ def covered_by(shares: Mapping[str, float], config: Config, start: int, end: int
     return min(living or shares.values(), default=1.0)
 
 
-def query_items(row: Row, covered: float = 1.0) -> Items:
-    """Collects the measures of an output query from its row of the frame `queries`."""
-    volume = {"volume": {"": row["rows"]}} if covered or row["rows"] else {}
-    return {COVERED: {"": covered}, **volume}
+def query_items(rows: int, covered: float = 1.0) -> Items:
+    """The measures of an output query."""
+    return {COVERED: {"": covered}} | ({"volume": {"": rows}} if covered or rows else {})
 
 
-def metric_rows(kind: str, subject: str, items: Items, now: int) -> Iterable[Row]:
-    """Yields the rows of the ledger `metrics` for a link or query."""
-    for measure, values in items.items():
-        for item, value in values.items():
-            identity = {"kind": kind, "subject": subject, "measure": measure, "item": item}
-            yield {**identity, "value": float(value), "measured_at": now}
-
-
-def metric_table(rows: Iterable[Row]) -> pa.Table:
-    """Builds the table that `record_metrics` stores."""
+def metric_table(measured: Iterable[tuple[str, str, Items]], now: int) -> pa.Table:
+    """The rows of the ledger `metrics` for the (kind, subject, measures) of an interval."""
+    rows = [
+        {"kind": kind, "subject": subject, "measure": measure, "item": item, "value": float(value), "measured_at": now}
+        for kind, subject, items in measured
+        for measure, values in items.items()
+        for item, value in values.items()
+    ]
     keys = ("query_set", "interval_start", "interval_end")
-    return pa.Table.from_pylist(list(rows), schema=pa.schema([column for column in METRICS if column.name not in keys]))
+    return pa.Table.from_pylist(rows, schema=pa.schema([column for column in METRICS if column.name not in keys]))
 
 
-def lateness_row(link: str, start: int, end: int, skew: int, profile: LinkProfile, now: int) -> LinkLateness:
-    """Builds the row of the ledger `lateness` for a link."""
-    watch = profile.watch
-    return LinkLateness(
-        link, start, end, skew, watch.refused, watch.lags.largest, watch.busiest, *watch.lags.counted(), now
-    )
-
-
-def link_row(about: Row, items: Items, before: Sequence[Items], settings: History, skew: int) -> Row:
-    """Builds the row of a link in the frame `link_history`."""
+def link_row(items: Items, before: Sequence[Items], settings: History, skew: int) -> Row:
+    """The columns of the measures of a link that compare it with the intervals before."""
     judged = bool(before) and is_whole(items)
     few = not judged or items["volume"][""] < FEWEST_RECORDS
-    usual = {name: _usual(before, name) for name in ("volume", "violating", "lateness", "silence")}
-    mix = _mean(before, "talkers")
-    now = {name: items.get(name, {}).get("", 0) for name in usual}
+    usual, mix = {name: _usual(before, name) for name in _COLUMNS}, _mean(before, "talkers")
+    now = {name: items.get(name, {}).get("", 0) for name in _COLUMNS}
     late = max(0.0, now["lateness"] - usual["lateness"]) / (skew or SECOND)
     types, talkers = items.get("link_types", {}), items.get("talkers", {})
     usual_types = {name for earlier in before for name in earlier.get("link_types", {})}
@@ -156,24 +154,21 @@ def link_row(about: Row, items: Items, before: Sequence[Items], settings: Histor
         "link_types": sum((share for name, share in types.items() if name not in usual_types), 0.0),
         "talkers": 0.0 if few or not mix else _mix_distance(talkers, mix),
     }
-    new = sorted(name for name in types if name not in usual_types) if judged else []
-    return {
-        **about,
-        "past": len(before),
-        **{_COLUMNS[name].format(""): value if name in items else None for name, value in now.items()},
-        **{_COLUMNS[name].format("usual_"): _rounded_as(now[name], usual[name]) for name in now},
-        "new_link_types": ", ".join(new),
-        "changed_talkers": _changed_shares(talkers, mix) if judged else "",
-        **_drift_columns(settings, drifts, judged),
-    }
+    row: Row = {"past": len(before)}
+    for name, column in _COLUMNS.items():
+        row[column] = now[name] if name in items else None
+        row[f"usual_{column}"] = round(usual[name]) if isinstance(now[name], int) else usual[name]
+    row["new_link_types"] = ", ".join(sorted({*types} - usual_types)) if judged else ""
+    row["changed_talkers"] = _changed_shares(talkers, mix) if judged else ""
+    return row | _drift_columns(settings, drifts, judged)
 
 
-def query_row(about: Row, items: Items, before: Sequence[Items], settings: History) -> Row:
-    """Builds the row of an output query in the frame `query_history`."""
+def query_row(items: Items, before: Sequence[Items], settings: History) -> Row:
+    """The columns of the measures of an output query that compare it with the intervals before."""
     now, usual = items.get("volume", {}).get(""), _usual(before, "volume")
-    drifts = {"volume": _relative_change(now or 0, usual)}
     values = {"past": len(before), "volume": now, "usual_volume": round(usual)}
-    return {**about, **values, **_drift_columns(settings, drifts, bool(before) and is_whole(items))}
+    drifts = {"volume": _relative_change(now or 0, usual)}
+    return values | _drift_columns(settings, drifts, bool(before) and is_whole(items))
 
 
 def _drift_columns(settings: History, drifts: Mapping[str, float], judged: bool) -> Row:
@@ -185,26 +180,20 @@ def _drift_columns(settings: History, drifts: Mapping[str, float], judged: bool)
     return columns
 
 
-def _rounded_as(now: float, usual: float) -> float:
-    """Rounds the usual value where the measure is a whole number."""
-    return round(usual) if isinstance(now, int) else usual
-
-
 def _usual(before: Sequence[Items], measure: str) -> float:
     return median(earlier.get(measure, {}).get("", 0.0) for earlier in before) if before else 0.0
 
 
 def _mean(before: Sequence[Items], measure: str) -> dict[str, float]:
     """The mean share of each item over the intervals."""
-    total: dict[str, float] = {}
+    total: dict[str, float] = defaultdict(float)
     for earlier in before:
         for item, share in earlier.get(measure, {}).items():
-            total[item] = total.get(item, 0.0) + share / len(before)
+            total[item] += share / len(before)
     return total
 
 
 def _relative_change(now: float, usual: float) -> float:
-    """1 - less / more; 0 where both are 0."""
     return 1 - min(now, usual) / max(now, usual) if now != usual else 0.0
 
 
@@ -251,50 +240,26 @@ class LimitProposal:
 
 def limit_proposals(config: Config, histories: Sequence[IntervalHistory]) -> list[LimitProposal]:
     """Proposes a limit for every measure with enough past intervals."""
-    drifts: dict[str, list[float]] = {}
-    shares: dict[tuple[str, str], dict[int, float]] = {}
+    drifts: dict[str, list[float]] = defaultdict(list)
+    shares: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
     for history in histories:
-        for name, value in _drifts(config, history):
-            drifts.setdefault(name, []).append(value)
-        _link_shares(history, shares)
-    proposals = [
-        _suggest("history", name, drifts[name], getattr(config.history, name)) for name in LINK_DRIFTS if name in drifts
-    ]
-    for (link, name), values in sorted(shares.items()):
-        if len(values) >= config.history.least:
-            limits = getattr(config.limits(link), name)
-            proposals.append(_suggest(section_of(link, "thresholds").strip("[]"), name, list(values.values()), limits))
-    return proposals
+        for (kind, subject), intervals in sorted(history.intervals.items()):
+            first = sorted(intervals)[-NEWEST_INTERVALS:][0]
+            for _, items, row in history.judged(config, kind, subject, first):
+                for name in DRIFTS[kind] if row["past"] and is_whole(items) else ():
+                    drifts[name].append(row[f"{name}_drift"])
+            for name in LINK_SHARES if kind == LINK else ():
+                known = {start: items[name][""] for start, items in intervals.items() if name in items}
+                shares[subject, name] |= known
+    limits = {("history", name): (values, getattr(config.history, name)) for name, values in drifts.items()}
+    for (link, name), known in sorted(shares.items()):
+        if len(known) >= config.history.least:
+            section = section_of(link, "thresholds").strip("[]")
+            limits[section, name] = [*known.values()], getattr(config.limits(link), name)
+    return [_proposal(*key, sorted(values), now) for key, (values, now) in limits.items()]
 
 
-def _drifts(config: Config, history: IntervalHistory) -> Iterator[tuple[str, float]]:
-    """Yields (measure, drift) for every interval with enough intervals before it."""
-    for (kind, subject), intervals in history.intervals.items():
-        for start in sorted(intervals)[-NEWEST_INTERVALS:]:
-            before = history.before(kind, subject, start)
-            if not before or not is_whole(intervals[start]):
-                continue
-            items, names = intervals[start], LINK_DRIFTS if kind == LINK else QUERY_DRIFTS
-            row = _row(config, kind, subject, items, before)
-            yield from ((name, row[f"{name}_drift"]) for name in names)
-
-
-def _row(config: Config, kind: str, subject: str, items: Items, before: Sequence[Items]) -> Mapping[str, float]:
-    if kind == QUERY:
-        return query_row({"query": subject}, items, before, config.history)
-    whole = {name: items.get(name, {}) for name in ("link_types", "talkers")} | dict(items)
-    return link_row({"link": subject}, whole, before, config.history, config.link(subject).skew)
-
-
-def _link_shares(history: IntervalHistory, shares: dict[tuple[str, str], dict[int, float]]) -> None:
-    for (kind, subject), intervals in history.intervals.items():
-        for name in LINK_SHARES if kind == LINK else ():
-            values = {start: items[name][""] for start, items in intervals.items() if name in items}
-            shares.setdefault((subject, name), {}).update(values)
-
-
-def _suggest(section: str, key: str, values: list[float], now: Limits) -> LimitProposal:
-    values.sort()
+def _proposal(section: str, key: str, values: Sequence[float], now: Limits) -> LimitProposal:
     limit = propose(values)
     beyond, warned = (sum(value > bound for value in values) for bound in (limit, now.warning))
     middle = values[len(values) // 2]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lowwater.capture.inspect import subsecond_words
 from lowwater.config import Config, Link, Thresholds
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.lake.layout import MEASURES, OUTCOMES, Lake
+from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, malformed_between, shared_words
 from lowwater.lake.ledgers.coverage import Gap, silence_text, silences, uncovered_text, undeclared, undeclared_text
 from lowwater.lake.ledgers.missing import FILE, Missing, OutsideCount, elsewhere, outside, outside_words
@@ -28,7 +28,7 @@ from lowwater.quality.history import FEWEST_RECORDS
 from lowwater.quality.lateness import LOSS, recommend
 from lowwater.quality.links import MINUTE, LinkScan
 from lowwater.quality.streams import QueryMeasures
-from lowwater.quality.suites import NOTHING, RuleResult
+from lowwater.quality.suites import RuleResult
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
@@ -92,16 +92,14 @@ def frames(
     counts: Counts,
     queries: Sequence[QueryMeasures],
     rules: Mapping[str, Sequence[RuleResult]],
-) -> dict[str, pa.Table]:
-    """Builds the four frames that the suites judge, by the name of the suite."""
+) -> dict[str, list[Row]]:
+    """The rows of each table of measures, but for the columns that `history` adds to those of links and queries."""
     return {
-        "links": pa.Table.from_pylist([_link(scope, scan, counts) for scan in scans]),
-        "skew": pa.Table.from_pylist([row for scan in scans for row in _skew(scope, scan)]),
-        "lftas": pa.Table.from_pylist([_lfta(scope, counts, *instance) for instance in scope.lftas]),
-        "queries": pa.Table.from_pylist([{**_query(scope, query), **query.measures()} for query in queries]),
-        "rows": pa.Table.from_pylist(
-            [{**_query(scope, query), **rule.measures()} for query in queries for rule in rules[query.query]]
-        ),
+        "links": [_link(scope, scan, counts) for scan in scans],
+        "skew": [row for scan in scans for row in _skew(scope, scan)],
+        "lftas": [_lfta(scope, counts, *instance) for instance in scope.lftas],
+        "queries": [{**_query(scope, query), **query.measures()} for query in queries],
+        "rows": [{**_query(scope, query), **rule.measures()} for query in queries for rule in rules[query.query]],
     }
 
 
@@ -217,23 +215,6 @@ def _advice(scan: LinkScan, length: int) -> Row:
 
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
-
-
-TABLES = {"links": ("links", "link_history"), "queries": ("queries", "query_history")}
-"""Table of measures -> the frames of which it has the columns, row by row; the others are as their frame."""
-
-
-def measure_tables(measured: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The tables of measures of an interval, by name, from all frames."""
-    tables = {}
-    for name in MEASURES:
-        first, *others = (measured[each] for each in TABLES.get(name, (name,)))
-        for other in others:
-            for column in other.column_names:
-                if column not in first.column_names:
-                    first = first.append_column(column, other.column(column))
-        tables[name] = first
-    return tables | {"rows": measured["rows"].filter(pc.not_equal(measured["rows"].column("rule"), NOTHING))}
 
 
 def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> list[str]:

@@ -14,7 +14,7 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import record_metrics
-from lowwater.quality.history import LINK, metric_rows, metric_table
+from lowwater.quality.history import LINK, metric_table
 from lowwater.replay.packets import Selection, read_predicate, select, write_selection
 from tests.hints.desk import Case, Desk
 from tests.quality.test_history import items
@@ -69,8 +69,8 @@ def _metrics(desk: Desk, hours: int) -> None:
     """Suggestions after so many intervals that were audited."""
     lake = open_lake(desk.settle(ingest=False))
     for hour in range(hours):
-        start, rows = START + hour * HOUR, metric_rows(LINK, "main1", items(100 + hour % 3), hour)
-        record_metrics(lake, "flows", start, start + HOUR, metric_table(rows), again=False)
+        start, rows = START + hour * HOUR, metric_table([(LINK, "main1", items(100 + hour % 3))], hour)
+        record_metrics(lake, "flows", start, start + HOUR, rows, again=False)
     assert _suggestions(desk.lake, load_config(desk.lake))
 
 

@@ -22,7 +22,7 @@ from lowwater_expectations.audits import (
 )
 
 from lowwater.errors import LawError
-from tests.quality.frames import CASES, GOOD, INTERVAL, LINK, Case, audited, frames, judged
+from tests.quality.frames import CASES, GOOD, INTERVAL, Case, audited, frames, judged
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "expectations" / "suites"
@@ -131,8 +131,13 @@ def test_measures_are_said_in_words() -> None:
 @pytest.mark.slow
 def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
     """A row that keeps all rules, and one for each case: it breaks the rule of the case, and no other."""
-    tables = {suite: [GOOD[suite], *(GOOD[suite] | case.broken for case in CASES[suite])] for suite in SUITES}
-    made = judged({suite: pa.Table.from_pylist(rows) for suite, rows in tables.items()})
+    tables = {name: [row] for name, row in GOOD.items()}
+    first = {}
+    for suite in SUITES:
+        rows = tables[read_suite(suite).meta["table"]]
+        first[suite] = len(rows)
+        rows += [rows[0] | case.broken for case in CASES[suite]]
+    made = judged({name: pa.Table.from_pylist(rows) for name, rows in tables.items()})
     of_suite = {each.suite: each for each in made}
     starts = {"links": "link main1, ", "lftas": "LFTA flows_0 on link main1, ", "queries": "query flows, "}
     starts |= {
@@ -143,13 +148,14 @@ def test_an_expectation_passes_what_keeps_it_and_fails_what_breaks_it() -> None:
     }
     for suite in SUITES:
         names = [case.name for case in CASES[suite]]
-        for number, case in enumerate(CASES[suite], 1):
+        evaluated = len(tables[read_suite(suite).meta["table"]])
+        for number, case in enumerate(CASES[suite], first[suite]):
             expected = entry(suite, case)
             failed = finding(made, expected.id)
             assert (failed.suite, failed.kind, failed.severity) == (suite, expected.meta["rule"], expected.severity)
             also = case.name.replace("warning", "critical")
-            breaking = {number} | ({names.index(also) + 1} if also in names and suite != "rows" else set())
-            assert (failed.success, failed.evaluated, set(failed.rows)) == (False, len(names) + 1, breaking), case.name
+            breaking = {number} | ({names.index(also) + first[suite]} if also in names and suite != "rows" else set())
+            assert (failed.success, failed.evaluated, set(failed.rows)) == (False, evaluated, breaking), case.name
             message = failed.messages[failed.rows.index(number)]
             assert message.startswith(f"{starts[suite]}{INTERVAL}: {case.says}")
             of_query = suite in ("queries", "rows", "query_history")
@@ -221,7 +227,7 @@ def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_
 
 @pytest.mark.slow
 def test_rows_are_positions_however_many() -> None:
-    rows = [LINK | {"link": f"l{n}", "gap_ns": n % 2, "gaps": "x"} for n in range(600)]
+    rows = [GOOD["links"] | {"link": f"l{n}", "gap_ns": n % 2, "gaps": "x"} for n in range(600)]
     made = judged(frames() | {"links": pa.Table.from_pylist(rows)})
     covered = finding(made, id_of("links", "link_to_be_covered"))
     assert (covered.evaluated, covered.rows) == (600, tuple(range(1, 600, 2)))
@@ -242,7 +248,7 @@ def test_what_was_not_measured_is_an_error() -> None:
     in_words = whole["links"].drop_columns(["gap_ns"]).append_column("gap_ns", pa.array(["1s", "2s"]))
     for wrong, says in (
         (
-            {name: whole[name] for name in SUITES if name != "lftas"},
+            {name: whole[name] for name in whole if name != "lftas"},
             "demo .*: nothing was measured for the suite lftas",
         ),
         (whole | {"queries": whole["queries"].slice(0, 0)}, "nothing was measured for the suite queries"),

@@ -17,7 +17,7 @@ from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.config import Config, History, Link
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.runs import read_lateness, read_metrics, record_lateness, record_metrics
+from lowwater.lake.ledgers.runs import LinkLateness, read_lateness, read_metrics, record_lateness, record_metrics
 from lowwater.lake.tables import open_table
 from lowwater.quality import links as profile
 from lowwater.quality.history import (
@@ -27,11 +27,9 @@ from lowwater.quality.history import (
     covered_by,
     history_start,
     interval_history,
-    lateness_row,
     limit_proposals,
     link_items,
     link_row,
-    metric_rows,
     metric_table,
     propose,
     query_items,
@@ -114,7 +112,7 @@ def items(volume: int = 1000, **changed: Any) -> Any:
 
 
 def judged(now: Any, before: list[Any]) -> dict[str, Any]:
-    return link_row({"link": "a", "interval": "i", "captures": "c"}, now, before, SETTINGS, SECOND)
+    return link_row(now, before, SETTINGS, SECOND)
 
 
 def drifts(row: dict[str, Any]) -> dict[str, float]:
@@ -155,8 +153,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def record(lake: Lake, hour: int, volume: int, rows: int = 7, length: int = HOUR) -> None:
-    kept = [*metric_rows(LINK, "a", items(volume), 1), *metric_rows(QUERY, "q", query_items({"rows": rows}), 1)]
-    record_metrics(lake, "s", BASE + hour * HOUR, BASE + hour * HOUR + length, metric_table(kept), again=True)
+    kept = [(LINK, "a", items(volume)), (QUERY, "q", query_items(rows))]
+    record_metrics(lake, "s", BASE + hour * HOUR, BASE + hour * HOUR + length, metric_table(kept, 1), again=True)
 
 
 def test_what_is_usual_are_the_last_intervals_before_of_the_same_length(lake: Lake) -> None:
@@ -184,14 +182,27 @@ def test_lateness_is_added_once_and_the_newest_counts(lake: Lake) -> None:
     late, early = LinkProfile(BASE, BASE + HOUR, SECOND), LinkProfile(BASE, BASE + HOUR, SECOND)
     late.add(batch([(BASE + 9 * SECOND, BASE, "10.0.0.1"), (BASE + 9 * SECOND, BASE + 9 * SECOND, None)]))
     for now, made in enumerate((early, late, late)):
-        record_lateness(lake, [lateness_row("a", BASE, BASE + HOUR, SECOND, made, now)])
+        ends = made.watch.refused, made.watch.lags.largest, made.watch.busiest
+        lags = made.watch.lags.counted()
+        record_lateness(lake, [LinkLateness("a", BASE, BASE + HOUR, SECOND, *ends, *lags, now)])
     (found,) = read_lateness(lake, "a")
     assert (found.measured_at, found.refused, found.largest, found.busiest) == (1, 1, 9 * SECOND, 2)
-    lags = LatenessCounts.of(found.bounds, found.counts, found.largest)
-    assert (lags.records, lags.late, lags.lost(8 * SECOND), lags.lost(9 * SECOND)) == (2, 1, 1, 0)
+    kept = LatenessCounts.of(found.bounds, found.counts, found.largest)
+    assert (kept.records, kept.late, kept.lost(8 * SECOND), kept.lost(9 * SECOND)) == (2, 1, 1, 0)
     table = open_table(lake.lateness)
     assert table is not None and table.version() == 2
     assert read_lateness(lake, "b") == []
+
+
+def test_the_intervals_of_a_time_are_judged_as_one_by_one(lake: Lake) -> None:
+    for hour in range(9):
+        record(lake, hour, 100 * (hour % 4) + 1)
+    for settings in (SETTINGS, History(intervals=2, least=1, season="2h")):  # type: ignore[arg-type]
+        known, config = interval_history(settings, read_metrics(lake, "s"), HOUR), Config(links={"a": Link()})
+        judged = [*known.judged(config, LINK, "a", BASE + 3 * HOUR)]
+        assert [start for start, *_ in judged] == [BASE + hour * HOUR for hour in range(3, 9)]
+        for start, items, row in judged:
+            assert row == link_row(items, known.before(LINK, "a", start), settings, config.link("a").skew)
 
 
 @pytest.mark.slow
@@ -236,8 +247,8 @@ def measured(lake: Lake, hour: int, read: int, covered: float) -> dict[str, Any]
     items = link_items(row, made, {"ethernet": read}, covered)
     begin = BASE + hour * HOUR
     known = interval_history(SETTINGS, read_metrics(lake, "s", 0, begin), HOUR)
-    record_metrics(lake, "s", begin, begin + HOUR, metric_table(metric_rows(LINK, "a", items, 1)), again=False)
-    return link_row({}, items, known.before(LINK, "a", begin), SETTINGS, SECOND)
+    record_metrics(lake, "s", begin, begin + HOUR, metric_table([(LINK, "a", items)], 1), again=False)
+    return link_row(items, known.before(LINK, "a", begin), SETTINGS, SECOND)
 
 
 @pytest.mark.slow

@@ -23,7 +23,6 @@ from lowwater.lake.results.streams import stream_files
 from lowwater.lake.tables import interval_label
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
-from lowwater.quality.measures import measure_tables
 from lowwater.quality.suites import CustomExpectation, checks_of, read_suites, suite_digest
 from tests.breadth import some
 from tests.lake.support import BASE, FIELDS, put_stream
@@ -88,7 +87,7 @@ def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     write(lake)
     assert suite_digest(read_suites(lake.root, "set", schemas)["q"]) == before
     for name in ("main1", "main2"):
-        tables = measure_tables(frames("queries", not_owned=int(name == "main2")))
+        tables = frames("queries", not_owned=int(name == "main2"))
         record_measures(lake, name, BASE, BASE + HOUR, tables, 0, again=False)
     write(lake)
     capsys.readouterr()
@@ -179,7 +178,7 @@ def test_on_spark_the_gallery_the_notebook_and_delta_say_the_same(tmp_path: Path
     put_stream(lake.stream("gallery"), fields, BASE, BASE + HOUR, rows.select(schema.names).cast(schema), "set")
     publish(lake, "set", "gallery", fields, BASE, BASE + HOUR, "d", audited(lake, BASE, BASE + HOUR, "gallery"))
     assert list(CHECKS.values()) == ["n IS NULL OR (n >= 1)"]
-    record_measures(lake, "set", BASE, BASE + HOUR, measure_tables(frames()), 0, again=False)
+    record_measures(lake, "set", BASE, BASE + HOUR, frames(), 0, again=False)
     path = tmp_path / "lake" / "expectations" / "set" / "q.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"name": "q", "expectations": [POSITIVE]}))

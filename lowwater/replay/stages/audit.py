@@ -32,20 +32,19 @@ from lowwater.quality import suites as judging
 from lowwater.quality.history import (
     LINK,
     QUERY,
+    Items,
     Row,
     covered_by,
     history_start,
     interval_history,
-    lateness_row,
     link_items,
     link_row,
-    metric_rows,
     metric_table,
     query_items,
     query_row,
 )
 from lowwater.quality.links import LinkScan, scan_link
-from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts, measure_tables
+from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
 from lowwater.quality.suites import RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
@@ -103,59 +102,45 @@ def _scanned(to_scan: ToScan) -> LinkScan:
 # the intervals audited by then.
 
 
-def compare(
-    scope: AuditScope, scans: Sequence[LinkScan], links: pa.Table, queries: pa.Table
-) -> tuple[dict[str, pa.Table], bool]:
-    """Builds the frames `link_history` and `query_history`, and stores the measures of the interval in the ledgers.
+def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[Row]]) -> bool:
+    """Compares links and queries with earlier intervals, and stores the measures of the interval in the ledgers.
 
     Returns:
-        The frames, and whether the interval may have been audited before, which no other ledger then has to be asked.
+        Whether the interval may have been audited before, which no other ledger then has to be asked.
 
     Args:
-        scans: scans of the links, in the order of the frame `links`.
-        links: the frame `links`.
-        queries: the frame `queries`.
+        scans: scans of the links, in the order of their measures.
+        measured: the rows of the measures; those of links and queries get the columns of the comparison.
 
     Raises:
         LakeError: a ledger cannot be read or written.
     """
-    settings, length = scope.config.history, scope.end - scope.start
+    settings, bounds = scope.config.history, (scope.start, scope.end)
+    length = scope.end - scope.start
     metrics = runs.read_metrics(
         scope.lake, scope.query_set, history_start(settings, scope.start, length), scope.start + 1
     )
     again = pc.any(pc.equal(metrics.column("interval_start"), scope.start)).as_py() or False
     history, now = interval_history(settings, metrics, length), time.time_ns()
-    covered = {
-        scan.link: covered_share(
-            scan.link,
-            scope.captures.get(scan.link, ()),
-            scope.config.link(scan.link),
-            scope.start,
-            scope.end,
-        )
-        for scan in scans
-    }
-    metrics_rows: list[Row] = []
-    late, by_link, by_query = [], [], []
-    for row, scan in zip(links.to_pylist(), scans, strict=True):
-        skew = scope.config.link(scan.link).skew
-        items = link_items(row, scan.profile, _types(scope, scan.link), covered[scan.link])
-        metrics_rows += metric_rows(LINK, scan.link, items, now)
-        if covered[scan.link] or scan.profile.watch.lags.records:
-            late.append(lateness_row(scan.link, scope.start, scope.end, skew, scan.profile, now))
-        about = {name: row[name] for name in ("link", "interval", "captures")}
-        before = history.before(LINK, scan.link, scope.start)
-        by_link.append(link_row(about, items, before, settings, skew))
-    for row in queries.to_pylist():
+    kept: list[tuple[str, str, Items]] = []
+    covered, late = {}, []
+    for row, scan in zip(measured["links"], scans, strict=True):
+        link, watch, about = scan.link, scan.profile.watch, scope.config.link(scan.link)
+        covered[link] = covered_share(link, scope.captures.get(link, ()), about, *bounds)
+        if covered[link] or watch.lags.records:
+            ends = watch.refused, watch.lags.largest, watch.busiest
+            late.append(runs.LinkLateness(link, *bounds, about.skew, *ends, *watch.lags.counted(), now))
+        items = link_items(row, scan.profile, _types(scope, link), covered[link])
+        kept.append((LINK, link, items))
+        row |= link_row(items, history.before(LINK, link, scope.start), settings, about.skew)
+    for row in measured["queries"]:
         shares = {link: covered[link] for link in row["links"].split(", ") if link in covered}
-        items = query_items(row, covered_by(shares, scope.config, scope.start, scope.end))
-        metrics_rows += metric_rows(QUERY, row["query"], items, now)
-        about = {name: row[name] for name in ("query", "interval", "links", "captures")}
-        before = history.before(QUERY, row["query"], scope.start)
-        by_query.append(query_row(about, items, before, settings))
-    runs.record_metrics(scope.lake, scope.query_set, scope.start, scope.end, metric_table(metrics_rows), again)
+        items = query_items(row["rows"], covered_by(shares, scope.config, *bounds))
+        kept.append((QUERY, row["query"], items))
+        row |= query_row(items, history.before(QUERY, row["query"], scope.start), settings)
+    runs.record_metrics(scope.lake, scope.query_set, *bounds, metric_table(kept, now), again)
     runs.record_lateness(scope.lake, late)
-    return {"link_history": pa.Table.from_pylist(by_link), "query_history": pa.Table.from_pylist(by_query)}, again
+    return again
 
 
 def _types(scope: AuditScope, link: str) -> dict[str, int]:
@@ -225,12 +210,12 @@ def audit(
     rules = {query.query: _judged(job, inputs, query) for query in queries}
     scanned = scans.results(scope.links)
     measured = frames(scope, scanned, counts, queries, rules)
-    compared, again = compare(scope, scanned, measured["links"], measured["queries"])
-    measured |= compared
+    again = compare(scope, scanned, measured)
+    tables = {name: pa.Table.from_pylist(rows) for name, rows in measured.items()}
     run = f"{job.query_set} {format_instant(inputs.start)}"
-    validations = validate(measured, run, judging.ask)
+    validations = validate(tables, run, judging.ask)
     findings = [finding for validation in validations for finding in validation.findings]
-    _keep(scope, validations, measured, _evidence(queries, rules), scratch, again)
+    _keep(scope, validations, tables, _evidence(queries, rules), scratch, again)
     failures = graver_first(findings)
     page = page_of(job.query_set, inputs.start, inputs.end, failures[0].suite if failures else validations[0].suite)
     report = str(job.lake.reports / page)
@@ -317,7 +302,7 @@ def _fingerprint(files: Sequence[Path]) -> str:
 def _keep(
     scope: AuditScope,
     validations: Sequence[Validation],
-    measured: Mapping[str, pa.Table],
+    tables: Mapping[str, pa.Table],
     evidence: Mapping[tuple[str, tuple[str, ...]], streams.BrokenRows],
     scratch: Path,
     again: bool,
@@ -338,7 +323,8 @@ def _keep(
             ]
     about = scope.lake, scope.query_set, scope.start, scope.end
     runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
-    runs.record_measures(*about, measure_tables(measured), now, again)
+    asked = pc.not_equal(tables["rows"].column("rule"), judging.NOTHING)
+    runs.record_measures(*about, {**tables, "rows": tables["rows"].filter(asked)}, now, again)
     write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 
 
@@ -392,7 +378,7 @@ def _error(scope: AuditScope, failures: Sequence[Finding], report: str) -> Audit
     )
 
 
-def _accounting(links: pa.Table, counts: Counts) -> dict[str, Any]:
+def _accounting(links: Sequence[Row], counts: Counts) -> dict[str, Any]:
     names = (
         "read",
         "malformed",
@@ -405,8 +391,6 @@ def _accounting(links: pa.Table, counts: Counts) -> dict[str, Any]:
         "copies_elsewhere",
     )
     return {
-        "links": {
-            row["link"]: {name: row[name] for name in names if row[name] is not None} for row in links.to_pylist()
-        },
+        "links": {row["link"]: {name: row[name] for name in names if row[name] is not None} for row in links},
         "lftas": {f"{lfta} on {link}": dict(count) for (lfta, link), count in counts.items()},
     }
