@@ -62,7 +62,7 @@ def main() -> None:
         spent = time.process_time() - begin
     print(f"{len(judged)} expectations over {table.num_rows:,} rows: {spent:.1f} processor seconds")
     for each in sorted(judged, key=lambda each: each.number):
-        print(f"  {SUITE[each.number][0]}: {'holds' if each.success else 'broken'} {each.observed}{each.error}")
+        print(f"  {SUITE[each.number][0]}: {'holds' if each.success else 'broken'} {each.observed}")
 
 
 if __name__ == "__main__":

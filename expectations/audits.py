@@ -86,14 +86,6 @@ Severity = Literal["warning", "critical"]
 Verdict = Literal["passed", "warned", "failed"]
 
 
-class Fault(Exception):
-    """What is wrong with the expectation `number` (from 0) of a suite: the rest of a sentence, and what to do."""
-
-    def __init__(self, number: int, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.number, self.message, self.hint = number, message, hint
-
-
 @dataclass(frozen=True)
 class Finding:
     """Result of one expectation on one measure frame."""
@@ -164,7 +156,7 @@ def verdict(findings: Iterable[Finding]) -> Verdict:
 
 
 Row = Mapping[str, Any]
-NAMING = ("column", "column_A", "column_B")
+NAMING = ("column", "column_A", "column_B", "column_list")
 """Arguments that name columns."""
 
 
@@ -188,7 +180,7 @@ class Entry:
 
     def columns(self) -> set[str]:
         """The columns that decide."""
-        return {value for key, value in self.kwargs.items() if key in NAMING}
+        return {self.kwargs[key] for key in NAMING if key in self.kwargs}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from io import StringIO
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -36,14 +37,14 @@ from great_expectations.expectations.expectation_configuration import Expectatio
 from great_expectations.validator.validator import Validator
 
 from lowwater.catalog.schemas import ROW
+from lowwater.errors import ConfigError
+from lowwater.limits import EXAMPLE_ROWS
 
 from . import providers
-from .audits import Fault, read_suite
+from .audits import NAMING, read_suite
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-    import pandas
 
 
 class _Validator(Validator):
@@ -54,7 +55,7 @@ class _Validator(Validator):
 
 
 def validate_frame(
-    frame: pandas.DataFrame, suite: ExpectationSuite, result_format: Any
+    frame: pd.DataFrame, suite: ExpectationSuite, result_format: Any
 ) -> list[ExpectationValidationResult]:
     """Validates a frame; the results are in the order of the suite, whose expectations have ids."""
     engine = PandasExecutionEngine()
@@ -91,8 +92,8 @@ OF_ALL_ROWS = frozenset({
 })  # fmt: skip
 """Expectations of GX's maps that compare rows; the others look at each row by itself, so that rows come in shares."""
 
-ABOUT_COLUMNS = frozenset({"table.columns", "table.column_count"})
-"""Metrics of GX about the names of columns only."""
+ABOUT_TABLE = frozenset({"table.columns", "table.column_count", "table.row_count"})
+"""Metrics of GX about the names of columns and the number of rows only."""
 
 OF_TYPES = frozenset({
     "expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list", "expect_column_type_to_be",
@@ -100,18 +101,13 @@ OF_TYPES = frozenset({
 """Expectations of types, which are those of numpy and Python: GX compares no type of Arrow."""
 
 SQL = "unexpected_rows_expectation"
-NAMING = ("column", "column_A", "column_B", "column_list")
-"""Arguments that name columns."""
-
 BATCH = 65536
-MOST_POSITIONS = 1000
-"""Most rows that break an expectation whose places are said."""
 
 _NOT_TAKEN = {
     "id", "meta", "notes", "description", "severity", "rendered_content", "result_format", "catch_exceptions",
     "batch_id", "windows", "library_metadata",
 }  # fmt: skip
-_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": MOST_POSITIONS}
+_FORMAT = {"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLE_ROWS}
 _HINTS = {
     "mostly": "write a share from 0 to 1",
     "value_set": "write a list of values of the column's type",
@@ -127,8 +123,8 @@ class Judged:
     success: bool  # GX's verdict
     values: int = 0  # rows that were looked at and have a value
     broken: int = 0  # rows that break it; 1 for an expectation of all rows together that does not hold
-    observed: str = ""  # what GX observed, of an expectation of all rows together
-    error: str = ""  # why it could not be judged; empty if it was
+    # what GX observed, of an expectation of all rows together; of any, why it could not be judged
+    observed: str = ""
     # the first rows that break it, as their numbers among the rows of the files
     places: list[int] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)  # the first rows that SQL found
@@ -148,36 +144,40 @@ def _of_rows(kind: str) -> bool:
     return issubclass(kinds()[kind], maps) and kind not in OF_ALL_ROWS
 
 
-def check_written(entries: Entries, schema: pa.Schema) -> None:
+def check_written(path: PurePath, entries: Entries, schema: pa.Schema) -> None:
     """Checks that GX can judge each expectation of a suite over rows of a schema.
 
     Raises:
-        Fault: GX does not know an expectation, or cannot run it over these columns.
+        ConfigError: GX does not know an expectation, or cannot run it over these columns.
     """
-    for number, entry in enumerate(entries):
-        _require(number, entry, schema)
-    for number, result in enumerate(_validated(_sample(schema), entries)):
+    places = [f"{path}: expectation {number} ({entry['type']})" for number, entry in enumerate(entries, 1)]
+    for where, entry in zip(places, entries, strict=True):
+        _require(where, entry, schema)
+    sample = _sample(schema)
+    with providers.reading(pads.dataset(sample), schema.names):
+        results = _validated(_framed(sample, 0), entries)
+    for where, entry, result in zip(places, entries, results, strict=True):
         if why := raised(result.exception_info):
-            raise Fault(number, f"cannot be judged by Great Expectations: {_short(why)}", _remedy(entries[number], why))
+            raise ConfigError(f"{where} cannot be judged by Great Expectations: {_short(why)}", _remedy(entry))
 
 
 def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: int) -> Iterator[Judged]:
     """Judges the rows of files by the expectations of a suite; yields them as they are known."""
     rows, room = _Rows(files, schema), megabytes << 20
+    of_table: list[int] = []
     simple: list[int] = []
     slow: list[int] = []
     for at, entry in enumerate(entries):
         asked = set(getattr(kinds()[entry["type"]], "metric_dependencies", ()))
-        if asked and asked <= ABOUT_COLUMNS:
-            yield from _whole(rows.none_of(), entries, [at], rows.count)
-        elif asked == {"table.row_count"} and not entry["kwargs"].get("row_condition"):
-            yield from _whole(pd.DataFrame(index=pd.RangeIndex(rows.count)), entries, [at], rows.count)
+        if asked and asked <= ABOUT_TABLE and not entry["kwargs"].get("row_condition"):
+            of_table.append(at)
         elif entry["type"] in OF_TYPES:
             for judged in _whole(rows.typed(entry["kwargs"]["column"]), entries, [at], rows.count):
                 # All values are of one type.
                 yield Judged(at, judged.success, rows.count, int(not judged.success), judged.observed or '"str"')
         else:
             (slow if has_code(entry) else simple).append(at)
+    yield from _whole(rows.bare(), entries, of_table, rows.count)
     needs = {at: _needs(entries[at], schema) for at in simple + slow}
     together = [name for name in schema.names if any(name in needs[at] for at in simple)]
     if simple and (frame := rows.all_of(together, room)) is not None:
@@ -185,11 +185,8 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
         simple = []
     for at in simple + slow:
         if entries[at]["type"] == SQL:
-            token = providers.RELATION.set(rows.relation(megabytes))
-            try:
-                yield from _whole(rows.none_of(), entries, [at], rows.count)
-            finally:
-                providers.RELATION.reset(token)
+            with providers.reading(rows.dataset, schema.names, megabytes):
+                yield from _whole(rows.bare(), entries, [at], rows.count)
         elif (frame := rows.all_of(needs[at], room)) is not None:
             yield from _whole(frame, entries, [at], rows.count)
         elif _of_rows(entries[at]["type"]):
@@ -197,7 +194,7 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
         else:
             columns = " and ".join(needs[at])
             why = f"it needs {columns} of {rows.count:,} rows at once, more than the setting [suites] memory allows"
-            yield Judged(at, False, rows.count, 1, error=why)
+            yield _not_judged(at, rows.count, why)
 
 
 def has_code(entry: Mapping[str, Any]) -> bool:
@@ -207,39 +204,40 @@ def has_code(entry: Mapping[str, Any]) -> bool:
     )
 
 
-def _require(number: int, entry: Mapping[str, Any], schema: pa.Schema) -> None:
+def _require(where: str, entry: Mapping[str, Any], schema: pa.Schema) -> None:
     """Checks that GX knows an expectation, and takes its arguments."""
     kind, kwargs = entry["type"], entry["kwargs"]
     if kind in UNABLE:
-        raise Fault(
-            number, f"cannot be judged at an audit: {UNABLE[kind]}", "write it as SQL over {batch}, or leave it out"
-        )
+        hint = "write it as SQL over {batch}, or leave it out"
+        raise ConfigError(f"{where} cannot be judged at an audit: {UNABLE[kind]}", hint)
     found = kinds().get(kind)
     if found is None:
         from lowwater.plan.text import nearest
 
-        raise Fault(number, "is not known to Great Expectations", nearest(kind, set(kinds())))
+        raise ConfigError(f"{where} is not known to Great Expectations", nearest(kind, set(kinds())))
     takes = sorted(set(found.__fields__) - _NOT_TAKEN)
     if wrong := sorted(set(kwargs) - set(takes)):
-        raise Fault(number, f"takes no {wrong[0]}", f"it takes {', '.join(takes)}")
+        raise ConfigError(f"{where} takes no {wrong[0]}", f"it takes {', '.join(takes)}")
     for key, value in kwargs.items():
         if isinstance(value, dict) and "$PARAMETER" in value:
-            raise Fault(number, f"{key} is a parameter, and an audit gives none", "write its value")
+            raise ConfigError(f"{where}: {key} is a parameter, and an audit gives none", "write its value")
         if not _possible(key, value, kwargs, schema):
-            raise Fault(number, f"{key} cannot be {_short(json.dumps(value))}", _HINTS.get(key, "write another value"))
+            raise _impossible(where, key, value)
     try:
         with _quietly():
             ExpectationConfiguration(type=kind, kwargs=dict(kwargs), severity=entry["severity"]).to_domain_obj()
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        if key not in kwargs:
-            lacking = first["msg"] if key == "__root__" else f"{key}: {first['msg']}"
-            raise Fault(number, f"is not complete: {lacking}", f"it takes {', '.join(takes)}") from error
-        value = _short(json.dumps(kwargs[key]))
-        raise Fault(
-            number, f"{key} cannot be {value}: {first['msg']}", _HINTS.get(key, "write another value")
-        ) from error
+        if key in kwargs:
+            raise _impossible(where, key, kwargs[key], f": {first['msg']}") from error
+        lacking = first["msg"] if key == "__root__" else f"{key}: {first['msg']}"
+        raise ConfigError(f"{where} is not complete: {lacking}", f"it takes {', '.join(takes)}") from error
+
+
+def _impossible(where: str, key: str, value: Any, why: str = "") -> ConfigError:
+    hint = _HINTS.get(key, "write another value")
+    return ConfigError(f"{where}: {key} cannot be {_short(json.dumps(value))}{why}", hint)
 
 
 def _possible(key: str, value: Any, kwargs: Mapping[str, Any], schema: pa.Schema) -> bool:
@@ -255,7 +253,7 @@ def _possible(key: str, value: Any, kwargs: Mapping[str, Any], schema: pa.Schema
     return True
 
 
-def _remedy(entry: Mapping[str, Any], why: str) -> str:
+def _remedy(entry: Mapping[str, Any]) -> str:
     if entry["type"] == SQL:
         return "write SQL of DuckDB that selects the rows that must not be, from {batch}"
     if entry["kwargs"].get("row_condition"):
@@ -268,15 +266,11 @@ def _short(text: str) -> str:
     return line if len(line) <= 160 else f"{line[:157]}..."
 
 
-def _sample(schema: pa.Schema) -> pd.DataFrame:
+def _sample(schema: pa.Schema) -> pa.Table:
     """Three rows of a schema, by which it is known whether an expectation runs at all."""
-    columns = []
-    for column in schema:
-        if pa.types.is_boolean(column.type):
-            columns.append(pa.array([True, False, True]))
-        else:
-            columns.append(pa.array([1, 2, 3]).cast(pa.int64()).cast(column.type))
-    return _framed(pa.table(columns, schema=pa.schema([each.with_nullable(True) for each in schema])), 0)
+    values = {True: pa.array([True, False, True]), False: pa.array([1, 2, 3], pa.int64())}
+    columns = [values[pa.types.is_boolean(column.type)].cast(column.type) for column in schema]
+    return pa.table([*columns, pa.array([ROW] * 3)], [*schema.names, "_kind"])
 
 
 def _framed(table: pa.Table, first: int) -> pd.DataFrame:
@@ -321,10 +315,14 @@ def _whole(frame: pd.DataFrame, entries: Entries, numbers: Sequence[int], count:
         yield _judged(at, result, count)
 
 
+def _not_judged(number: int, count: int, why: str) -> Judged:
+    return Judged(number, False, count, 1, f"not judged: {why}")
+
+
 def _judged(number: int, result: Any, count: int) -> Judged:
     values, success = result.result, bool(result.success)
     if why := raised(result.exception_info):
-        return Judged(number, False, count, 1, error=f"Great Expectations could not judge it: {_short(why)}")
+        return _not_judged(number, count, f"Great Expectations could not judge it: {_short(why)}")
     if "element_count" not in values:
         rows = (values.get("details") or {}).get("unexpected_rows", []) if isinstance(values, dict) else []
         observed = _short(json.dumps(values.get("observed_value"), default=str, ensure_ascii=False))
@@ -338,11 +336,11 @@ def _in_shares(shares: Iterator[pd.DataFrame], entries: Entries, number: int) ->
     whole = Judged(number, True)
     for frame in shares:
         (part,) = _whole(frame, entries, [number], len(frame))
-        if part.error:
+        if part.observed:  # it could not be judged
             return part
         whole.values += part.values
         whole.broken += part.broken
-        whole.places += part.places[: MOST_POSITIONS - len(whole.places)]
+        whole.places += part.places[: EXAMPLE_ROWS - len(whole.places)]
     mostly = float(entries[number]["kwargs"].get("mostly", 1.0))
     whole.success = not whole.broken or _mostly_success(whole.values, whole.broken, mostly)
     return whole
@@ -355,24 +353,18 @@ class _Rows:
     """The rows of some files of a stream, in order, with the columns of the published rows."""
 
     def __init__(self, files: Sequence[str], schema: pa.Schema) -> None:
-        self._files, self._schema = files, schema
         stored = schema if "_kind" in schema.names else schema.append(pa.field("_kind", pa.string()))
-        self._dataset = pads.dataset(files, stored, "parquet")
-        self.count = self._dataset.count_rows(filter=_IS_ROW)
+        self._schema, self.dataset = schema, pads.dataset(files, stored, "parquet")
+        self.count = self.dataset.count_rows(filter=_IS_ROW)
+
+    def bare(self) -> pd.DataFrame:
+        """All rows without values, which take no memory."""
+        return _framed(pa.table({name: pa.nulls(self.count) for name in self._schema.names}), 0)
 
     def all_of(self, names: Sequence[str], room: int) -> pd.DataFrame | None:
         """These columns of all rows; None where GX cannot hold them within `room`, bytes."""
-        batches, spent = [], 0
-        for batch in self._batches(names):
-            spent += _cost(batch)
-            if spent > room:
-                return None
-            batches.append(batch)
-        return _framed(pa.Table.from_batches(batches, pa.schema([self._schema.field(name) for name in names])), 0)
-
-    def none_of(self) -> pd.DataFrame:
-        """The columns without a row."""
-        return _framed(self._schema.empty_table(), 0)
+        frame = next(self.shares(names, room))
+        return frame if len(frame) == self.count else None
 
     def typed(self, name: str) -> pd.DataFrame:
         """A column of the first rows with a value, as numpy has it. All of them are of one type."""
@@ -382,35 +374,21 @@ class _Rows:
         return frame
 
     def shares(self, names: Sequence[str], room: int) -> Iterator[pd.DataFrame]:
-        """All rows in shares that GX can hold within `room`, bytes."""
+        """All rows in shares, at least one, that GX can hold within `room`, bytes."""
+        schema = pa.schema([self._schema.field(name) for name in names])
         first, held, spent = 0, list[pa.RecordBatch](), 0
         for batch in self._batches(names):
             cost = _cost(batch)
             if held and spent + cost > room:
-                yield _framed(table := pa.Table.from_batches(held), first)
+                yield _framed(table := pa.Table.from_batches(held, schema), first)
                 first, held, spent = first + table.num_rows, [], 0
             held, spent = [*held, batch], spent + cost
-        if held:
-            yield _framed(pa.Table.from_batches(held), first)
-
-    def relation(self, megabytes: int) -> providers.Relation:
-        """The rows for SQL."""
-        names = ", ".join(_quoted(name) for name in self._schema.names)
-        paths = ", ".join("'" + path.replace("'", "''") + "'" for path in self._files)
-        if not paths:
-            nulls = ", ".join(f"NULL AS {_quoted(name)}" for name in self._schema.names)
-            return providers.Relation([], f"SELECT {nulls} WHERE false", megabytes)
-        select = f"SELECT {names} FROM read_parquet([{paths}]) WHERE _kind = '{ROW}'"
-        return providers.Relation(self._files, select, megabytes)
+        yield _framed(pa.Table.from_batches(held, schema), first)
 
     def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         ahead = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
-        batches = self._dataset.to_batches(columns=list(names), filter=_IS_ROW, **ahead)
+        batches = self.dataset.to_batches(columns=list(names), filter=_IS_ROW, **ahead)
         return (batch for batch in batches if batch.num_rows)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _cost(batch: pa.RecordBatch) -> int:

@@ -13,14 +13,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from great_expectations.core.metric_domain_types import MetricDomainTypes
+import pyarrow.dataset as pads
 from great_expectations.execution_engine import PandasExecutionEngine
 from great_expectations.expectations import registry
 from great_expectations.expectations.metrics.map_metric_provider import (
@@ -35,23 +34,14 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
+from lowwater.catalog.schemas import ROW
+from lowwater.limits import EXAMPLE_ROWS
+
 if TYPE_CHECKING:
     import duckdb
 
-MOST_ROWS = 1000
-"""Most rows of an answer of SQL that are kept."""
 
-
-@dataclass(frozen=True)
-class Relation:
-    """Files of rows that SQL reads in place of the frame, so that they are never in memory at once."""
-
-    files: Sequence[str]  # parquet files
-    select: str  # what is read of them, as SQL
-    megabytes: int  # memory that DuckDB may take
-
-
-RELATION: ContextVar[Relation | None] = ContextVar("RELATION", default=None)
+_READ: ContextVar[tuple[pads.Dataset, Sequence[str], int]] = ContextVar("READ")
 _QUERY = "unexpected_rows_query"
 
 # GX warns of each metric that is replaced, which is what is meant here.
@@ -66,7 +56,7 @@ def _register_sql(name: str, answer: Callable[[duckdb.DuckDBPyConnection, str], 
     @metric_value(engine=PandasExecutionEngine)
     def _pandas(cls: Any, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:
         query = str(metric_value_kwargs[_QUERY]).format(batch="batch")
-        with _batch(execution_engine, metric_domain_kwargs) as database:
+        with _batch() as database:
             return answer(database, query)
 
     body = {"metric_name": f"{_QUERY}.{name}", "value_keys": (_QUERY,), "_pandas": _pandas, "__module__": __name__}
@@ -74,19 +64,28 @@ def _register_sql(name: str, answer: Callable[[duckdb.DuckDBPyConnection, str], 
 
 
 @contextmanager
-def _batch(engine: PandasExecutionEngine, domain: dict[str, Any]) -> Iterator[duckdb.DuckDBPyConnection]:
+def reading(rows: pads.Dataset, columns: Sequence[str], megabytes: int = 256) -> Iterator[None]:
+    """Lets SQL read these columns of the rows of a stream in place of the frame, so that they are never in memory at
+    once; DuckDB may take so much memory beside them."""
+    token = _READ.set((rows, columns, megabytes))
+    try:
+        yield
+    finally:
+        _READ.reset(token)
+
+
+@contextmanager
+def _batch() -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with nothing but the table `batch`."""
     import duckdb
 
-    relation = RELATION.get()
-    with duckdb.connect(":memory:") as database:
-        if relation is None:
-            frame, _, _ = engine.get_compute_domain(domain, MetricDomainTypes.TABLE)
-            database.register("batch", pa.Table.from_pandas(frame, preserve_index=False))
-        else:
-            database.execute(f"SET memory_limit = '{relation.megabytes}MiB'")
-            database.execute(f"SET allowed_paths = {list(relation.files)!r}")
-            database.execute(f"CREATE VIEW batch AS {relation.select}")
+    rows, columns, megabytes = _READ.get()
+    files = getattr(rows, "files", [])  # read by DuckDB itself, which is faster
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+    with duckdb.connect(":memory:", config={"memory_limit": f"{megabytes}MiB"}) as database:
+        stream = database.read_parquet(files) if files else database.from_arrow(rows)
+        stream.filter(f"_kind = '{ROW}'").project(names).create_view("batch")
+        database.execute(f"SET allowed_paths = {files!r}")
         database.execute("SET enable_external_access = false")
         database.execute("SET lock_configuration = true")
         yield database
@@ -182,11 +181,8 @@ def _sums_to(columns: Any, total: Any) -> Any:
     return _sure(sum((columns.iloc[:, at] for at in range(1, columns.shape[1])), columns.iloc[:, 0]) == total)
 
 
-_register_sql(
-    "table",
-    lambda database, query: database.sql(f"SELECT * FROM ({query}\n) LIMIT {MOST_ROWS}").to_arrow_table().to_pylist(),
-)
-_register_sql("row_count", lambda database, query: database.sql(f"SELECT count(*) FROM ({query}\n)").fetchall()[0][0])
+_register_sql("table", lambda database, query: database.sql(query).limit(EXAMPLE_ROWS).to_arrow_table().to_pylist())
+_register_sql("row_count", lambda database, query: database.sql(query).count("*").fetchall()[0][0])
 # fmt: off
 _register(_COLUMN, "column_values.match_like_pattern", ("like_pattern", "escape"),
           lambda column, pattern, escape: _like(column, [pattern], True, escape))

@@ -23,7 +23,7 @@ from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent, require
 from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote, safe_name
-from lowwater.limits import EXAMPLE_ROWS, SUITE_BYTES
+from lowwater.limits import SUITE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
 from lowwater.processes import Answers, EndedError, Process
@@ -267,15 +267,9 @@ def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema
     with suppress(ConfigError, OSError):  # a machine may have no place for notes to other processes
         if (cache_folder() / "suites" / digest).exists():
             return
-    from lowwater_expectations.audits import Fault
     from lowwater_expectations.judging import check_written
 
-    try:
-        check_written(entries, schema)
-    except Fault as fault:
-        joint = " " if fault.message.startswith(("is ", "takes ", "cannot be judged")) else ": "
-        where = f"{path}: expectation {fault.number + 1} ({entries[fault.number]['type']})"
-        raise ConfigError(f"{where}{joint}{fault.message}", fault.hint) from None
+    check_written(path, entries, schema)
     _CHECKED.add(digest)
     with suppress(ConfigError, OSError):
         note = cache_folder() / "suites" / digest
@@ -370,10 +364,17 @@ def check_rows(
     except EndedError as error:
         late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
         why = late if error.alarm else f"the process that judges rows ended: {error}"
-    positions = sorted({place for answer in answers.values() for place in answer["places"][:EXAMPLE_ROWS]})
+    positions = sorted({place for answer in answers.values() for place in answer["places"]})
     found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, ROW))
     rows = dict(zip(positions, found, strict=True))
-    return [_result(each, answers.get(number), rows, why) for number, each in enumerate(suite)]
+    results = []
+    for number, rule in enumerate(suite):
+        answer = answers.get(number) or {
+            "success": False, "values": 0, "broken": 1, "observed": f"not judged: {why}", "places": [], "rows": [],
+        }  # fmt: skip
+        broken = BrokenRows(answer["broken"], [rows[place] for place in answer["places"]] or answer["rows"])
+        results.append(RuleResult(rule, answer["success"], answer["values"], broken, answer["observed"]))
+    return results
 
 
 def begin() -> None:
@@ -399,17 +400,6 @@ def ask(request: dict[str, Any]) -> Answers:
         raise LakeError(
             f"the process with Great Expectations ended: {error}", "run the command again: nothing was published"
         ) from error
-
-
-def _result(
-    rule: CustomExpectation, answer: Mapping[str, Any] | None, rows: Mapping[int, dict[str, Any]], why: str
-) -> RuleResult:
-    if answer is None:
-        return RuleResult(rule, False, 0, BrokenRows(1), f"not judged: {why}")
-    broken = [rows[place] for place in answer["places"][:EXAMPLE_ROWS]] or answer["rows"][:EXAMPLE_ROWS]
-    counted = BrokenRows(answer["broken"], broken)
-    observed = f"not judged: {answer['error']}" if answer["error"] else answer["observed"]
-    return RuleResult(rule, answer["success"], answer["values"], counted, observed)
 
 
 PROCESS = Process("lowwater_expectations.worker")

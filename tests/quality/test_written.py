@@ -170,7 +170,7 @@ def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
     assert [kind for kind, _, _ in gallery.GALLERY] == list(dict.fromkeys(kind for kind, _, _ in gallery.GALLERY))
     assert {kind for kind, _, _ in gallery.GALLERY} == set(kinds())
     asked = [CustomExpectation(kind, of, "critical") for kind, *both in gallery.GALLERY for of in both]
-    check_written([each.entry() for each in asked], gallery.TABLE.schema)
+    check_written(tmp_path, [each.entry() for each in asked], gallery.TABLE.schema)
     files = published(tmp_path)
     found = judged(files, asked, gallery.TABLE.schema)
     hand = by_hand(gallery.TABLE.to_pandas(), [(each.type, dict(each.kwargs)) for each in asked])
