@@ -25,10 +25,10 @@ from lowwater.instants import SECOND, format_duration, format_instant, parse_ins
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import range_words
 from lowwater.lake.tables import interval_label, safe_name
-from lowwater.quality.late_records import MOST_NAMED, bound_labels, headline, offenders, remarks, share_text
 from lowwater.quality.lateness import QUANTILES, bound_of, recommend
-from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
+from lowwater.quality.skew_words import bound_labels, headline, remarks, share_text
 from lowwater.replay.registry import list_streams, published_text
+from lowwater.replay.schedule.days import day_quality, trust
 from lowwater.replay.schedule.due import Due
 from lowwater.replay.telemetry import interval_lags
 from lowwater.storage.paths import has_file
@@ -38,6 +38,7 @@ from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
 from .lateness import WEEK, last_day, late_intervals, link_headline, link_review, refused_shares
 from .ledgers import GRAVITY, Interval, Part, Snapshot
+from .offenders import MOST_NAMED, offenders
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
@@ -367,22 +368,12 @@ def _quality(snapshot: Snapshot) -> dict[str, Any]:
     start, end = last_day(snapshot)
     part = snapshot.part(start, end)
     hours = [(each, *trust(each.state, each.reason, part.audits.get(each.key))) for each in part.intervals]
-    links = [
-        link_day(snapshot.lake, snapshot.config, link, list(snapshot.captures[link]), start, end)
-        for link in sorted(snapshot.captures)
-    ]
-    flaps = flapping(snapshot.lake, snapshot.jobs, start - WEEK, end)
-    changes = [change for name in snapshot.jobs if (change := last_change(snapshot.lake, name)) is not None]
-    words = Counter(word for _, word, _ in hours)
-    why = next((why for *_, why in hours if why), "")
+    worth = ((word, why, each.intervals) for each, word, why in hours)
     return {
         "start": start,
         "end": end,
-        "lines": day_lines(words, links, flaps, changes, why),
+        "day": day_quality(snapshot.lake, snapshot.config, snapshot.captures, snapshot.jobs, worth, start, end),
         "hours": sorted(hours, key=lambda each: (each[0].query_set, each[0].start)),
-        "links": links,
-        "flaps": flaps,
-        "changes": changes,
     }
 
 

@@ -1,27 +1,221 @@
-"""Whole days: a report of the last one in words, and which intervals of a range are not published."""
+"""Whole days: their quality, from the ledgers, a report of the last one, and which intervals are not published."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
-from lowwater.instants import HOUR, spoken_instant
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.config import Config
+from lowwater.instants import HOUR, spoken_duration, spoken_instant
+from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.coverage import covered_share
 from lowwater.lake.ledgers.files import unread_lines
 from lowwater.lake.ledgers.intervals import gravest, set_status
-from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, read_replays
+from lowwater.lake.ledgers.runs import (
+    AUDIT,
+    DONE,
+    FAILED,
+    PUBLISH,
+    late_share,
+    read_qualities,
+    read_replays,
+)
 from lowwater.lake.tables import open_table
-from lowwater.quality.over_time import day_lines, flapping, last_change, link_day, trust
-from lowwater.quality.reports import interval_audits
+from lowwater.quality.reports import IntervalAudit, interval_audits
+from lowwater.quality.skew_words import share_text
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, expected
+
+# What a day is worth, which rules flap, what a change did: the page *Quality* and the report show it.
+
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+NEWEST_AUDITS = 24
+"""Newest audits of a query set in which flapping is looked for, and most audits before and after a change."""
+FEWEST_CHANGES = 3
+"""A rule flaps that changed its outcome so often in them."""
+TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT = "trusted", "doubtful", "partial", "refused", "absent"
+WORDS = (TRUSTED, DOUBTFUL, PARTIAL, REFUSED, ABSENT)
+"""What an interval is worth: sound; published with a warning, or its inputs have changed; published without traffic
+that is missing; held back by its audit; not published."""
+_BY_STATE = {
+    "done": TRUSTED, "warned": DOUBTFUL, "provisional": PARTIAL, "incomplete": PARTIAL, "failed": REFUSED,
+    "held": ABSENT, "damaged": DOUBTFUL, "stale": DOUBTFUL, "rolled back": DOUBTFUL,
+}  # fmt: skip
+
+
+def trust(state: str, reason: str, audit: IntervalAudit | None) -> tuple[str, str]:
+    """What an interval is worth, in a word, and why; the reason is empty where it is trusted."""
+    word = _BY_STATE.get(state, ABSENT)
+    if word == TRUSTED and audit is not None and audit.verdict != "passed":
+        word = DOUBTFUL
+    if word == TRUSTED:
+        return word, ""
+    why = reason or (audit.messages[0] if audit is not None and audit.messages else state)
+    return word, why.partition("; ")[0]
+
+
+@dataclass(frozen=True)
+class LinkDay:
+    """A link over a day."""
+
+    link: str  # its name
+    lost: int  # time that no capture covers, ns
+    late: float | None  # share of its records that were refused as late; None where nothing was audited
+    before: float | None  # the same a week before
+
+
+def link_day(lake: Lake, config: Config, link: str, captures: Captures, start: int, end: int) -> LinkDay:
+    """Measures a link over [start, end), ns, as far as it lives and its captures reach."""
+    settings = config.link(link)
+    reached = max((capture.covers_to for capture in captures), default=start)
+    begin = max(start, settings.since or 0)
+    until = min(end, reached if settings.until is None else settings.until)
+    lost = 0
+    if begin < until:
+        lost = round((1 - covered_share(link, captures, settings, begin, until)) * (until - begin))
+    late, before = (late_share(lake, link, at, at + end - start) for at in (start, start - WEEK))
+    return LinkDay(link, lost, late, before)
+
+
+@dataclass(frozen=True)
+class Flapping:
+    """A rule whose outcome changed often: how often, in how many audits, and in how many of them it failed."""
+
+    query_set: str
+    rule: str
+    title: str
+    changes: int
+    audits: int
+    failed: int
+
+
+def flapping(lake: Lake, sets: Iterable[str], start: int, end: int) -> list[Flapping]:
+    """Finds the rules of query sets that flap over the newest audits of the intervals that begin in [start, end)."""
+    rows = read_qualities(lake, start, end)
+    kept = ("query_set", "expectation", "interval_start", "success", "title", "kind")
+    chosen = (
+        rows.filter(pc.is_in(rows.column("query_set"), pa.array(list(sets), pa.string())))
+        .select(list(kept))
+        .to_pylist()
+    )
+    chosen.sort(key=lambda row: (row["query_set"], row["expectation"], row["interval_start"]))
+    found = []
+    for (name, _), outcomes in groupby(chosen, key=lambda row: (row["query_set"], row["expectation"])):
+        newest = list(outcomes)[-NEWEST_AUDITS:]
+        changes = sum(one["success"] != other["success"] for one, other in pairwise(newest))
+        if changes >= FEWEST_CHANGES:
+            failed, last = sum(not row["success"] for row in newest), newest[-1]
+            found.append(Flapping(name, last["kind"], last["title"] or last["kind"], changes, len(newest), failed))
+    return sorted(found, key=lambda each: (-each.changes, each.query_set, each.title))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different since a release or a text of queries."""
+
+    query_set: str  # its name
+    at: int  # when the first run of it ended, ns since the epoch
+    what: str  # "release 1 -> 2", "queries", or both
+    worse: tuple[str, ...]  # titles of rules that hold less often than before
+    better: tuple[str, ...]  # titles of rules that hold more often
+
+
+def last_change(lake: Lake, query_set: str) -> Change | None:
+    """Compares the audits of a query set after its newest release or text of queries with those before."""
+    runs = sorted((row for row in read_replays(lake, query_set) if row.stage == AUDIT), key=lambda row: row.finished_at)
+    by_run = [(row, json.loads(row.settings)) for row in runs]
+    marks = [(row, settings.get("release", ""), settings.get("queries", "")) for row, settings in by_run]
+    at = next((n for n in range(len(marks) - 1, 0, -1) if marks[n][1:] != marks[n - 1][1:] and marks[n - 1][1]), None)
+    if at is None:
+        return None
+    (_, old, text), (row, new, other) = marks[at - 1], marks[at]
+    what = [f"release {old} -> {new}"] * (old != new) + ["queries"] * (text != other)
+    before, after = (
+        {(each.interval_start, each.interval_end) for each, *_ in part} for part in (marks[:at], marks[at:])
+    )
+    quality = read_qualities(lake, 0, 1 << 62)
+    shares: dict[str, list[list[bool]]] = {}
+    for each in quality.filter(pc.equal(quality.column("query_set"), query_set)).to_pylist():
+        interval = each["interval_start"], each["interval_end"]
+        if interval in after or interval in before:
+            title = each["title"] or each["kind"]
+            shares.setdefault(title, [[], []])[interval in after].append(each["success"])
+    both = {title: [sum(part) / len(part) for part in parts] for title, parts in shares.items() if all(parts)}
+    worse = tuple(sorted(title for title, (was, now) in both.items() if now < was))
+    better = tuple(sorted(title for title, (was, now) in both.items() if now > was))
+    return Change(query_set, row.finished_at, " and ".join(what), worse, better)
+
+
+@dataclass(frozen=True)
+class DayQuality:
+    """The quality of a stretch of time."""
+
+    words: Mapping[str, int]  # word of `trust` -> number of intervals
+    why: str  # the first reason why one is not trusted
+    links: Sequence[LinkDay]
+    flaps: Sequence[Flapping]
+    changes: Sequence[Change]
+
+    def lines(self) -> list[str]:
+        """Five lines: what the intervals are worth, lost traffic, late records, rules that flap, and changes."""
+        worth = ", ".join(f"{self.words[word]:,} {word}" for word in WORDS if self.words.get(word))
+        lost = ", ".join(f"{each.link} {spoken_duration(each.lost)}" for each in self.links if each.lost)
+        late = ", ".join(
+            f"{each.link} {share_text(each.late)} (a week before "
+            f"{'unknown' if each.before is None else share_text(each.before)})"
+            for each in self.links
+            if each.late
+        )
+        flapped = ", ".join(f"{each.title} ({each.changes} changes in {each.audits} audits)" for each in self.flaps[:3])
+        changed = "; ".join(
+            f"{each.query_set}: {each.what}, holds less often: {', '.join(each.worse[:3]) or 'no rule'}"
+            for each in self.changes
+        )
+        return [
+            f"Intervals: {worth or 'none'}" + (f"; the first: {self.why[:200]}" if self.why else ""),
+            f"Lost traffic: {lost or 'none'}",
+            f"Late records: {late or 'none'}",
+            f"Rules that flap: {flapped or 'none'}",
+            f"Changes: {changed or 'none'}",
+        ]
+
+
+def day_quality(
+    lake: Lake,
+    config: Config,
+    captures: Mapping[str, Captures],
+    query_sets: Iterable[str],
+    worth: Iterable[tuple[str, str, int]],
+    start: int,
+    end: int,
+) -> DayQuality:
+    """Measures [start, end), ns, of which `worth` has the intervals: word and reason of `trust`, and their number."""
+    words: Counter[str] = Counter()
+    whys = []
+    for word, why, number in worth:
+        words[word] += number
+        whys += [why] if why else []
+    query_sets = list(query_sets)
+    return DayQuality(
+        words,
+        whys[0] if whys else "",
+        [link_day(lake, config, link, captures[link], start, end) for link in sorted(captures)],
+        flapping(lake, query_sets, max(0, start - WEEK), end),
+        [change for name in query_sets if (change := last_change(lake, name)) is not None],
+    )
+
 
 # The report, which the DAG `lowwater_digest` sends: five lines on quality, then what each query set has published and
 # what is due.
 
-DAY = 24 * HOUR
 LOOKED_AT = 31 * DAY
 """How far back intervals that are due are listed, ns."""
 NAMED = 5
@@ -50,25 +244,25 @@ def day_report(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> l
 
 
 def _quality(jobs: Sequence[Job], now: int) -> list[str]:
-    """The day in five lines: intervals that begin in it, lost traffic, late records, rules that flap, changes."""
-    lake, config, start = jobs[0].lake, jobs[0].config, max(0, now - DAY)
-    audits = {audit.key: audit for audit in interval_audits(lake, start, now)}
-    words: Counter[str] = Counter()
-    whys: list[str] = []
-    captures: dict[str, Captures] = {}
-    for job in jobs:
-        captures |= (mine := job.captures())
-        rows = read_replays(lake, job.query_set)
-        states = set_status(expected(job, mine), rows, wanted=lambda begin, _: start <= begin < now)
-        for (begin, end), together in groupby(states, lambda row: (row.start, row.end)):
-            first = gravest(list(together))
-            word, why = trust(first.shown, first.why, audits.get((job.query_set, begin, end)))
-            words[word] += first.intervals
-            whys += [why] if why else []
-    links = [link_day(lake, config, link, list(captures[link]), start, now) for link in sorted(captures)]
+    """The day in five lines; of changes those that came in it."""
+    lake, start = jobs[0].lake, max(0, now - DAY)
+    captures = {link: rows for job in jobs for link, rows in job.captures().items()}
     sets = [job.query_set for job in jobs]
-    changes = [change for name in sets if (change := last_change(lake, name)) is not None and change.at >= start]
-    return day_lines(words, links, flapping(lake, sets, max(0, start - 7 * DAY), now), changes, whys[0] if whys else "")
+    found = day_quality(lake, jobs[0].config, captures, sets, _worth(jobs, captures, start, now), start, now)
+    return replace(found, changes=[each for each in found.changes if each.at >= start]).lines()
+
+
+def _worth(
+    jobs: Sequence[Job], captures: Mapping[str, Captures], start: int, end: int
+) -> Iterator[tuple[str, str, int]]:
+    """Yields what the intervals that begin in [start, end) are worth, why, and how many they are."""
+    audits = {audit.key: audit for audit in interval_audits(jobs[0].lake, start, end)}
+    for job in jobs:
+        mine, rows = {link: captures[link] for link in job.plan.links}, read_replays(job.lake, job.query_set)
+        states = set_status(expected(job, mine), rows, wanted=lambda begin, _: start <= begin < end)
+        for bounds, together in groupby(states, lambda row: (row.start, row.end)):
+            first = gravest(list(together))
+            yield *trust(first.shown, first.why, audits.get((job.query_set, *bounds))), first.intervals
 
 
 def _published(job: Job, now: int) -> list[str]:

@@ -13,8 +13,8 @@ import pytest
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import QUALITY, Lake, open_lake
 from lowwater.lake.ledgers.runs import AUDIT, ReplayRow, record_quality, record_replays
-from lowwater.quality.over_time import LinkDay, day_lines, flapping, last_change, trust
 from lowwater.quality.reports import IntervalAudit
+from lowwater.replay.schedule.days import DayQuality, LinkDay, flapping, last_change, trust
 
 RULES = ("steady", "unsteady", "since the change")
 
@@ -64,7 +64,7 @@ def test_a_word_says_what_an_interval_is_worth() -> None:
 
 def test_a_day_is_five_lines() -> None:
     links = [LinkDay("a", 90 * SECOND, 0.02, None), LinkDay("b", 0, None, None)]
-    assert day_lines({"trusted": 23, "partial": 1}, links, [], [], "no capture") == [
+    assert DayQuality({"trusted": 23, "partial": 1}, "no capture", links, [], []).lines() == [
         "Intervals: 23 trusted, 1 partial; the first: no capture",
         "Lost traffic: a 1 min 30 s",
         "Late records: a 2% (a week before unknown)",
