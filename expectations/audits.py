@@ -114,7 +114,6 @@ class Validation:
 
     @property
     def verdict(self) -> Verdict:
-        """Verdict of all findings."""
         return verdict(self.findings)
 
 
@@ -179,7 +178,6 @@ class Entry:
         return {"id": self.id, "type": self.type, "kwargs": self.kwargs, "severity": self.severity}
 
     def columns(self) -> set[str]:
-        """The columns that decide."""
         return {self.kwargs[key] for key in NAMING if key in self.kwargs}
 
 
@@ -229,7 +227,6 @@ def validate(frames: Mapping[str, pa.Table], run: str, ask: Ask) -> tuple[Valida
 
 
 def _read(file: SuiteFile) -> list[str]:
-    """The columns that decide."""
     return sorted({name for entry in file.expectations for name in entry.columns()})
 
 

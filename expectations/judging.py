@@ -205,7 +205,6 @@ def has_code(entry: Mapping[str, Any]) -> bool:
 
 
 def _require(where: str, entry: Mapping[str, Any], schema: pa.Schema) -> None:
-    """Checks that GX knows an expectation, and takes its arguments."""
     kind, kwargs = entry["type"], entry["kwargs"]
     if kind in UNABLE:
         hint = "write it as SQL over {batch}, or leave it out"
@@ -309,7 +308,6 @@ def _quietly() -> Iterator[None]:
 
 
 def _whole(frame: pd.DataFrame, entries: Entries, numbers: Sequence[int], count: int) -> Iterator[Judged]:
-    """Judges some expectations over all rows."""
     results = _validated(frame, [entries[at] for at in numbers])
     for at, result in zip(numbers, results, strict=True):
         yield _judged(at, result, count)
@@ -332,7 +330,6 @@ def _judged(number: int, result: Any, count: int) -> Judged:
 
 
 def _in_shares(shares: Iterator[pd.DataFrame], entries: Entries, number: int) -> Judged:
-    """Judges an expectation of single rows share by share."""
     whole = Judged(number, True)
     for frame in shares:
         (part,) = _whole(frame, entries, [number], len(frame))

@@ -43,14 +43,8 @@ def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapp
     for kept in [*(place / name for name in _KEPT), root / "expectations"]:
         for path in [kept, *kept.rglob("*")]:
             require_inside(path)
-    for name in _KEPT:
-        if (there := place / name).is_dir():
-            shutil.copytree(there, draft / name)
-        elif there.exists():
-            draft.mkdir(exist_ok=True)
-            shutil.copy(there, draft / name)
-    if (root / "expectations").is_dir():
-        shutil.copytree(root / "expectations", scratch / "expectations")
+    shutil.copytree(place, draft, ignore=lambda folder, names: {*names} - {*_KEPT} if Path(folder) == place else ())
+    shutil.copytree(root / "expectations", scratch / "expectations")
     with _opened(place):
         gx.get_context(mode="file", project_root_dir=scratch)
     config = draft / "great_expectations.yml"
@@ -63,12 +57,10 @@ def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapp
         context = gx.get_context(mode="file", project_root_dir=scratch)
         _assets(context, place / "data", assets)
         _validations(context, suites)
-    for name in _KEPT:
-        for file in [draft / name] if (draft / name).is_file() else sorted((draft / name).rglob("*")):
-            if file.is_file():
-                target = place / file.relative_to(draft)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                file.replace(target)
+    for file in [file for name in _KEPT for file in (draft / name, *(draft / name).rglob("*")) if file.is_file()]:
+        target = place / file.relative_to(draft)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
 
 
 @contextmanager

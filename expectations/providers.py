@@ -51,7 +51,6 @@ _LOGGER.setLevel(logging.ERROR)
 
 
 def _register_sql(name: str, answer: Callable[[duckdb.DuckDBPyConnection, str], Any]) -> None:
-    """Registers what SQL finds, in the table `batch`."""
 
     @metric_value(engine=PandasExecutionEngine)
     def _pandas(cls: Any, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:
@@ -101,7 +100,6 @@ def _texts(column: pd.Series[Any]) -> Any:
 
 
 def _like(column: pd.Series[Any], patterns: Patterns, every: bool, escape: str | None) -> Any:
-    """Whether values are like all patterns, or one of them."""
     texts = _texts(column)
     return _of(column, [pc.match_like(texts, _escaped(each, escape)) for each in patterns], every)
 

@@ -183,7 +183,6 @@ def _of_query(lake: Lake, query: str, new: Path) -> Iterable[Asset]:
 
 
 def _with_newest(folder: Path, labels: Sequence[str]) -> Sequence[str]:
-    """The batches of some intervals, and the newest of them by this name, too."""
     if not labels:
         return labels
     (folder / f"{NEWEST}.parquet").symlink_to(f"{labels[-1]}.parquet")

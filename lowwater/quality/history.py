@@ -185,7 +185,6 @@ def _usual(before: Sequence[Items], measure: str) -> float:
 
 
 def _mean(before: Sequence[Items], measure: str) -> dict[str, float]:
-    """The mean share of each item over the intervals."""
     total: dict[str, float] = defaultdict(float)
     for earlier in before:
         for item, share in earlier.get(measure, {}).items():

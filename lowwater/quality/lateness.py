@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -48,7 +48,6 @@ def _bucket(lateness: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _bound(bucket: int) -> int:
-    """The bound of a bucket, ns."""
     exponent = max(0, (bucket - 10) // 90)
     return int((bucket - exponent * 90) * 10**exponent)
 
@@ -81,7 +80,6 @@ class LatenessCounts:
         self._counts[0] += len(lateness) - len(late)
 
     def merge(self, other: LatenessCounts) -> None:
-        """Adds the counts of other records."""
         self.records += other.records
         self.largest = max(self.largest, other.largest)
         self._counts += other._counts
@@ -110,7 +108,6 @@ class LatenessCounts:
         return np.array([_bound(int(bucket)) for bucket in at], np.int64), self._counts[at]
 
     def bounds(self) -> list[tuple[int, int]]:
-        """The same as `counted`, as pairs."""
         bounds, counts = self.counted()
         return list(zip(bounds.tolist(), counts.tolist(), strict=True))
 
@@ -129,44 +126,40 @@ class LateRecord:
     position: int
 
 
-class LatenessMonitor:
-    """Measures the lateness of the records of a link over an interval, its busiest second and its latest records."""
+@dataclass(eq=False)
+class IntervalLateness:
+    """The lateness of the records of a link that arrive in an interval."""
 
-    def __init__(self, skew: int) -> None:
-        self.lags = LatenessCounts()
-        self.refused = 0  # records later than the skew
-        self.busiest = 0  # largest number of records that arrived within one second of the link's clock
-        self._skew = skew
-        self._latest: list[LateRecord] = []
-        self._second, self._in_second = -1, 0
+    start: int  # first instant of the interval, ns since the epoch
+    end: int  # end of the interval, ns since the epoch, exclusive
+    lags: LatenessCounts = field(default_factory=LatenessCounts)  # lateness of the records
+    refused: int = 0  # records later than the skew in force
+    busiest: int = 0  # largest number of records in one second of the link's clock
+    latest: Sequence[LateRecord] = ()  # the latest records, the latest first; empty where only the ledger was read
+    _second: tuple[int, int] = (-1, 0)  # the newest second, and its records
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, batch: pa.RecordBatch, skew: int) -> None:
         """Adds records, at least one, in order of arrival; columns capture, position, arrival, timestamp."""
-        arrivals = batch.column("arrival").to_numpy()
-        stamps = batch.column("timestamp").to_numpy()
+        arrivals, stamps = (batch.column(name).to_numpy() for name in ("arrival", "timestamp"))
         lateness = arrivals - stamps
         self.lags.add(lateness)
-        self.refused += int(np.count_nonzero(is_late(arrivals, stamps, self._skew)))
+        self.refused += int(np.count_nonzero(is_late(arrivals, stamps, skew)))
         self._count_seconds(arrivals // SECOND)
-        least = self._latest[-1].lateness_ns if len(self._latest) == LATEST_RECORDS else 0
+        least = self.latest[-1].lateness_ns if len(self.latest) == LATEST_RECORDS else 0
         later = np.flatnonzero(lateness > least)
         named = [
             LateRecord(int(lateness[at]), batch.column("capture")[at].as_py(), batch.column("position")[at].as_py())
             for at in later[np.argsort(-lateness[later], kind="stable")[:LATEST_RECORDS]].tolist()
         ]
-        self._latest = sorted([*self._latest, *named], reverse=True)[:LATEST_RECORDS]
+        self.latest = sorted([*self.latest, *named], reverse=True)[:LATEST_RECORDS]
 
     def _count_seconds(self, seconds: NDArray[np.int64]) -> None:
         begins = np.flatnonzero(np.diff(seconds, prepend=-1))  # records of a second follow each other
         counts = np.diff(begins, append=len(seconds))
-        if int(seconds[0]) == self._second:
-            counts[0] += self._in_second
-        self._second, self._in_second = int(seconds[-1]), int(counts[-1])
+        second, before = self._second
+        counts[0] += before if int(seconds[0]) == second else 0
+        self._second = int(seconds[-1]), int(counts[-1])
         self.busiest = max(self.busiest, int(counts.max()))
-
-    def over(self, start: int, end: int) -> IntervalLateness:
-        """What was measured, as that of an interval."""
-        return IntervalLateness(start, end, self.lags, self.refused, self.busiest, tuple(self._latest))
 
 
 LOSS = 0.0001
@@ -185,18 +178,6 @@ OUTLIER_FACTOR = 10
 
 SMALL_BOUND = 1_000_000
 """A bound up to OUTLIER_FACTOR times this (ns) delays nobody noticeably, so below it nothing is an outlier."""
-
-
-@dataclass(frozen=True)
-class IntervalLateness:
-    """The lateness of the records of a link that arrived in an interval."""
-
-    start: int  # first instant of the interval, ns since the epoch
-    end: int  # end of the interval, ns since the epoch, exclusive
-    lags: LatenessCounts  # lateness of the records
-    refused: int  # records later than the skew in force
-    busiest: int  # largest number of records in one second of the link's clock
-    latest: tuple[LateRecord, ...] = ()  # the latest records, the latest first; empty where only the ledger was read
 
 
 @dataclass(frozen=True)
@@ -272,20 +253,20 @@ def link_lateness(read: LinkRead, skew: int, length: int) -> Iterator[IntervalLa
     Raises:
         LakeError: if the packets cannot be read.
     """
-    begin, watch = -1, LatenessMonitor(skew)
+    seen = IntervalLateness(-1, -1)
     for batch in read.batches():
         arrivals = batch.column("arrival").to_numpy()
         first, end = np.searchsorted(arrivals, (read.start, read.end))
         cuts = first + np.flatnonzero(np.diff(arrivals[first:end] // length, prepend=-1))
         for at, until in pairwise([*cuts.tolist(), int(end)]):
             start = int(arrivals[at]) // length * length
-            if start != begin:
-                if watch.lags.records:
-                    yield watch.over(begin, begin + length)
-                begin, watch = start, LatenessMonitor(skew)
-            watch.add(batch.slice(at, until - at))
-    if watch.lags.records:
-        yield watch.over(begin, begin + length)
+            if start != seen.start:
+                if seen.lags.records:
+                    yield seen
+                seen = IntervalLateness(start, start + length)
+            seen.add(batch.slice(at, until - at), skew)
+    if seen.lags.records:
+        yield seen
 
 
 def review(
@@ -388,9 +369,7 @@ def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLa
 
 
 def _separate_group(lags: LatenessCounts, recommended: int | None) -> tuple[int, int] | None:
-    if not recommended:
-        return None
-    beyond = [(bound, count) for bound, count in lags.bounds() if bound > recommended]
-    if not beyond or beyond[0][0] < OUTLIER_FACTOR * recommended:
+    beyond = [(bound, count) for bound, count in lags.bounds() if recommended and bound > recommended]
+    if not beyond or not recommended or beyond[0][0] < OUTLIER_FACTOR * recommended:
         return None
     return sum(count for _, count in beyond), beyond[0][0]

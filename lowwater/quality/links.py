@@ -18,7 +18,7 @@ from lowwater.instants import SECOND
 from lowwater.lake.packets import COPY, ELSEWHERE, KEYS, LinkRead
 from lowwater.limits import PROFILE_SOURCES
 from lowwater.low import VIOLATIONS
-from lowwater.quality.lateness import LatenessMonitor
+from lowwater.quality.lateness import IntervalLateness
 
 TALKERS = 20
 """Number of busiest sources in the profile of a link."""
@@ -71,7 +71,7 @@ class LinkProfile:
     bounded memory; `history` stores it and compares it with earlier intervals."""
 
     def __init__(self, start: int, end: int, skew: int) -> None:
-        self.watch = LatenessMonitor(skew)
+        self.watch, self._skew = IntervalLateness(start, end), skew
         self.addressed = 0  # records with an IP source
         self.bytes: int | None = None  # on the wire; None while no record has a length, as other records have none
         self._start, self._end = start, end
@@ -84,7 +84,7 @@ class LinkProfile:
         mine = batch.slice(first, end - first)
         if not mine.num_rows:
             return
-        self.watch.add(mine)
+        self.watch.add(mine, self._skew)
         arrivals = np.concatenate([[self._clock], mine.column("arrival").to_numpy()])
         self._silence = max(self._silence, int(np.diff(arrivals).max()))
         self._clock = int(arrivals[-1])
@@ -159,34 +159,29 @@ def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
     profile = LinkProfile(read.start, read.end, skews.rest)
     copies = None if read.copies is None else DuplicateCounts(read.copies.drop)
     for batch in read.batches([*COLUMNS, *skews.columns], marked=copies is not None):
-        if copies is not None:
-            batch = _counted_copies(batch, read, skews, copies)
-            if not batch.num_rows:
-                continue
-        profile.add(batch)
-        capture, position, arrivals, stamps = (batch.column(name) for name in KEYS)
-        arrival, stamp = arrivals.to_numpy(), stamps.to_numpy()
+        arrival, stamp = (batch.column(name).to_numpy() for name in ("arrival", "timestamp"))
         violates = is_late(arrival, stamp, skews.of(batch))
         owned = ~violates & (stamp >= read.start) & (stamp < read.end)
+        if copies is not None:
+            copied, elsewhere = (batch.column(name).to_numpy(zero_copy_only=False) for name in (COPY, ELSEWHERE))
+            copies.compared += int(np.count_nonzero(owned))
+            copies.copies += int(np.count_nonzero(owned & copied))
+            copies.elsewhere += int(np.count_nonzero(owned & elsewhere))
+            if copies.dropped and copied.any():
+                batch = batch.filter(pc.invert(batch.column(COPY)))
+                arrival, stamp, violates, owned = (each[~copied] for each in (arrival, stamp, violates, owned))
+                if not batch.num_rows:
+                    continue
+        profile.add(batch)
         sane += int(np.count_nonzero(owned))
-        _count_minutes(capture[0].as_py(), stamp[owned], position.to_numpy()[owned], minutes)
+        positions = batch.column("position").to_numpy()[owned]
+        _count_minutes(batch.column("capture")[0].as_py(), stamp[owned], positions, minutes)
         charged = np.flatnonzero(violates & (arrival >= read.start) & (arrival < read.end))
         if len(charged):
             rows = batch.select(KEYS).append_column("lateness", pa.array(arrival - stamp)).take(pa.array(charged))
             late.append(pa.table(rows).select(VIOLATIONS.names).cast(VIOLATIONS))
     violations = pa.concat_tables([VIOLATIONS.empty_table(), *late])
     return LinkScan(read.link, sane, violations, profile, minutes, copies)
-
-
-def _counted_copies(batch: pa.RecordBatch, read: LinkRead, skews: Skews, counts: DuplicateCounts) -> pa.RecordBatch:
-    """Counts the copies of a marked batch, and removes them if they are dropped."""
-    arrival, stamp = batch.column("arrival").to_numpy(), batch.column("timestamp").to_numpy()
-    copied, elsewhere = (batch.column(name).to_numpy(zero_copy_only=False) for name in (COPY, ELSEWHERE))
-    owned = ~is_late(arrival, stamp, skews.of(batch)) & (stamp >= read.start) & (stamp < read.end)
-    counts.compared += int(np.count_nonzero(owned))
-    counts.copies += int(np.count_nonzero(owned & copied))
-    counts.elsewhere += int(np.count_nonzero(owned & elsewhere))
-    return batch.filter(pc.invert(batch.column(COPY))) if counts.dropped and copied.any() else batch
 
 
 def _count_minutes(

@@ -60,12 +60,10 @@ class AuditScope:
 
     @property
     def interval(self) -> str:
-        """The interval as a text."""
         return f"{format_instant(self.start)} to {format_instant(self.end)}"
 
     @property
     def links(self) -> list[str]:
-        """The links that are read, sorted."""
         return sorted({link for _, link in self.lftas})
 
     def files(self, *links: str) -> str:

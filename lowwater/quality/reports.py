@@ -44,17 +44,14 @@ class IntervalAudit:
 
     @property
     def key(self) -> Key:
-        """The key of the audit: query set, start and end."""
         return self.query_set, self.start, self.end
 
     @property
     def interval(self) -> str:
-        """The interval as a text."""
         return f"{format_instant(self.start)} to {format_instant(self.end)}"
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The messages of all failures, critical ones first."""
         return tuple(message for finding in self.failures for message in finding.messages)
 
     @property

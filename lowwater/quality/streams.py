@@ -143,8 +143,6 @@ def _marks(values: pa.Array) -> Marks:
 
 @dataclass
 class _Positions:
-    """The rows that break a rule: how many there are, and the numbers of the first in the stream."""
-
     total: int = 0
     places: list[int] = field(default_factory=list)
 
@@ -189,7 +187,6 @@ def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[
 
 
 def _key_columns(files: Sequence[Path], key: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the key columns of all rows, without punctuation."""
     for path in files:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=[*key, "_kind"]):
@@ -264,7 +261,6 @@ class QueryMeasures:
         return {**rules, "duplicate_keys": self.shared}
 
     def measures(self) -> dict[str, Any]:
-        """The columns of the frame `queries` about the stream."""
         return {
             "rows": self.stream.rows,
             "made": self.written.rows,

@@ -73,7 +73,6 @@ class CustomExpectation:
 
     @property
     def mostly(self) -> float:
-        """The least share of values that must keep the expectation."""
         return float(self.kwargs.get("mostly", 1.0))
 
     def entry(self) -> dict[str, Any]:
@@ -303,7 +302,6 @@ class RuleResult:
 
     @property
     def name(self) -> str:
-        """The expectation in words."""
         return self.rule.name if self.rule else NOTHING
 
     @property
@@ -313,7 +311,6 @@ class RuleResult:
         return math.floor(self.values * (1 - self.rule.mostly) + 1e-6) if self.rule else 0
 
     def measures(self) -> dict[str, Any]:
-        """The columns of the frame `rows`."""
         severity = self.rule.severity if self.rule else "warning"
         allowed = f", {self.allowed:,} allowed" if self.allowed else ""
         found = f"broken by {self.broken.total:,} of {self.values:,}{allowed}"
