@@ -173,10 +173,6 @@ class Entry:
     # row that breaks it (`text.filled`); `shows`, the columns that a page shows
     meta: dict[str, Any]
 
-    def configuration(self) -> dict[str, Any]:
-        """What Great Expectations makes the expectation of."""
-        return {"id": self.id, "type": self.type, "kwargs": self.kwargs, "severity": self.severity}
-
     def columns(self) -> set[str]:
         return {self.kwargs[key] for key in NAMING if key in self.kwargs}
 

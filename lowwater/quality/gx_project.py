@@ -11,7 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
@@ -136,9 +136,7 @@ def write_measure_suites(lake: Lake) -> dict[str, str]:
 
     files = {f"{OURS}.{name}": read_suite(name) for name in SUITES}
     for name, file in files.items():
-        entries = [{**each.configuration(), "description": each.description} for each in file.expectations]
-        suite = {"name": name, "id": file.id, "expectations": entries, "notes": file.notes}
-        _write(lake.root / FOLDER_OF_SUITES / OURS / f"{file.name}.json", suite)
+        _write(lake.root / FOLDER_OF_SUITES / OURS / f"{file.name}.json", {**asdict(file), "name": name})
     return {name: f"measures.{file.meta['table']}" for name, file in files.items()}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,7 @@ def test_each_expectation_is_judged_and_one_that_great_expectations_drops_is_an_
     assert tuple(made) == SUITES
     for name in SUITES:
         assert [each.expectation for each in made[name].findings] == [each.id for each in read_suite(name).expectations]
-    configuration = read_suite("links").expectations[0].configuration() | {"type": "expect_no_such_thing"}
+    configuration = asdict(read_suite("links").expectations[0]) | {"type": "expect_no_such_thing"}
     with pytest.raises(ValueError, match="the suite links has expectations that Great Expectations does not know"):
         built("links", [configuration])
 
