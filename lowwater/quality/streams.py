@@ -76,16 +76,19 @@ def check_stream(
 
 def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> StreamCheck:
     ticks, promises = _promises(files)
-    owned, late = _Positions(), _Positions()
-    rows = 0
+    rows, totals = 0, [0, 0]
+    places: tuple[list[int], list[int]] = [], []
     for first, batch in _batches(files):
         is_row = _marks(pc.equal(batch.column("_kind"), ROW))
         last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
         rows += int(is_row.sum())
-        owned.add(first, is_row & ((last < start) | (last >= end)))
+        not_owned = is_row & ((last < start) | (last >= end))
         # Rows of a tick precede its punctuation (P5), so only earlier ticks count.
-        late.add(first, is_row & (last < promises[np.maximum(np.searchsorted(ticks, tick) - 1, 0)]))
-    broken = [BrokenRows(positions.total, list(rows_at(files, positions.places))) for positions in (owned, late)]
+        below = is_row & (last < promises[np.maximum(np.searchsorted(ticks, tick) - 1, 0)])
+        for rule, marks in enumerate((not_owned, below)):
+            totals[rule] += int(marks.sum())
+            places[rule].extend((first + np.flatnonzero(marks)[: EXAMPLE_ROWS - len(places[rule])]).tolist())
+    broken = [BrokenRows(total, list(rows_at(files, at))) for total, at in zip(totals, places, strict=True)]
     return StreamCheck(rows, columns, max(0, end - (int(promises[-1]) if len(promises) > 1 else start)), *broken)
 
 
@@ -139,16 +142,6 @@ def _instants(values: pa.Array, missing: int) -> Instants:
 def _marks(values: pa.Array) -> Marks:
     marks: Marks = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
     return marks
-
-
-@dataclass
-class _Positions:
-    total: int = 0
-    places: list[int] = field(default_factory=list)
-
-    def add(self, first: int, marks: Marks) -> None:
-        self.total += int(marks.sum())
-        self.places += (first + np.flatnonzero(marks)[: EXAMPLE_ROWS - len(self.places)]).tolist()
 
 
 def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = None) -> Iterator[dict[str, Any]]:

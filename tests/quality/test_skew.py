@@ -32,7 +32,7 @@ from lowwater.quality.lateness import (
     recommend,
     review,
 )
-from lowwater.quality.skew_words import headline, remarks, review_json
+from lowwater.replay.schedule.skew_words import headline, remarks, review_json
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 

@@ -120,7 +120,7 @@ def skew(
         raise click.UsageError("--set needs one --link")
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    from lowwater.quality.skew_words import review_json
+    from lowwater.replay.schedule.skew_words import review_json
 
     if chosen is not None and chosen != RECOMMENDED:
         _set(lake, queries, links[0], chosen, dry_run)
@@ -198,7 +198,7 @@ def _review(
 
 
 def _show(console: Terminal, review: SkewReview) -> None:
-    from lowwater.quality.skew_words import bound_labels, headline, remarks, share_text
+    from lowwater.replay.schedule.skew_words import bound_labels, headline, remarks, share_text
 
     console.print(styled(review.link, "bold") + f": {shown(headline(review))}", soft_wrap=True)
     if not review.total.records:

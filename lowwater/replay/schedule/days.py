@@ -29,9 +29,9 @@ from lowwater.lake.ledgers.runs import (
 )
 from lowwater.lake.tables import open_table
 from lowwater.quality.reports import IntervalAudit, interval_audits
-from lowwater.quality.skew_words import share_text
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, expected
+from lowwater.replay.schedule.skew_words import share_text
 
 # What a day is worth, which rules flap, what a change did: the page *Quality* and the report show it.
 
