@@ -301,23 +301,18 @@ def headline(messages: Sequence[str], title: str) -> str:
 
 def spoken(text: str) -> Markup:
     """Escapes a text, and shows its instants and durations as people read them; the exact value is on hover."""
-    parts, at = [], 0
-    for match in _EXACT.finditer(text):
-        parts += [escape(text[at : match.start()]), _shown(match)]
-        at = match.end()
-    return Markup("").join([*parts, escape(text[at:])])
+    return Markup(_EXACT.sub(_shown, str(escape(text))))
 
 
-def _shown(match: re.Match[str]) -> Markup:
+def _shown(match: re.Match[str]) -> str:
     exact = match.group()
     try:
+        if match["instant"]:
+            return f'<time datetime="{exact}" title="{exact}">{spoken_instant(parse_instant(exact))}</time>'
         if match["start"]:
             said = spoken_span(parse_instant(match["start"]), parse_instant(match["end"]))
-            return Markup('<span title="{0}">{1}</span>').format(exact, said)
-        if match["instant"]:
-            said, form = spoken_instant(parse_instant(exact)), '<time datetime="{0}" title="{0}">{1}</time>'
         else:
-            said, form = spoken_duration(parse_duration(exact.replace(",", ""))), '<span title="{0}">{1}</span>'
+            said = spoken_duration(parse_duration(exact.replace(",", "")))
     except ValueError:
-        return escape(exact)
-    return Markup(form).format(exact, said)
+        return exact
+    return f'<span title="{exact}">{said}</span>'

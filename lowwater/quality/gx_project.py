@@ -26,8 +26,8 @@ from lowwater.lake.tables import interval_label, live_files, open_table, safe_na
 from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
 from lowwater.quality.suites import gx_name, suite_file
 from lowwater.storage import objects, paths
+from lowwater.storage.mirror import mirror, modified
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.untrusted import require_inside
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -59,32 +59,14 @@ def bring(lake: Lake, folder: Path) -> Lake:
     Raises:
         OSError: the store fails.
     """
-    root = lake.root
+    root, suites = lake.root, folder / FOLDER_OF_SUITES
     assert isinstance(root, ObjectPath)
-    suites = folder / FOLDER_OF_SUITES
-    found: dict[Path, tuple[ObjectPath, int, int]] = {}
-    for name in ("tables", "streams", "measures", *LEDGERS, FOLDER_OF_SUITES):
-        for path, about in objects.entries(root / name):
-            place = folder / path.relative_to(root)
-            require_inside(place)
-            found[place] = path, about["size"], round(about["last_modified"].timestamp() * 1e6) * 1000
-    # A log comes before the files that it names: those that a later version no longer names stay for a while.
-    for place, (path, size, at) in sorted(found.items(), key=lambda each: "_delta_log" not in each[0].parts):
-        before = place.stat() if place.exists() else None
-        same = before is not None and (before.st_size, before.st_mtime_ns) == (size, at)
-        if same or (before is not None and suites in place.parents and before.st_mtime_ns > at):
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft = place.with_name(f".{uuid.uuid4().hex}.tmp")
-        objects.download(path, draft)
-        os.utime(draft, ns=(at, at))
-        draft.replace(place)
+    listed = objects.entries(root / FOLDER_OF_SUITES)
+    stored = {folder / path.relative_to(root): modified(about) for path, about in listed}
     for place in sorted(suites.glob("[!@]*/*.json")):
-        if place not in found or place.stat().st_mtime_ns > found[place][2]:
+        if place.stat().st_mtime_ns > stored.get(place, 0):
             paths.write(root / place.relative_to(folder).as_posix(), place.read_bytes())
-    for file in [file for name in ("tables", "streams", "measures", *LEDGERS) for file in (folder / name).rglob("*")]:
-        if file.is_file() and file not in found:
-            file.unlink()
+    mirror(root, folder, ("tables", "streams", "measures", *LEDGERS, FOLDER_OF_SUITES))
     copy = Lake(folder)
     paths.make_folders(copy.locks, copy.work)
     return copy
