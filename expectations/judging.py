@@ -145,11 +145,7 @@ def _of_rows(kind: str) -> bool:
 
 
 def check_written(path: PurePath, entries: Entries, schema: pa.Schema) -> None:
-    """Checks that GX can judge each expectation of a suite over rows of a schema.
-
-    Raises:
-        ConfigError: GX does not know an expectation, or cannot run it over these columns.
-    """
+    """Checks that GX can judge each expectation of a suite over rows of a schema; ConfigError where not."""
     places = [f"{path}: expectation {number} ({entry['type']})" for number, entry in enumerate(entries, 1)]
     for where, entry in zip(places, entries, strict=True):
         _require(where, entry, schema)

@@ -34,11 +34,7 @@ RESULTS_SHOWN = 200
 
 
 def write_project(root: Path, assets: Sequence[Asset], suites: Mapping[str, Mapping[str, str]], scratch: Path) -> None:
-    """Writes the project of a lake, or brings it up to date.
-
-    Raises:
-        LakeError: Great Expectations cannot open what is there already.
-    """
+    """Writes the project of a lake, or brings it up to date; LakeError where GX cannot open what is there already."""
     draft, place = scratch / "gx", root / "gx"
     for kept in [*(place / name for name in _KEPT), root / "expectations"]:
         for path in [kept, *kept.rglob("*")]:

@@ -54,10 +54,7 @@ LEDGERS = ("skew_violations", "captures", "malformed", "metrics", "quality", "qu
 
 def bring(lake: Lake, folder: Path) -> Lake:
     """Brings what a project has of a lake in a store to a folder, and returns the lake there; what was brought before
-    is not brought again. Of a suite that differs the newer one counts, which the store gets too.
-
-    Raises:
-        OSError: the store fails.
+    is not brought again. Of a suite that differs the newer one counts, which the store gets too. OSError if it fails.
     """
     root, suites = lake.root, folder / FOLDER_OF_SUITES
     assert isinstance(root, ObjectPath)

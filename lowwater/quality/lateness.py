@@ -248,11 +248,7 @@ class SkewReview:
 
 
 def link_lateness(read: LinkRead, skew: int, length: int) -> Iterator[IntervalLateness]:
-    """Measures the lateness of a link, interval by interval.
-
-    Raises:
-        LakeError: if the packets cannot be read.
-    """
+    """Measures the lateness of a link, interval by interval; LakeError if its packets cannot be read."""
     seen = IntervalLateness(-1, -1)
     for batch in read.batches():
         arrivals = batch.column("arrival").to_numpy()

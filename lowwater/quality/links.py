@@ -149,11 +149,7 @@ class LinkScan:
 
 
 def scan_link(read: LinkRead, skews: Skews) -> LinkScan:
-    """Scans the packets of a link over the interval of a read.
-
-    Raises:
-        LakeError: if the packets cannot be read.
-    """
+    """Scans the packets of a link over the interval of a read; LakeError if they cannot be read."""
     sane, late = 0, []
     minutes: dict[tuple[int, str], RecordRange] = {}
     profile = LinkProfile(read.start, read.end, skews.rest)

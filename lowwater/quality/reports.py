@@ -136,11 +136,7 @@ def page_of(query_set: str, start: int, end: int, suite: str) -> str:
 
 
 def write_pages(lake: Lake, pages: Mapping[str, Validation], scratch: Path) -> None:
-    """Writes the pages of an audit, and the assets and suite descriptions that all pages share.
-
-    Raises:
-        LakeError: a page cannot be written.
-    """
+    """Writes the pages of an audit, and the assets and descriptions that all share; LakeError where it cannot."""
     from lowwater_expectations.pages import assets, render, render_suites
 
     for address, validation in pages.items():

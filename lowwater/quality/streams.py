@@ -197,10 +197,8 @@ def shared_keys(
 ) -> tuple[int, BrokenRows]:
     """Finds the rows of a stream, of at least one file, that share their unique key; NULL equals NULL.
 
-    Returns the number of such keys, that of their rows, and the first `most` of these in order of the key.
-
-    Raises:
-        LakeError: a file cannot be read.
+    Returns the number of such keys, that of their rows, and the first `most` of these in order of the key; LakeError
+    if a file cannot be read.
     """
     import duckdb
 

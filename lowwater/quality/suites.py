@@ -251,33 +251,22 @@ def _expectation(where: str, entry: Any, schema: pa.Schema, code: bool) -> Custo
 
 
 def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema) -> None:
-    """Checks that Great Expectations can judge a suite over these columns, once for each version of both.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """Checks that Great Expectations can judge a suite over these columns, once for each version of both."""
     if not suite or absent("quality"):
         return  # without the packages no interval is audited
     entries = [each.entry() for each in suite]
     known = [version("great-expectations"), version("lowwater"), str(schema), json.dumps(entries, sort_keys=True)]
     digest = sha256("\n".join(known).encode()).hexdigest()
-    if digest in _CHECKED:
-        return
     with suppress(ConfigError, OSError):  # a machine may have no place for notes to other processes
         if (cache_folder() / "suites" / digest).exists():
             return
     from lowwater_expectations.judging import check_written
 
     check_written(path, entries, schema)
-    _CHECKED.add(digest)
     with suppress(ConfigError, OSError):
         note = cache_folder() / "suites" / digest
         note.parent.mkdir(exist_ok=True)
         note.touch()
-
-
-_CHECKED: set[str] = set()
-"""Digests of suites that were found good."""
 
 
 # Asks the process that has Great Expectations: for the verdict on measures, and on the rows of a query by its suite.
@@ -386,11 +375,7 @@ def _ask(request: dict[str, Any]) -> Answers:
 
 
 def ask(request: dict[str, Any]) -> Answers:
-    """Asks the process for something that takes no long time.
-
-    Raises:
-        LakeError: the process ended before its answer.
-    """
+    """Asks the process for something that takes no long time; LakeError if it ended before its answer."""
     try:
         yield from _ask(request)
     except EndedError as error:
