@@ -149,10 +149,7 @@ def check_written(path: PurePath, entries: Entries, schema: pa.Schema) -> None:
     places = [f"{path}: expectation {number} ({entry['type']})" for number, entry in enumerate(entries, 1)]
     for where, entry in zip(places, entries, strict=True):
         _require(where, entry, schema)
-    sample = _sample(schema)
-    with providers.reading(pads.dataset(sample), schema.names):
-        results = _validated(_framed(sample, 0), entries)
-    for where, entry, result in zip(places, entries, results, strict=True):
+    for where, entry, result in zip(places, entries, _validated(_sample(schema), entries), strict=True):
         if why := raised(result.exception_info):
             raise ConfigError(f"{where} cannot be judged by Great Expectations: {_short(why)}", _remedy(entry))
 
@@ -181,7 +178,7 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
         simple = []
     for at in simple + slow:
         if entries[at]["type"] == SQL:
-            with providers.reading(rows.dataset, schema.names, megabytes):
+            with providers.reading(files, schema, megabytes):
                 yield from _whole(rows.bare(), entries, [at], rows.count)
         elif (frame := rows.all_of(needs[at], room)) is not None:
             yield from _whole(frame, entries, [at], rows.count)
@@ -261,11 +258,11 @@ def _short(text: str) -> str:
     return line if len(line) <= 160 else f"{line[:157]}..."
 
 
-def _sample(schema: pa.Schema) -> pa.Table:
+def _sample(schema: pa.Schema) -> pd.DataFrame:
     """Three rows of a schema, by which it is known whether an expectation runs at all."""
     values = {True: pa.array([True, False, True]), False: pa.array([1, 2, 3], pa.int64())}
     columns = [values[pa.types.is_boolean(column.type)].cast(column.type) for column in schema]
-    return pa.table([*columns, pa.array([ROW] * 3)], [*schema.names, "_kind"])
+    return _framed(pa.table(columns, schema.names), 0)
 
 
 def _framed(table: pa.Table, first: int) -> pd.DataFrame:
@@ -347,8 +344,8 @@ class _Rows:
 
     def __init__(self, files: Sequence[str], schema: pa.Schema) -> None:
         stored = schema if "_kind" in schema.names else schema.append(pa.field("_kind", pa.string()))
-        self._schema, self.dataset = schema, pads.dataset(files, stored, "parquet")
-        self.count = self.dataset.count_rows(filter=_IS_ROW)
+        self._schema, self._dataset = schema, pads.dataset(files, stored, "parquet")
+        self.count = self._dataset.count_rows(filter=_IS_ROW)
 
     def bare(self) -> pd.DataFrame:
         """All rows without values, which take no memory."""
@@ -380,7 +377,7 @@ class _Rows:
 
     def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         ahead = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
-        batches = self.dataset.to_batches(columns=list(names), filter=_IS_ROW, **ahead)
+        batches = self._dataset.to_batches(columns=list(names), filter=_IS_ROW, **ahead)
         return (batch for batch in batches if batch.num_rows)
 
 

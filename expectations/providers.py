@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
+from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.execution_engine import PandasExecutionEngine
 from great_expectations.expectations import registry
 from great_expectations.expectations.metrics.map_metric_provider import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-_READ: ContextVar[tuple[pads.Dataset, Sequence[str], int]] = ContextVar("READ")
+_READ: ContextVar[tuple[Sequence[str], pa.Schema, int] | None] = ContextVar("READ", default=None)
 _QUERY = "unexpected_rows_query"
 
 # GX warns of each metric that is replaced, which is what is meant here.
@@ -55,7 +55,8 @@ def _register_sql(name: str, answer: Callable[[duckdb.DuckDBPyConnection, str], 
     @metric_value(engine=PandasExecutionEngine)
     def _pandas(cls: Any, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, **_: Any) -> Any:
         query = str(metric_value_kwargs[_QUERY]).format(batch="batch")
-        with _batch() as database:
+        frame, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, MetricDomainTypes.TABLE)
+        with _batch(frame) as database:
             return answer(database, query)
 
     body = {"metric_name": f"{_QUERY}.{name}", "value_keys": (_QUERY,), "_pandas": _pandas, "__module__": __name__}
@@ -63,10 +64,10 @@ def _register_sql(name: str, answer: Callable[[duckdb.DuckDBPyConnection, str], 
 
 
 @contextmanager
-def reading(rows: pads.Dataset, columns: Sequence[str], megabytes: int = 256) -> Iterator[None]:
-    """Lets SQL read these columns of the rows of a stream in place of the frame, so that they are never in memory at
-    once; DuckDB may take so much memory beside them."""
-    token = _READ.set((rows, columns, megabytes))
+def reading(files: Sequence[str], schema: pa.Schema, megabytes: int) -> Iterator[None]:
+    """Lets SQL read the rows of files of a stream in place of the frame, so that they are never in memory at once;
+    DuckDB may take so much memory."""
+    token = _READ.set((files, schema, megabytes) if files else None)
     try:
         yield
     finally:
@@ -74,17 +75,20 @@ def reading(rows: pads.Dataset, columns: Sequence[str], megabytes: int = 256) ->
 
 
 @contextmanager
-def _batch() -> Iterator[duckdb.DuckDBPyConnection]:
+def _batch(frame: pd.DataFrame) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with nothing but the table `batch`."""
     import duckdb
 
-    rows, columns, megabytes = _READ.get()
-    files = getattr(rows, "files", [])  # read by DuckDB itself, which is faster
-    names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-    with duckdb.connect(":memory:", config={"memory_limit": f"{megabytes}MiB"}) as database:
-        stream = database.read_parquet(files) if files else database.from_arrow(rows)
-        stream.filter(f"_kind = '{ROW}'").project(names).create_view("batch")
-        database.execute(f"SET allowed_paths = {files!r}")
+    with duckdb.connect(":memory:") as database:
+        if (read := _READ.get()) is None:
+            rows = database.from_arrow(pa.Table.from_pandas(frame, preserve_index=False))
+        else:
+            files, schema, megabytes = read
+            names = ", ".join('"' + name.replace('"', '""') + '"' for name in schema.names)
+            database.execute(f"SET memory_limit = '{megabytes}MiB'")
+            database.execute(f"SET allowed_paths = {list(files)!r}")
+            rows = database.read_parquet([*files]).filter(f"_kind = '{ROW}'").project(names)
+        rows.create_view("batch")
         database.execute("SET enable_external_access = false")
         database.execute("SET lock_configuration = true")
         yield database

@@ -10,9 +10,9 @@ from lowwater.instants import HOUR
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.runs import LinkLateness, lateness_files, read_lateness
 from lowwater.lake.open_tables import ValuesByState
-from lowwater.quality.lateness import IntervalLateness, LatenessCounts, SkewReview, review
+from lowwater.quality.lateness import IntervalLateness, LatenessCounts
 from lowwater.replay.schedule.links import readers, row_rates
-from lowwater.replay.schedule.skew_words import headline
+from lowwater.replay.schedule.skew_review import SkewReview, headline, review
 
 from .ledgers import Snapshot
 

@@ -29,7 +29,7 @@ from lowwater.quality.lateness import QUANTILES, bound_of, recommend
 from lowwater.replay.registry import list_streams, published_text
 from lowwater.replay.schedule.days import day_quality, trust
 from lowwater.replay.schedule.due import Due
-from lowwater.replay.schedule.skew_words import bound_labels, headline, remarks, share_text
+from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
 from lowwater.replay.telemetry import interval_lags
 from lowwater.storage.paths import has_file
 

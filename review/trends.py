@@ -22,7 +22,7 @@ from lowwater.quality.history import (
     interval_history,
     is_whole,
 )
-from lowwater.replay.schedule.skew_words import share_text
+from lowwater.replay.schedule.skew_review import share_text
 
 from .drawing import Plot, history
 from .ledgers import Snapshot, kept_by_snapshot

@@ -1,15 +1,14 @@
-"""The lateness of records: counts by which the loss of each bound is exact, and the skew review (docs/review.md).
+"""The lateness of records: counts by which the loss of each bound is exact, and the bound that they recommend.
 
 `catalog.time` decides who is late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 from lowwater.catalog.time import is_late
 from lowwater.config import LONGEST_SKEW
 from lowwater.instants import SECOND
-from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import LinkRead
 
 LATEST_RECORDS = 5
@@ -173,79 +171,6 @@ BOUNDS = (0, *LADDER)
 """The bounds that may be recommended, ns."""
 _BOUND_BUCKETS = _bucket(np.array(BOUNDS, np.int64))
 
-OUTLIER_FACTOR = 10
-"""Records form a separate group if their least lateness is this many times the recommended bound."""
-
-SMALL_BOUND = 1_000_000
-"""A bound up to OUTLIER_FACTOR times this (ns) delays nobody noticeably, so below it nothing is an outlier."""
-
-
-@dataclass(frozen=True)
-class ReadingQuery:
-    """A query that reads the link, as the JSON of a review has it."""
-
-    query_set: str
-    query: str
-    # largest skew of its other links; its rows wait at least so long (P3). None without other links
-    other_links_wait_ns: int | None
-    rows_per_second: float | None  # that it published; None without publications in the range
-
-
-@dataclass(frozen=True)
-class BoundEffect:
-    """The effect of one bound, as the JSON of a review has it."""
-
-    bound_ns: int  # the promise of the link trails its clock by this time (T2)
-    lost: int  # number of records it refuses
-    share: float  # share of all records it refuses
-    records_held: float  # mean number of records within the bound of the clock
-    records_held_at_most: float  # the same in the busiest second
-
-
-@dataclass(frozen=True)
-class Outlier:
-    """A single interval, or the intervals of one capture, without which a far smaller bound would do."""
-
-    seen: tuple[IntervalLateness, ...]  # the intervals, in order
-    captures: tuple[str, ...]  # file names of the captures to look at
-    records: int  # number of its records that are later than the bound recommended for the others
-    bound: int | None  # bound that would be recommended with the outlier, ns; None if no skew would do
-
-
-@dataclass(frozen=True)
-class SkewReview:
-    """The skew review of a link."""
-
-    link: str  # name of the link
-    skew: int  # skew in force, ns
-    loss: float  # share of the records that a recommended bound may refuse
-    seen: tuple[IntervalLateness, ...]  # the intervals with records, in order
-    total: LatenessCounts  # lateness of all records
-    refused: int  # records later than the skew in force
-    # bounds with different effects, ascending; 0, the skew in force and the least bound that admits all records are
-    # among them
-    rungs: tuple[BoundEffect, ...]
-    recommended: int | None  # recommended bound without the outlier, ns; None without records, or if no skew would do
-    # (records, least lateness in ns) of a separate group beyond the recommended bound; None without one
-    apart: tuple[int, int] | None
-    latest: tuple[LateRecord, ...]  # latest records of all intervals
-    readers: tuple[ReadingQuery, ...]  # queries that read the link
-    outlier: Outlier | None  # intervals that alone need a far larger bound; None without any
-    others: LatenessCounts  # lateness of the records without the outlier
-
-    def lost(self, bound: int) -> int:
-        """Number of records outside the outlier that a bound refuses: a bound of two digits, or the skew in force."""
-        if bound != self.skew:
-            return self.others.lost(bound)
-        return self.refused - sum(interval.refused for interval in (self.outlier.seen if self.outlier else ()))
-
-    @property
-    def advice(self) -> str:
-        """`keep`, `raise`, `lower` or, where nothing is recommended, `none`."""
-        if self.recommended is None:
-            return "none"
-        return "keep" if self.recommended == self.skew else "raise" if self.recommended > self.skew else "lower"
-
 
 def link_lateness(read: LinkRead, skew: int, length: int) -> Iterator[IntervalLateness]:
     """Measures the lateness of a link, interval by interval; LakeError if its packets cannot be read."""
@@ -265,107 +190,12 @@ def link_lateness(read: LinkRead, skew: int, length: int) -> Iterator[IntervalLa
         yield seen
 
 
-def review(
-    link: str,
-    skew: int,
-    intervals: Iterable[IntervalLateness],
-    loss: float = LOSS,
-    readers: Sequence[ReadingQuery] = (),
-    captures: Sequence[Capture] = (),
-) -> SkewReview:
-    """Builds the review of a link from the lateness of its intervals."""
-    seen = tuple(intervals)
-    total, refused = _total(seen), sum(interval.refused for interval in seen)
-    outlier = find_outlier(seen, total, loss, captures)
-    out = range(outlier.seen[0].start, outlier.seen[-1].end) if outlier else range(0)
-    others = _total(interval for interval in seen if interval.start not in out)
-    recommended = recommend(others, loss)
-    enough = total.quantile(1.0) or 0
-    steps = [0, *(bound for bound in LADDER if bound < enough), enough]
-    useful = [bound for before, bound in pairwise(steps) if total.lost(bound) < total.lost(before)]
-    rungs = tuple(
-        _effect_of(bound, total, seen, refused if bound == skew else total.lost(bound))
-        for bound in sorted({0, skew, *useful, recommended or 0})
-    )
-    apart = _separate_group(others, recommended)
-    latest = tuple(sorted((late for each in seen for late in each.latest), reverse=True)[:LATEST_RECORDS])
-    values = total, refused, rungs, recommended, apart, latest, tuple(readers), outlier, others
-    return SkewReview(link, skew, loss, seen, *values)
-
-
-def _total(intervals: Iterable[IntervalLateness]) -> LatenessCounts:
-    total = LatenessCounts()
-    for interval in intervals:
-        total.merge(interval.lags)
-    return total
-
-
-def find_outlier(
-    intervals: Sequence[IntervalLateness], total: LatenessCounts, loss: float, captures: Sequence[Capture] = ()
-) -> Outlier | None:
-    """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do.
-
-    At least two intervals must remain for comparison. Of several candidates, the one with the smallest remaining bound
-    is taken, then the one of fewest intervals.
-    """
-    bound = recommend(total, loss)
-    if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
-        return None
-    ordered = Captures.of(captures)
-    firsts = np.searchsorted([interval.end for interval in intervals], ordered.numbers("covers_from"), side="right")
-    lasts = np.searchsorted([interval.start for interval in intervals], ordered.numbers("covers_to"), side="left")
-    single = np.arange(len(intervals))
-    groups = np.unique(np.vstack([np.append(single, firsts), np.append(single + 1, lasts)]), axis=1)
-    first, last = groups[:, (groups[0] < groups[1]) & (len(intervals) - (groups[1] - groups[0]) >= 2)]
-    # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
-    rows = [np.append(interval.lags.losses(), interval.lags.records) for interval in intervals]
-    sums = np.cumsum(np.vstack([np.zeros(len(BOUNDS) + 1, np.int64), *rows]), axis=0)
-    others = sums[-1] - sums[last] + sums[first]
-    enough = (others[:, :-1] <= _borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
-    found = np.flatnonzero(enough.any(axis=1))
-    if not len(found):
-        return None
-    remaining = np.array(BOUNDS)[enough[found].argmax(axis=1)]
-    best = np.lexsort((first[found], (last - first)[found], remaining))[0]
-    least, begin, end = int(remaining[best]), int(first[found[best]]), int(last[found[best]])
-    if bound is not None and bound < OUTLIER_FACTOR * max(least, SMALL_BOUND):
-        return None
-    group = tuple(intervals[begin:end])
-    return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
-
-
-def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[str, ...]:
-    """File names of the captures with the latest records; if these are unknown, of the captures that cover the
-    intervals."""
-    named = {late.capture for interval in group for late in interval.latest}
-    start, end = group[0].start, group[-1].end
-    if not named:
-        return tuple(Path(captures[at].path).name for at in captures.meeting(start, end))
-    files = zip(captures.values("capture"), captures.values("path"), strict=True)
-    return tuple(Path(path).name for digest, path in files if digest in named)
-
-
 def recommend(lags: LatenessCounts, loss: float) -> int | None:
     """The least bound of 0 and the ladder that refuses at most a share of the records; None if none does."""
-    enough = np.flatnonzero(lags.losses() <= _borne(lags.records, loss))
+    enough = np.flatnonzero(lags.losses() <= borne(lags.records, loss))
     return BOUNDS[int(enough[0])] if lags.records and len(enough) else None
 
 
-def _borne(records: Any, loss: float) -> Any:
+def borne(records: Any, loss: float) -> Any:
     """How many of some records may be refused."""
     return np.floor(loss * records + 1e-9)
-
-
-def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLateness], lost: int) -> BoundEffect:
-    span = sum(interval.end - interval.start for interval in intervals)
-    alive = total.records * bound / span if span else 0.0
-    busiest = max((interval.busiest for interval in intervals), default=0) * bound / SECOND
-    share = lost / total.records if total.records else 0.0
-    return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest, total.records))
-
-
-def _separate_group(lags: LatenessCounts, recommended: int | None) -> tuple[int, int] | None:
-    beyond = [(bound, count) for bound, count in lags.bounds() if recommended and bound > recommended]
-    if not beyond or not recommended or beyond[0][0] < OUTLIER_FACTOR * recommended:
-        return None
-    return sum(count for _, count in beyond), beyond[0][0]

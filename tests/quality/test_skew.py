@@ -26,13 +26,11 @@ from lowwater.quality.lateness import (
     QUANTILES,
     IntervalLateness,
     LatenessCounts,
-    SkewReview,
     bound_of,
     link_lateness,
     recommend,
-    review,
 )
-from lowwater.replay.schedule.skew_words import headline, remarks, review_json
+from lowwater.replay.schedule.skew_review import SkewReview, headline, remarks, review, review_json
 from tests.lake.support import BASE, capture
 from tests.replay.support import lowwater
 

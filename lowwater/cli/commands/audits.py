@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from lowwater.config import Config
     from lowwater.lake.layout import Lake
     from lowwater.quality.history import LimitProposal
-    from lowwater.quality.lateness import SkewReview
     from lowwater.replay.job import Job
+    from lowwater.replay.schedule.skew_review import SkewReview
 
 
 @click.command()
@@ -120,7 +120,7 @@ def skew(
         raise click.UsageError("--set needs one --link")
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
-    from lowwater.replay.schedule.skew_words import review_json
+    from lowwater.replay.schedule.skew_review import review_json
 
     if chosen is not None and chosen != RECOMMENDED:
         _set(lake, queries, links[0], chosen, dry_run)
@@ -181,8 +181,9 @@ def _review(
     from lowwater.lake.ledgers.captures import read_captures
     from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files
-    from lowwater.quality.lateness import link_lateness, review
+    from lowwater.quality.lateness import link_lateness
     from lowwater.replay.schedule.links import readers, row_rates
+    from lowwater.replay.schedule.skew_review import review
 
     settings = config.link(link)
     captures = read_captures(lake, [link])[link]
@@ -198,7 +199,7 @@ def _review(
 
 
 def _show(console: Terminal, review: SkewReview) -> None:
-    from lowwater.replay.schedule.skew_words import bound_labels, headline, remarks, share_text
+    from lowwater.replay.schedule.skew_review import bound_labels, headline, remarks, share_text
 
     console.print(styled(review.link, "bold") + f": {shown(headline(review))}", soft_wrap=True)
     if not review.total.records:

@@ -31,7 +31,7 @@ from lowwater.lake.tables import open_table
 from lowwater.quality.reports import IntervalAudit, interval_audits
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, expected
-from lowwater.replay.schedule.skew_words import share_text
+from lowwater.replay.schedule.skew_review import share_text
 
 # What a day is worth, which rules flap, what a change did: the page *Quality* and the report show it.
 

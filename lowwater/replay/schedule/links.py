@@ -16,7 +16,6 @@ from lowwater.lake.layout import lake_to_read
 from lowwater.lake.ledgers.captures import NEVER, Capture, Captures
 from lowwater.lake.ledgers.coverage import Gap, gap_error, gap_texts
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, replayed_sets
-from lowwater.quality.lateness import ReadingQuery
 from lowwater.replay.job import Job
 
 # The skew review shows the cost of a bound by what waits for the link.
@@ -38,6 +37,17 @@ def jobs(root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], Non
         except LowwaterError as error:
             tell(name, error)
     return found
+
+
+@dataclass(frozen=True)
+class ReadingQuery:
+    """A query that reads the link, as the JSON of a review has it."""
+
+    query_set: str
+    query: str
+    # largest skew of its other links; its rows wait at least so long (P3). None without other links
+    other_links_wait_ns: int | None
+    rows_per_second: float | None  # that it published; None without publications in the range
 
 
 def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[ReadingQuery]:

@@ -1,0 +1,336 @@
+"""The skew review of a link (docs/review.md): what each bound would lose and cost, in numbers, in words and as JSON.
+
+`quality.lateness` measures, `skew_setting` writes the bound that is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowwater.instants import SECOND, format_duration, format_instant
+from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.quality.lateness import (
+    BOUNDS,
+    LADDER,
+    LATEST_RECORDS,
+    LOSS,
+    QUANTILES,
+    IntervalLateness,
+    LatenessCounts,
+    LateRecord,
+    borne,
+    bound_of,
+    recommend,
+)
+from lowwater.replay.schedule.links import ReadingQuery
+
+OUTLIER_FACTOR = 10
+"""Records form a separate group if their least lateness is this many times the recommended bound."""
+
+SMALL_BOUND = 1_000_000
+"""A bound up to OUTLIER_FACTOR times this (ns) delays nobody noticeably, so below it nothing is an outlier."""
+
+
+@dataclass(frozen=True)
+class BoundEffect:
+    """The effect of one bound, as the JSON of a review has it."""
+
+    bound_ns: int  # the promise of the link trails its clock by this time (T2)
+    lost: int  # number of records it refuses
+    share: float  # share of all records it refuses
+    records_held: float  # mean number of records within the bound of the clock
+    records_held_at_most: float  # the same in the busiest second
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A single interval, or the intervals of one capture, without which a far smaller bound would do."""
+
+    seen: tuple[IntervalLateness, ...]  # the intervals, in order
+    captures: tuple[str, ...]  # file names of the captures to look at
+    records: int  # number of its records that are later than the bound recommended for the others
+    bound: int | None  # bound that would be recommended with the outlier, ns; None if no skew would do
+
+
+@dataclass(frozen=True)
+class SkewReview:
+    """The skew review of a link."""
+
+    link: str  # name of the link
+    skew: int  # skew in force, ns
+    loss: float  # share of the records that a recommended bound may refuse
+    seen: tuple[IntervalLateness, ...]  # the intervals with records, in order
+    total: LatenessCounts  # lateness of all records
+    refused: int  # records later than the skew in force
+    # bounds with different effects, ascending; 0, the skew in force and the least bound that admits all records are
+    # among them
+    rungs: tuple[BoundEffect, ...]
+    recommended: int | None  # recommended bound without the outlier, ns; None without records, or if no skew would do
+    # (records, least lateness in ns) of a separate group beyond the recommended bound; None without one
+    apart: tuple[int, int] | None
+    latest: tuple[LateRecord, ...]  # latest records of all intervals
+    readers: tuple[ReadingQuery, ...]  # queries that read the link
+    outlier: Outlier | None  # intervals that alone need a far larger bound; None without any
+    others: LatenessCounts  # lateness of the records without the outlier
+
+    def lost(self, bound: int) -> int:
+        """Number of records outside the outlier that a bound refuses: a bound of two digits, or the skew in force."""
+        if bound != self.skew:
+            return self.others.lost(bound)
+        return self.refused - sum(interval.refused for interval in (self.outlier.seen if self.outlier else ()))
+
+    @property
+    def advice(self) -> str:
+        """`keep`, `raise`, `lower` or, where nothing is recommended, `none`."""
+        if self.recommended is None:
+            return "none"
+        return "keep" if self.recommended == self.skew else "raise" if self.recommended > self.skew else "lower"
+
+
+def review(
+    link: str,
+    skew: int,
+    intervals: Iterable[IntervalLateness],
+    loss: float = LOSS,
+    readers: Sequence[ReadingQuery] = (),
+    captures: Sequence[Capture] = (),
+) -> SkewReview:
+    """Builds the review of a link from the lateness of its intervals."""
+    seen = tuple(intervals)
+    total, refused = _total(seen), sum(interval.refused for interval in seen)
+    outlier = find_outlier(seen, total, loss, captures)
+    out = range(outlier.seen[0].start, outlier.seen[-1].end) if outlier else range(0)
+    others = _total(interval for interval in seen if interval.start not in out)
+    recommended = recommend(others, loss)
+    enough = total.quantile(1.0) or 0
+    steps = [0, *(bound for bound in LADDER if bound < enough), enough]
+    useful = [bound for before, bound in pairwise(steps) if total.lost(bound) < total.lost(before)]
+    rungs = tuple(
+        _effect_of(bound, total, seen, refused if bound == skew else total.lost(bound))
+        for bound in sorted({0, skew, *useful, recommended or 0})
+    )
+    apart = _separate_group(others, recommended)
+    latest = tuple(sorted((late for each in seen for late in each.latest), reverse=True)[:LATEST_RECORDS])
+    values = total, refused, rungs, recommended, apart, latest, tuple(readers), outlier, others
+    return SkewReview(link, skew, loss, seen, *values)
+
+
+def _total(intervals: Iterable[IntervalLateness]) -> LatenessCounts:
+    total = LatenessCounts()
+    for interval in intervals:
+        total.merge(interval.lags)
+    return total
+
+
+def find_outlier(
+    intervals: Sequence[IntervalLateness], total: LatenessCounts, loss: float, captures: Sequence[Capture] = ()
+) -> Outlier | None:
+    """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do.
+
+    At least two intervals must remain for comparison. Of several candidates, the one with the smallest remaining bound
+    is taken, then the one of fewest intervals.
+    """
+    bound = recommend(total, loss)
+    if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
+        return None
+    ordered = Captures.of(captures)
+    firsts = np.searchsorted([interval.end for interval in intervals], ordered.numbers("covers_from"), side="right")
+    lasts = np.searchsorted([interval.start for interval in intervals], ordered.numbers("covers_to"), side="left")
+    single = np.arange(len(intervals))
+    groups = np.unique(np.vstack([np.append(single, firsts), np.append(single + 1, lasts)]), axis=1)
+    first, last = groups[:, (groups[0] < groups[1]) & (len(intervals) - (groups[1] - groups[0]) >= 2)]
+    # Row n: what the first n intervals lose by each bound, and their records; so a group is a difference of two rows.
+    rows = [np.append(interval.lags.losses(), interval.lags.records) for interval in intervals]
+    sums = np.cumsum(np.vstack([np.zeros(len(BOUNDS) + 1, np.int64), *rows]), axis=0)
+    others = sums[-1] - sums[last] + sums[first]
+    enough = (others[:, :-1] <= borne(others[:, -1:], loss)) & (others[:, -1:] > 0)
+    found = np.flatnonzero(enough.any(axis=1))
+    if not len(found):
+        return None
+    remaining = np.array(BOUNDS)[enough[found].argmax(axis=1)]
+    best = np.lexsort((first[found], (last - first)[found], remaining))[0]
+    least, begin, end = int(remaining[best]), int(first[found[best]]), int(last[found[best]])
+    if bound is not None and bound < OUTLIER_FACTOR * max(least, SMALL_BOUND):
+        return None
+    group = tuple(intervals[begin:end])
+    return Outlier(group, _files_of(group, ordered), sum(interval.lags.lost(least) for interval in group), bound)
+
+
+def _files_of(group: Sequence[IntervalLateness], captures: Captures) -> tuple[str, ...]:
+    """File names of the captures with the latest records; if these are unknown, of the captures that cover the
+    intervals."""
+    named = {late.capture for interval in group for late in interval.latest}
+    start, end = group[0].start, group[-1].end
+    if not named:
+        return tuple(Path(captures[at].path).name for at in captures.meeting(start, end))
+    files = zip(captures.values("capture"), captures.values("path"), strict=True)
+    return tuple(Path(path).name for digest, path in files if digest in named)
+
+
+def _effect_of(bound: int, total: LatenessCounts, intervals: Sequence[IntervalLateness], lost: int) -> BoundEffect:
+    span = sum(interval.end - interval.start for interval in intervals)
+    alive = total.records * bound / span if span else 0.0
+    busiest = max((interval.busiest for interval in intervals), default=0) * bound / SECOND
+    share = lost / total.records if total.records else 0.0
+    return BoundEffect(bound, lost, share, min(alive, total.records), min(busiest, total.records))
+
+
+def _separate_group(lags: LatenessCounts, recommended: int | None) -> tuple[int, int] | None:
+    beyond = [(bound, count) for bound, count in lags.bounds() if recommended and bound > recommended]
+    if not beyond or not recommended or beyond[0][0] < OUTLIER_FACTOR * recommended:
+        return None
+    return sum(count for _, count in beyond), beyond[0][0]
+
+
+# The review in words, as the command and the pages show it.
+
+FILES = 3
+"""Number of captures of an outlier that the text names; the JSON names all."""
+
+
+def share_text(share: float) -> str:
+    """A share in percent, with three digits.
+
+    Example:
+        >>> share_text(0.0183), share_text(0.0), share_text(0.9999)
+        ('1.83%', '0%', '99.99%')
+    """
+    return f"{100 * share:.4g}%" if share > 0.99 else f"{100 * share:.3g}%"
+
+
+def headline(report: SkewReview) -> str:
+    """One sentence about the records of the link, and the recommendation."""
+    total = report.total
+    if not total.records:
+        return "no records arrived in this time"
+    late = f"{total.records:,} records, {total.late:,} out of order ({share_text(total.late / total.records)})"
+    return f"{late}, the latest {format_duration(bound_of(total.largest))} late; {verdict(report)}"
+
+
+def verdict(report: SkewReview) -> str:
+    """The recommendation in one sentence; an outlier is left out of it."""
+    apart = f"without {outlier_text(report.outlier)}, " if report.outlier else ""
+    now = report.lost(report.skew)
+    refusals = f"{apart}skew {format_duration(report.skew)} refuses {now:,} ({_share(report, now)})"
+    if report.recommended is None:
+        return f"{refusals}: nothing to recommend"
+    if report.advice == "keep":
+        return f"{refusals}: keep it"
+    then = report.lost(report.recommended)
+    lost = f"{then:,} ({_share(report, then)})" if then else "none"
+    return f"{refusals}: {report.advice} it to {format_duration(report.recommended)}, which refuses {lost}"
+
+
+def _share(report: SkewReview, lost: int) -> str:
+    return share_text(lost / report.others.records if report.others.records else 0.0)
+
+
+def outlier_text(outlier: Outlier) -> str:
+    """The time and the captures of an outlier."""
+    files = ", ".join(outlier.captures[:FILES])
+    more = len(outlier.captures) - FILES
+    named = f" ({files}{f' and {more} more' if more > 0 else ''})" if files else ""
+    return f"{format_instant(outlier.seen[0].start)} to {format_instant(outlier.seen[-1].end)}{named}"
+
+
+def bound_labels(report: SkewReview, rung: BoundEffect) -> list[str]:
+    """The labels of a bound: in force, recommended, admits all."""
+    special = {"in force": report.skew, "recommended": report.recommended}
+    names = [name for name, bound in special.items() if bound == rung.bound_ns]
+    whole = next((rung for rung in report.rungs if not rung.lost), None)
+    return [*names, "admits all"] if rung is whole else names
+
+
+def remarks(report: SkewReview) -> list[str]:
+    """Explains the numbers: too few records, separate groups, the wait of queries, the latest record."""
+    lines = []
+    if 0 < report.others.records * report.loss < 1:
+        lines.append(
+            f"{share_text(report.loss)} of {report.others.records:,} records is less than one: "
+            "the bound has to admit all"
+        )
+    if report.outlier and report.recommended is not None:
+        bound = report.outlier.bound
+        needs = "no skew would do" if bound is None else f"{format_duration(bound)} would be needed"
+        lines.append(
+            f"outlier: {outlier_text(report.outlier)}, where {report.outlier.records:,} records are more than "
+            f"{format_duration(report.recommended)} late; with it {needs}. Look at the capture: records in the wrong "
+            "order, or a clock that was set; at the skew recommended they are refused"
+        )
+    if report.apart:
+        count, least = report.apart
+        lines.append(
+            f"{count:,} records are {format_duration(least)} late or more, far beyond the rest: a clock that was set, "
+            "or captures in the wrong order, which no skew mends"
+        )
+    if report.recommended is not None:
+        lines += [reader_text(report, reader, report.recommended) for reader in report.readers]
+    if report.latest:
+        latest = report.latest[0]
+        where = f"record {latest.position} of the capture {latest.capture[:12]}"
+        lines.append(f"the latest record, {format_duration(latest.lateness_ns)} late, is {where}")
+    return lines
+
+
+def reader_text(report: SkewReview, reader: ReadingQuery, bound: int) -> str:
+    """The effect of a bound on the rows of a query, which wait for the slowest of its links (P3)."""
+    now, then = (max(skew, reader.other_links_wait_ns or 0) for skew in (report.skew, bound))
+    name = f"{reader.query_set}/{reader.query}"
+    if now == then:
+        reason = f" (for another link, {format_duration(then)})" if reader.other_links_wait_ns == then > bound else ""
+        return f"{name}: its rows wait {format_duration(then)}, as now{reason}"
+    rows = ""
+    if (rate := reader.rows_per_second) is not None:
+        rows = f", about {rate * then / SECOND:,.0f} of them at a time (now {rate * now / SECOND:,.0f})"
+    return f"{name}: its rows wait {format_duration(then)} (now {format_duration(now)}){rows}"
+
+
+def review_json(report: SkewReview) -> dict[str, Any]:
+    """The review as JSON values; durations in ns."""
+    outlier = report.outlier and {
+        "from": format_instant(report.outlier.seen[0].start),
+        "to": format_instant(report.outlier.seen[-1].end),
+        "captures": list(report.outlier.captures),
+        "records": report.outlier.records,
+        "recommended_with_it_ns": report.outlier.bound,
+    }
+    return {
+        "link": report.link,
+        "skew_ns": report.skew,
+        "loss": report.loss,
+        **_lags_json(report.total, report.refused),
+        "recommended_ns": report.recommended,
+        "advice": report.advice,
+        "apart": report.apart and dict(zip(("records", "least_ns"), report.apart, strict=True)),
+        "ladder": [{**asdict(rung), "latency_ns": rung.bound_ns} for rung in report.rungs],
+        "histogram": [{"bound_ns": bound, "records": count} for bound, count in report.total.bounds()],
+        "outlier": outlier,
+        "latest": [asdict(late) for late in report.latest],
+        "queries": [asdict(reader) for reader in report.readers],
+        "intervals": [
+            {
+                "start": format_instant(interval.start),
+                "end": format_instant(interval.end),
+                **_lags_json(interval.lags, interval.refused),
+                "recommended_ns": recommend(interval.lags, report.loss),
+                "busiest_second": interval.busiest,
+            }
+            for interval in report.seen
+        ],
+    }
+
+
+def _lags_json(lags: LatenessCounts, refused: int) -> dict[str, Any]:
+    return {
+        "records": lags.records,
+        "out_of_order": lags.late,
+        "refused": refused,
+        "largest_ns": lags.largest,
+        "quantiles_ns": {str(share): lags.quantile(share) for share in QUANTILES},
+    }
