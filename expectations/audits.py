@@ -118,11 +118,8 @@ class Validation:
 
 
 def once(findings: Iterable[Finding]) -> list[Finding]:
-    """Removes messages of warnings that repeat a critical failure, since a critical limit implies the warning limit.
-
-    A message is removed if the critical finding of the same rule has the same subject, and a warning if it has no
-    message left. Custom rules (suite `rows`) are independent of each other.
-    """
+    """Removes warnings, or messages of them, that repeat a critical failure of the same rule and subject: its limit
+    implies theirs. Custom rules (suite `rows`) are independent of each other."""
     all_findings = list(findings)
     graver = {
         (finding.suite, finding.kind, subject(message))
@@ -204,12 +201,10 @@ def read_suite(name: str) -> SuiteFile:
     return SuiteFile(**{**data, "expectations": tuple(Entry(**item) for item in data["expectations"])})
 
 
-Ask = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
-"""Answers a request of the worker."""
-
-
-def validate(frames: Mapping[str, pa.Table], run: str, ask: Ask) -> tuple[Validation, ...]:
-    """Validates the measures of an interval, by table; one validation for each of `SUITES`.
+def validate(
+    frames: Mapping[str, pa.Table], run: str, ask: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+) -> tuple[Validation, ...]:
+    """Validates the measures of an interval, by table; one validation for each of `SUITES`. The worker is asked.
 
     Raises:
         LawError: a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.

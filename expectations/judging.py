@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from io import StringIO
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -42,9 +42,6 @@ from lowwater.limits import EXAMPLE_ROWS
 
 from . import providers
 from .audits import NAMING, read_suite
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 class _Validator(Validator):
@@ -79,11 +76,8 @@ gx_expectation.camel_to_snake = cache(gx_expectation.camel_to_snake)
 Entries = Sequence[Mapping[str, Any]]
 """Type, kwargs and severity of the expectations of a suite."""
 
-UNABLE = {
-    "expect_table_row_count_to_equal_other_table": "it asks for another table than the rows of the query",
-    "expect_query_results_to_match_comparison": "it asks for another table than the rows of the query",
-}
-"""Expectations of GX that an audit cannot judge, and why."""
+UNABLE = ("expect_table_row_count_to_equal_other_table", "expect_query_results_to_match_comparison")
+"""Expectations of GX that an audit cannot judge: they ask for another table than the rows of the query."""
 
 OF_ALL_ROWS = frozenset({
     "expect_column_values_to_be_unique", "expect_column_values_to_be_increasing",
@@ -133,8 +127,7 @@ class Judged:
 @cache
 def kinds() -> Mapping[str, type[Expectation]]:
     """The expectations of GX that a suite may have, by type."""
-    module: ModuleType = core
-    classes = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Expectation)]
+    classes = [each for each in vars(core).values() if isinstance(each, type) and issubclass(each, Expectation)]
     known = {str(each.expectation_type): each for each in classes if getattr(each, "expectation_type", "")}
     return {kind: known[kind] for kind in sorted(known) if kind not in UNABLE}
 
@@ -170,7 +163,8 @@ def judge(files: Sequence[str], schema: pa.Schema, entries: Entries, megabytes: 
                 yield Judged(at, judged.success, rows.count, int(not judged.success), judged.observed or '"str"')
         else:
             (slow if has_code(entry) else simple).append(at)
-    yield from _whole(rows.bare(), entries, of_table, rows.count)
+    if of_table:
+        yield from _whole(rows.bare(), entries, of_table, rows.count)
     needs = {at: _needs(entries[at], schema) for at in simple + slow}
     together = [name for name in schema.names if any(name in needs[at] for at in simple)]
     if simple and (frame := rows.all_of(together, room)) is not None:
@@ -200,8 +194,10 @@ def has_code(entry: Mapping[str, Any]) -> bool:
 def _require(where: str, entry: Mapping[str, Any], schema: pa.Schema) -> None:
     kind, kwargs = entry["type"], entry["kwargs"]
     if kind in UNABLE:
-        hint = "write it as SQL over {batch}, or leave it out"
-        raise ConfigError(f"{where} cannot be judged at an audit: {UNABLE[kind]}", hint)
+        why = "it asks for another table than the rows of the query"
+        raise ConfigError(
+            f"{where} cannot be judged at an audit: {why}", "write it as SQL over {batch}, or leave it out"
+        )
     found = kinds().get(kind)
     if found is None:
         from lowwater.plan.text import nearest

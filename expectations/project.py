@@ -87,7 +87,13 @@ def _assets(context: Any, data: Path, assets: Sequence[Asset]) -> None:
     source = context.data_sources.get(SOURCE)
     for each in assets:
         asset = source.get_asset(each.name)
-        wanted = {name: _path(each.folder, name) for name in each.batches}
+        # What is not said of a partitioner is not written, and GX then reads one of years.
+        wanted = {
+            name: FileNamePartitionerPath(
+                regex=re.compile(f"{re.escape(f'{each.folder}/{name}')}\\.parquet$"), param_names=()
+            )
+            for name in each.batches
+        }
         of_people = [old for old in asset.batch_definitions if old.name in wanted or not _INTERVAL.fullmatch(old.name)]
         known = {old.name for old in of_people}
         added = [BatchDefinition(name=name, partitioner=wanted[name]) for name in wanted if name not in known]
@@ -96,13 +102,6 @@ def _assets(context: Any, data: Path, assets: Sequence[Asset]) -> None:
         asset.batch_definitions = [*of_people, *added]
         asset.update_batch_definition_field_set()
     context.update_datasource(source)  # one by one, GX would write its file anew for each batch
-
-
-def _path(folder: str, name: str) -> FileNamePartitionerPath:
-    # What is not said here is not written, and GX then reads a partitioner of years.
-    return FileNamePartitionerPath(
-        regex=re.compile(f"{re.escape(folder)}/{re.escape(name)}\\.parquet$"), param_names=()
-    )
 
 
 def _validations(context: Any, suites: Mapping[str, Mapping[str, str]]) -> None:

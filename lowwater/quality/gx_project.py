@@ -53,9 +53,8 @@ LEDGERS = ("skew_violations", "captures", "malformed", "metrics", "quality", "qu
 
 
 def bring(lake: Lake, folder: Path) -> Lake:
-    """Brings what a project has of a lake in a store to a folder, and returns the lake there; what was brought before
-    is not brought again. Of a suite that differs the newer one counts, which the store gets too. OSError if it fails.
-    """
+    """Copies what a project has of a lake in a store to a folder, and returns the lake there; OSError if it fails.
+    Of a suite that differs the newer one counts, which the store gets too."""
     root, suites = lake.root, folder / FOLDER_OF_SUITES
     assert isinstance(root, ObjectPath)
     listed = objects.entries(root / FOLDER_OF_SUITES)
@@ -70,8 +69,7 @@ def bring(lake: Lake, folder: Path) -> Lake:
 
 
 def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
-    """Makes the batches of a project anew, of a lake on this machine, and puts them into the place of those before in
-    one step."""
+    """Makes the batches of a project anew, of a lake on this machine, and puts them in place in one step."""
     home = Path(lake.root) / FOLDER
     new = home / f"{DATA}-{uuid.uuid4().hex[:12]}"
     assets = [each for query in sorted(tables) for each in _of_query(lake, query, new)]
@@ -91,10 +89,8 @@ def link_data(lake: Lake, tables: Sequence[str]) -> list[Asset]:
 
 
 def write_suites(lake: Lake, query_set: str, queries: Iterable[str]) -> dict[str, str]:
-    """Gives each query a suite that Great Expectations finds: under its name, with ids. What it asks stays as it is.
-
-    Returns the name of each suite -> the asset that it is about.
-    """
+    """Gives each query a suite that GX finds: under its name, with ids. What it asks stays. Returns the name of each
+    suite -> the asset that it is about."""
     for query in queries:
         path, name = suite_file(lake.root, query_set, query), gx_name(query_set, query)
         suite: dict[str, Any] = json.loads(paths.read(path)) if paths.has_file(path) else {"expectations": []}

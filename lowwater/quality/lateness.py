@@ -51,11 +51,8 @@ def _bound(bucket: int) -> int:
 
 
 class LatenessCounts:
-    """Record counts by lateness (T2: arrival - timestamp, ns), one bucket for each bound of two significant digits.
-
-    The number of records that such a bound refuses is exact, also after counts are added. A quantile is the least
-    such bound that admits the share.
-    """
+    """Record counts by lateness (T2: arrival - timestamp, ns), one bucket for each bound of two significant digits: the
+    number of records that such a bound refuses is exact, also after counts are added."""
 
     def __init__(self) -> None:
         self.records = self.largest = 0  # number of records; the largest lateness, ns

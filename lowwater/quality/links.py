@@ -26,10 +26,7 @@ TALKERS = 20
 SOURCE = stored(["srcIP"])
 """Stored columns of a source address: its family, and two 64-bit words, of which the first is 0 for IPv4."""
 
-LENGTH = "len"
-"""Bytes of a packet on the wire."""
-
-COLUMNS = (*SOURCE, LENGTH)
+COLUMNS = (*SOURCE, "len")
 """Stored columns that a profile reads beside the keys."""
 
 MINUTE = 60 * SECOND
@@ -92,7 +89,7 @@ class LinkProfile:
         words = [sourced.column(name).fill_null(0).cast(pa.int64()) for name in SOURCE]
         self._sources.add(pa.table(words, names=SOURCE))
         self.addressed += sourced.num_rows
-        size = pc.sum(mine.column(LENGTH).cast(pa.int64())).as_py()
+        size = pc.sum(mine.column("len").cast(pa.int64())).as_py()
         if size is not None:
             self.bytes = (self.bytes or 0) + size
 

@@ -33,7 +33,6 @@ from lowwater.quality.suites import RuleResult
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""
 
-_RECORD = ("capture", "position")
 WEEK = 7 * 24 * HOUR
 
 Row = dict[str, Any]
@@ -113,7 +112,9 @@ def _link(scope: AuditScope, scan: LinkScan, counts: Counts) -> Row:
     shared_with, shared = shared_words(link, scope.captures, scope.start, scope.end)
     misdated = elsewhere(files, link, captures, settings, scope.start, scope.end)
     read = malformed.num_rows + scan.violations.num_rows + scan.duplicates + scan.sane + unread
-    unaccounted = _unaccounted_count(scan.sane - sane, scan.violations.num_rows - late.num_rows)
+    # Records of `packets/` without an account (A1); negative: records of the accounts that `packets/` lacks.
+    apart_sane, apart_late = scan.sane - sane, scan.violations.num_rows - late.num_rows
+    unaccounted = max(0, apart_sane) + max(0, apart_late) or min(0, apart_sane) + min(0, apart_late)
     accounted = _account(
         malformed=malformed.num_rows, violating=late.num_rows, duplicates=scan.duplicates, sane=sane, outside=unread
     )
@@ -220,7 +221,8 @@ def unaccounted_records(scope: AuditScope, scan: LinkScan, late: pa.Table) -> li
     minute.
     """
     scanned, recorded = (
-        set(zip(*(t[name].to_pylist() for name in _RECORD), strict=True)) for t in (scan.violations, late)
+        set(zip(*(t[name].to_pylist() for name in ("capture", "position")), strict=True))
+        for t in (scan.violations, late)
     )
     captures = {capture for capture, _ in scanned | recorded} | {capture for _, capture in scan.minutes}
     names = Captures.of(scope.captures.get(scan.link, ())).names_of(captures)
@@ -253,13 +255,6 @@ def _minutes(scope: AuditScope, link: str) -> dict[int, int]:
         minute = row["start"] // MINUTE
         sane_by_minute[minute] = max(sane_by_minute.get(minute, 0), row["sane"])
     return sane_by_minute
-
-
-def _unaccounted_count(sane: int, violating: int) -> int:
-    """Counts the records of `packets/` without an account; negative: records of the accounts that `packets/` lacks
-    (A1).
-    """
-    return max(0, sane) + max(0, violating) or min(0, sane) + min(0, violating)
 
 
 def _lfta(scope: AuditScope, counts: Counts, lfta: str, link: str) -> Row:

@@ -82,9 +82,7 @@ def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Inte
     from lowwater_expectations.audits import SUITES, once, verdict
 
     rows = read_qualities(lake, start, end)
-    failed: dict[Key, list[Finding]] = {}
-    for row in _in_order(rows.filter(pc.invert(rows.column("success")))):
-        failed.setdefault(_key(row), []).append(_finding(row))
+    failed = _findings(rows.filter(pc.invert(rows.column("success"))))
     pages: dict[Key, dict[str, str]] = {}
     for row in rows.select([*KEY, "suite", "page"]).group_by([*KEY, "suite", "page"]).aggregate([]).to_pylist():
         pages.setdefault(_key(row), {})[row["suite"]] = row["page"]
@@ -101,29 +99,25 @@ def interval_audits(lake: Lake, start: int = 0, end: int = 1 << 62) -> list[Inte
 
 def findings(lake: Lake, audit: IntervalAudit) -> list[Finding]:
     """Reads every finding of an audit, in the order of the suites."""
-    rows = read_quality(lake, audit.query_set, audit.start, audit.end)
-    return [_finding(row) for row in _in_order(rows)]
-
-
-def _in_order(rows: pa.Table) -> list[dict[str, Any]]:
-    from lowwater_expectations.audits import SUITES
-
-    records: list[dict[str, Any]] = rows.to_pylist()
-    return sorted(records, key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"]))
+    return _findings(read_quality(lake, *audit.key)).get(audit.key, [])
 
 
 def _key(row: dict[str, Any]) -> Key:
     return row["query_set"], row["interval_start"], row["interval_end"]
 
 
-def _finding(row: dict[str, Any]) -> Finding:
-    from lowwater_expectations.audits import Finding
+def _findings(rows: pa.Table) -> dict[Key, list[Finding]]:
+    """The findings of each audit, in the order of the suites."""
+    from lowwater_expectations.audits import SUITES, Finding
 
-    texts = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success")}
-    counts = {name: row[name] for name in ("evaluated", "unexpected")}
-    messages = tuple(filter(None, row["messages"].split("\n")))
-    title = row["title"] or row["kind"].removeprefix("expect_").replace("_", " ")
-    return Finding(**texts, **counts, rows=(), messages=messages, title=title)
+    found: dict[Key, list[Finding]] = {}
+    for row in sorted(rows.to_pylist(), key=lambda row: (SUITES.index(row["suite"]), row["kind"], row["severity"])):
+        same = {name: row[name] for name in ("suite", "expectation", "kind", "severity", "success", "evaluated")}
+        messages = tuple(filter(None, row["messages"].split("\n")))
+        title = row["title"] or row["kind"].removeprefix("expect_").replace("_", " ")
+        finding = Finding(**same, unexpected=row["unexpected"], rows=(), messages=messages, title=title)
+        found.setdefault(_key(row), []).append(finding)
+    return found
 
 
 # Writes the data-quality report: `reports/<query set>/<interval>/<suite>.html`. A page is written beside its place and

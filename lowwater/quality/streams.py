@@ -30,7 +30,6 @@ EARLIEST, LATEST = -INT64_MAX - 1, INT64_MAX
 """Stand for an instant that is NULL. No engine writes NULL, so a row with one breaks the rules."""
 
 Instants = NDArray[np.int64]
-Marks = NDArray[np.bool_]
 
 
 @dataclass
@@ -56,11 +55,8 @@ class StreamCheck:
 def check_stream(
     files: Sequence[Path], fields: Sequence[Field], start: int, end: int, whole: bool = False
 ) -> StreamCheck:
-    """Checks the files of a stream, in order, over [start, end), ns.
-
-    Rows are checked only if the control columns exist. `whole` reads every other column too, of files that have
-    changed since they were written.
-    """
+    """Checks the files of a stream, in order, over [start, end), ns; its rows only if the control columns exist.
+    `whole` reads every other column too, of files that have changed since they were written."""
     try:
         columns, readable = _schema_faults(files, result_schema(fields))
         for path in files if whole else ():
@@ -79,7 +75,7 @@ def _check_rows(files: Sequence[Path], start: int, end: int, columns: str) -> St
     rows, totals = 0, [0, 0]
     places: tuple[list[int], list[int]] = [], []
     for first, batch in _batches(files):
-        is_row = _marks(pc.equal(batch.column("_kind"), ROW))
+        is_row = pc.fill_null(pc.equal(batch.column("_kind"), ROW), False).to_numpy(zero_copy_only=False)
         last, tick = _instants(batch.column("_last"), EARLIEST), _instants(batch.column("_tick"), LATEST)
         rows += int(is_row.sum())
         not_owned = is_row & ((last < start) | (last >= end))
@@ -139,11 +135,6 @@ def _instants(values: pa.Array, missing: int) -> Instants:
     return filled
 
 
-def _marks(values: pa.Array) -> Marks:
-    marks: Marks = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
-    return marks
-
-
 def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = None) -> Iterator[dict[str, Any]]:
     """Reads the rows with some numbers, ascending, among the rows of the files, or among those of a kind."""
     wanted, first = np.array(places, np.int64), 0
@@ -161,11 +152,9 @@ def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = Non
 
 
 def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
-    """Whether all rows of a stream certainly have different keys; NULL equals NULL.
-
-    False is also "unknown": two digests are equal, a column of the key is a float (digests know two zeros), a file
-    cannot be read, or it has more rows than KEY_DIGESTS.
-    """
+    """Whether all rows of a stream certainly have different keys; NULL equals NULL. False is also "unknown": two
+    digests are equal, the key has a float (digests know two zeros), a file cannot be read, or it has more rows than
+    KEY_DIGESTS."""
     if any(field.type is Type.FLOAT for field in fields if field.name in key):
         return False
     try:
@@ -195,11 +184,8 @@ MEGABYTES = 256
 def shared_keys(
     files: Sequence[Path], fields: Sequence[Field], key: Sequence[str], most: int, folder: Path
 ) -> tuple[int, BrokenRows]:
-    """Finds the rows of a stream, of at least one file, that share their unique key; NULL equals NULL.
-
-    Returns the number of such keys, that of their rows, and the first `most` of these in order of the key; LakeError
-    if a file cannot be read.
-    """
+    """Finds the rows of a stream, of at least one file, that share their unique key; NULL equals NULL. Returns the
+    number of such keys, that of their rows, and the first `most` rows by key; LakeError if a file cannot be read."""
     import duckdb
 
     paths, names = ", ".join(quote(str(path)) for path in files), [f'"{name}"' for name in key]

@@ -134,10 +134,8 @@ _BETWEEN = (("min_value", "strict_min", ">"), ("max_value", "strict_max", "<"))
 
 
 def checks_of(suite: Sequence[CustomExpectation], schema: pa.Schema) -> dict[str, str]:
-    """CHECK constraints for a published table, name -> SQL: what a critical expectation asks of each single row.
-
-    Only of columns of whole numbers and texts, with names that Spark and Delta's other writers quote alike.
-    """
+    """CHECK constraints for a published table, name -> SQL: what a critical expectation asks of each single row, of
+    columns of whole numbers and texts, with names that Spark and Delta's other writers quote alike."""
     checks = {}
     for each in suite:
         columns = named_columns(each.kwargs)
@@ -321,15 +319,12 @@ class RuleResult:
         }
 
 
-Judge = Callable[[dict[str, Any]], Answers]
-
-
 def check_rows(
     files: Sequence[Path],
     schema: pa.Schema,
     suite: Sequence[CustomExpectation],
     limits: SuiteLimits,
-    ask: Judge | None = None,
+    ask: Callable[[dict[str, Any]], Answers] | None = None,
 ) -> list[RuleResult]:
     """Judges the rows of a stream over an interval."""
     if not suite:

@@ -41,4 +41,5 @@ def mirror(root: ObjectPath, place: Path, names: Sequence[str]) -> None:
 
 def modified(about: Mapping[str, Any]) -> int:
     """When an object was written, ns since the epoch, as its copy has it."""
-    return round(about["last_modified"].timestamp() * 1e6) * 1000
+    microseconds: int = round(about["last_modified"].timestamp() * 1e6)
+    return microseconds * 1000
