@@ -151,7 +151,6 @@ def verdict(findings: Iterable[Finding]) -> Verdict:
     return "warned" if failed else "passed"
 
 
-Row = Mapping[str, Any]
 NAMING = ("column", "column_A", "column_B", "column_list")
 """Arguments that name columns."""
 
@@ -188,7 +187,7 @@ class SuiteFile:
     meta: dict[str, Any]
     expectations: tuple[Entry, ...]
 
-    def message(self, entry: Entry, row: Row) -> str:
+    def message(self, entry: Entry, row: Mapping[str, Any]) -> str:
         """Describes the failure of a row in one sentence: subject, interval, numbers, offsets, captures."""
         about, says, end = (filled(text, row) for text in (self.meta["about"], entry.meta["says"], self.meta["end"]))
         return f"{about}, {row['interval']}: {says}; {end}"

@@ -94,21 +94,18 @@ def _batch(frame: pd.DataFrame) -> Iterator[duckdb.DuckDBPyConnection]:
         yield database
 
 
-Patterns = Sequence[str]
-
-
 def _texts(column: pd.Series[Any]) -> Any:
     """The values as texts, which they are if Arrow has them as texts."""
     values = pa.array(column)
     return values if pa.types.is_string(values.type) else pa.array(column.astype(str), pa.string())
 
 
-def _like(column: pd.Series[Any], patterns: Patterns, every: bool, escape: str | None) -> Any:
+def _like(column: pd.Series[Any], patterns: Sequence[str], every: bool, escape: str | None) -> Any:
     texts = _texts(column)
     return _of(column, [pc.match_like(texts, _escaped(each, escape)) for each in patterns], every)
 
 
-def _found(column: pd.Series[Any], patterns: Patterns, every: bool) -> Any:
+def _found(column: pd.Series[Any], patterns: Sequence[str], every: bool) -> Any:
     """Whether all regular expressions of Python, or one of them, are found in values."""
     texts = _texts(column).to_pylist()
     return _of(column, [np.fromiter(map(re.compile(each).search, texts), bool) for each in patterns], every)

@@ -140,15 +140,12 @@ def checks_of(suite: Sequence[CustomExpectation], schema: pa.Schema) -> dict[str
     for each in suite:
         columns = named_columns(each.kwargs)
         types = [schema.field(name).type for name in columns if name in schema.names and _PLAIN.fullmatch(name)]
-        known = types and len(types) == len(columns) and all(map(_is_checked, types))
+        plain = [pa.types.is_integer(kind) or pa.types.is_string(kind) for kind in types]
+        known = plain and len(plain) == len(columns) and all(plain)
         whole = each.severity == "critical" and each.mostly == 1 and "row_condition" not in each.kwargs
         if whole and known and (sql := _check_of(each, columns)):
             checks[f"lowwater_{sha256(sql.encode()).hexdigest()[:12]}"] = sql
     return checks
-
-
-def _is_checked(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
 
 
 def _check_of(each: CustomExpectation, columns: Sequence[str]) -> str:
