@@ -138,10 +138,10 @@ def last_change(lake: Lake, query_set: str) -> Change | None:
         return None
     (_, old, text), (row, new, other) = marks[at - 1], marks[at]
     what = [f"release {old} -> {new}"] * (old != new) + ["queries"] * (text != other)
-    before, after = (
-        {(each.interval_start, each.interval_end) for each, *_ in part} for part in (marks[:at], marks[at:])
-    )
-    quality = read_qualities(lake, 0, 1 << 62)
+    near = marks[max(0, at - NEWEST_AUDITS) : at], marks[at : at + NEWEST_AUDITS]
+    before, after = ({(each.interval_start, each.interval_end) for each, *_ in part} for part in near)
+    starts = [start for start, _ in before | after]
+    quality = read_qualities(lake, min(starts), max(starts) + 1)
     shares: dict[str, list[list[bool]]] = {}
     for each in quality.filter(pc.equal(quality.column("query_set"), query_set)).to_pylist():
         interval = each["interval_start"], each["interval_end"]
