@@ -73,73 +73,50 @@ class StoredStream:
         return feed
 
     def _take(self, file: str, group: int, stored: pq.ParquetFile, index: Index) -> None:
-        facts = _RowGroup.of(stored, group)
-        if facts is None:
-            facts = self._read(stored.read_row_group(group, columns=CONTROL.names))
-        self.latest = max(self.latest, facts.latest)
-        if rows := facts.ends.total():
-            self.ends.update(facts.ends)
-            place = self.stored, facts.size, index.by, index.bounds(group)
-            self.chunks.append(Chunk(file, group, facts.low, facts.high, *place))
+        facts, bounds = stored.metadata.row_group(group), {}
+        for at, name in enumerate(stored.schema_arrow.names):
+            known = facts.column(at).statistics if name in (LAST, "_kind", TICK) else None
+            if known is not None and known.has_min_max:
+                bounds[name] = known.min, known.max
+        low, high = bounds.get(LAST, (0, ROW_COUNT_UNIT))
+        unit = low // ROW_COUNT_UNIT
+        if bounds.get("_kind") == (ROW, ROW) and TICK in bounds and unit == high // ROW_COUNT_UNIT:
+            (tick, latest), ends = bounds[TICK], Counter({unit: facts.num_rows})
+        else:
+            low, high, tick, latest, ends = self._read(stored.read_row_group(group, columns=CONTROL.names))
+        self.latest = max(self.latest, latest)
+        if rows := ends.total():
+            self.ends.update(ends)
+            place = self.stored, facts.num_rows, index.by, index.bounds(group)
+            self.chunks.append(Chunk(file, group, low, high, *place))
             self.rows += rows
-            self.tick = min(self.tick, facts.tick)
-        self.stored += facts.size
+            self.tick = min(self.tick, tick)
+        self.stored += facts.num_rows
 
-    def _read(self, table: pa.Table) -> _RowGroup:
-        """Reads the control columns of a row group, and takes its promises."""
+    def _read(self, table: pa.Table) -> tuple[int, int, int, int, Counter[int]]:
+        """Takes the promises of a row group; returns of its data rows the bounds of `_last`, ns, the first tick, the last
+        one with punctuation, and `ends`."""
         is_row = pc.equal(table["_kind"], ROW)
-        marks = table.filter(pc.invert(is_row))
+        marks, rows = table.filter(pc.invert(is_row)), table.filter(is_row)
         columns = [marks[name].to_pylist() for name in (TICK, "_until", "_period", LAST)]
         self.promises += [Promise(*values) for values in zip(*columns, strict=True)]
         latest = pc.max(table[TICK]).as_py() if table.num_rows else -END_OF_TIME
-        rows = table.filter(is_row)
         if not rows.num_rows:
-            return _RowGroup(table.num_rows, latest)
+            return 0, 0, 0, latest, Counter()
         last = rows[LAST].to_numpy()
         ends, counts = np.unique(last // ROW_COUNT_UNIT, return_counts=True)
         counted = Counter(dict(zip(ends.tolist(), counts.tolist(), strict=True)))
-        tick = pc.min(rows[TICK]).as_py()
-        return _RowGroup(table.num_rows, latest, tick, int(last.min()), int(last.max()), counted)
+        return int(last.min()), int(last.max()), pc.min(rows[TICK]).as_py(), latest, counted
 
     def promised(self, instants: Instants) -> Instants:
         """The highest promise (ns) up to each instant; below every instant where there is none."""
-        highest_at = np.full(len(instants), -END_OF_TIME, np.int64)
+        highest: Instants = np.full(len(instants), -END_OF_TIME, np.int64)
         for promise in self.promises:
             begin = int(np.searchsorted(instants, promise.first))
             # The instant after its last tick still has its last promise.
             part = slice(begin, int(np.searchsorted(instants, promise.until, side="right")) + 1)
-            highest_at[part] = np.maximum(highest_at[part], promise.at(instants[part]))
-        highest: Instants = np.maximum.accumulate(highest_at)
-        return highest
-
-
-@dataclass(frozen=True)
-class _RowGroup:
-    """What a row group says of its stream: as there, and the bounds of `_last` of its data rows, ns."""
-
-    size: int
-    latest: int
-    tick: int = END_OF_TIME
-    low: int = END_OF_TIME
-    high: int = -END_OF_TIME
-    ends: Counter[int] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, stored: pq.ParquetFile, group: int) -> _RowGroup | None:
-        """Takes it from the metadata of the file: of data rows only, of one epoch. None if it must be read."""
-        facts = stored.metadata.row_group(group)
-        bounds = {}
-        for at, name in enumerate(stored.schema_arrow.names):
-            if name in (LAST, "_kind", TICK):
-                known = facts.column(at).statistics
-                if known is None or not known.has_min_max:
-                    return None
-                bounds[name] = known.min, known.max
-        (low, high), (first, latest) = bounds[LAST], bounds[TICK]
-        second = low // ROW_COUNT_UNIT
-        if bounds["_kind"] != (ROW, ROW) or second != high // ROW_COUNT_UNIT:
-            return None
-        return cls(facts.num_rows, latest, first, low, high, Counter({second: facts.num_rows}))
+            highest[part] = np.maximum(highest[part], promise.at(instants[part]))
+        return np.maximum.accumulate(highest)
 
 
 def timeline_of(feeds: Collection[StoredStream], end: int, step: int, start: int | None = None) -> Timeline:

@@ -17,33 +17,6 @@ from lowwater.plan.operators import Join, Node, walk
 from lowwater.plan.properties import read_from
 from lowwater.plan.temporal import END_OF_TIME
 
-
-def choose_boundaries(rows: Mapping[int, int], closing: int, step: int, most: int) -> list[int]:
-    """Chooses at most so many multiples of a step (ns), which divide the rows into about equal shares, none of them
-    empty; the closing instant (ns) replaces the last one.
-
-    A share ends at the step nearest to its exact end, also where rows come in bursts. So memory is bounded by the rows
-    of a slice. Rows of queries do not depend on it (replay invariance).
-
-    Example:
-        >>> choose_boundaries({3: 1, 4: 1, 11: 1, 38: 1}, closing=50, step=10, most=8)
-        [10, 20, 50]
-    """
-    steps: Counter[int] = Counter()
-    for instant, count in rows.items():
-        steps[min(-(-instant // step) * step, closing)] += count
-    instants = sorted(steps)
-    until = [*accumulate(steps[instant] for instant in instants)]
-    ends = {_nearest(until, steps.total() * share / most) for share in range(1, most)} if instants else set()
-    return [*(instants[end] for end in sorted(ends) if end < len(instants) - 1), closing]
-
-
-def _nearest(values: list[int], target: float) -> int:
-    """The position of the value in a sorted list that is nearest to a target."""
-    at = min(bisect_left(values, target), len(values) - 1)
-    return at - 1 if at and target - values[at - 1] <= values[at] - target else at
-
-
 Instants = npt.NDArray[np.int64]
 
 
@@ -141,11 +114,8 @@ ALL_TIME = END_OF_TIME
 
 @dataclass(frozen=True)
 class TimeSlice:
-    """A part of the time of a query, which gives the rows with `_last` (ns) in [start, end).
-
-    Attributes:
-        reads: LFTA -> the smallest `_last` (ns) of its rows that are read, up to `end`.
-    """
+    """A part of the time of a query, which gives the rows with `_last` (ns) in [start, end); `reads` has the smallest
+    `_last` of the rows of each LFTA that are read, up to `end`."""
 
     start: int
     end: int
@@ -166,32 +136,46 @@ def choose_slices(node: Node, rows: Counter[int], most: int) -> list[TimeSlice]:
     waiting = [part for part in walk(node) if part.facts.waits]
     copied = bool(waiting) and all(isinstance(part, Join) and part.by_time_alone for part in waiting)
     before = min(rows, default=0) * ROW_COUNT_UNIT
-    for boundary in _boundaries(rows, most):
+    for boundary in boundaries(rows, most):
         cut = boundary if copied else _aligned(node, boundary)
         if cut > before and (copied or before <= min(read_from(node, cut).values())):
             cuts.append(cut)
             before = cut
-    edges = [-ALL_TIME, *cuts, ALL_TIME]
-    first = dict.fromkeys(read_from(node, 0), -ALL_TIME)
-    return [
-        TimeSlice(start, end, read_from(node, start) if start > -ALL_TIME else first) for start, end in pairwise(edges)
-    ]
+    first = TimeSlice(-ALL_TIME, min(cuts, default=ALL_TIME), dict.fromkeys(read_from(node, 0), -ALL_TIME))
+    later = pairwise([*cuts, ALL_TIME])
+    return [first, *(TimeSlice(start, end, read_from(node, start)) for start, end in later)]
 
 
 def choose_chain(names: Iterable[str], rows: Counter[int], most: int) -> list[TimeSlice]:
     """Chooses slices as `choose_slices` does, for a plan with a state over these LFTAs: each row is read once."""
-    edges = [-ALL_TIME, *_boundaries(rows, most), ALL_TIME]
-    read = list(names)
+    edges, read = [-ALL_TIME, *boundaries(rows, most), ALL_TIME], list(names)
     return [TimeSlice(start, end, dict.fromkeys(read, start)) for start, end in pairwise(edges)]
 
 
-def _boundaries(rows: Counter[int], most: int) -> list[int]:
-    ends = {(at + 1) * ROW_COUNT_UNIT: count for at, count in rows.items()}
-    return choose_boundaries(ends, ALL_TIME, ROW_COUNT_UNIT, most)[:-1]
+def boundaries(rows: Mapping[int, int], most: int) -> list[int]:
+    """Chooses the instants (ns) between at most so many slices with about equal numbers of rows, none of them empty;
+    rows as of `choose_slices`.
+
+    A slice ends with the unit nearest to its exact end, also where rows come in bursts: its rows bound memory.
+
+    Example:
+        >>> boundaries({0: 2, 1: 1, 3: 1}, most=8)
+        [1000000000, 2000000000]
+    """
+    units = sorted(rows)
+    until = [*accumulate(rows[unit] for unit in units)]
+    ends = {_nearest(until, until[-1] * share / most) for share in range(1, most)} if units else set()
+    return [(units[end] + 1) * ROW_COUNT_UNIT for end in sorted(ends) if end < len(units) - 1]
+
+
+def _nearest(values: list[int], target: float) -> int:
+    """The position of the value in a sorted list that is nearest to a target."""
+    at = min(bisect_left(values, target), len(values) - 1)
+    return at - 1 if at and target - values[at - 1] <= values[at] - target else at
 
 
 def rows_of(slice_: TimeSlice, rows: Counter[int]) -> int:
-    """Returns about how many rows a slice reads, of rows as in `choose_slices`."""
+    """Returns about how many rows a slice reads, of rows as of `choose_slices`."""
     first = min(slice_.reads.values(), default=slice_.start)
     return sum(
         count for at, count in rows.items() if first < (at + 1) * ROW_COUNT_UNIT and at * ROW_COUNT_UNIT < slice_.end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.high.streams import StoredStream
-from lowwater.high.timeline import Promise, choose_boundaries
+from lowwater.high.timeline import ROW_COUNT_UNIT, Promise, boundaries
 from lowwater.plan.context import Links
 from lowwater.plan.operators import Cut, Group, JoinKind, Running
 from lowwater.plan.queryset import plan_texts
@@ -20,19 +19,14 @@ from tests.high.plans import COUNT, group, join
 from tests.high.streams import FLOWS, column, leaf, write_rows
 
 
-@given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 50)), st.integers(1, 1000), st.integers(1, 9))
-def test_boundaries_are_few_and_close_at_the_end(rows: dict[int, int], step: int, most: int) -> None:
-    closing = max([10, *rows])
-    found = choose_boundaries(rows, closing, step, most)
-    assert found[-1] == closing and len(found) <= most and found == sorted(set(found))
-    assert all(boundary % step == 0 for boundary in found[:-1])
-    steps = Counter[int]()
-    for tick, count in rows.items():
-        steps[-(-tick // step)] += count
-    begin, largest = 0, max(steps.values(), default=0)
-    for boundary in found:
-        batch = [count for tick, count in rows.items() if begin < tick <= boundary]
-        assert (batch or not rows) and sum(batch) <= steps.total() / most + largest
+@given(st.dictionaries(st.integers(0, 10**4), st.integers(1, 50)), st.integers(1, 9))
+def test_boundaries_are_few_and_no_slice_is_empty(rows: dict[int, int], most: int) -> None:
+    found = boundaries(rows, most)
+    assert len(found) < most and found == sorted(set(found))
+    begin = 0
+    for boundary in (*found, (max(rows, default=0) + 1) * ROW_COUNT_UNIT):
+        batch = [count for unit, count in rows.items() if begin <= unit * ROW_COUNT_UNIT < boundary]
+        assert (batch or not rows) and sum(batch) <= sum(rows.values()) / most + max(rows.values(), default=0)
         begin = boundary
 
 
