@@ -1,7 +1,4 @@
-"""Evaluates a plan over the rows of one slice. An operator turns blocks of its inputs into blocks of rows.
-
-Between the rows of the LFTAs and the file of a slice. Some of `operators` keep their state after the slice.
-"""
+"""Evaluates a plan over the rows of one slice. An operator turns blocks of its inputs into blocks of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.schemas import LAST, TICK
@@ -28,13 +24,13 @@ from lowwater.high.operators import (
     filter_join_rows,
     grouped,
     grouped_in_python,
-    has_keys,
     join_keys,
     join_rows,
     of_branch,
     of_packets,
     ordered_inputs,
     sub_grouped,
+    ties,
     watchlist_rows,
     with_order,
 )
@@ -66,6 +62,7 @@ CARRIED = (LAST, TICK, PLACE)
 """Columns that every operator copies to its output."""
 
 Leaves = Mapping[str, Callable[[], Iterator[Frame]]]
+"""Name of a leaf -> its rows."""
 Blocks = Iterator[Frame]
 Points = list[tuple[str, str, Counter[str]]]
 """(kind, query, counts) of the operators, in the order of the plan."""
@@ -102,11 +99,10 @@ class Evaluation:
     """The evaluation of a plan over one slice.
 
     Attributes:
-        leaves: the rows of the LFTAs, by name.
-        lists: the rows of the watch lists, by file and columns.
-        folder: a folder for spill files if memory cannot hold the rows; the caller removes it.
-        promise: the promise that closes the slice, in ns.
-        chains: the operators whose state continues from slice to slice, by query.
+        lists: (file, columns) of a watch list -> its rows.
+        folder: for spill files if memory cannot hold the rows; the caller removes it.
+        promise: what closes the slice, ns.
+        chains: query -> its operator whose state goes on from slice to slice.
         most: rows that an operator keeps in memory; 0 for the usual number.
     """
 
@@ -170,20 +166,12 @@ class Evaluation:
             counts["rows_out"] += self.counts.number(passed)
             yield _items(node.items, passed)
 
-    def _epochs(self, node: Running, blocks: Blocks, counts: Counter[str]) -> Blocks:
+    def _chained(self, node: Running | Sampling, blocks: Blocks, *counts: Counter[str]) -> Blocks:
         chain = self.chains[node.query]
-        for frame in blocks:
-            chain.take(frame)
+        taken = sum(chain.take(frame) for frame in blocks)
         rows, counted = chain.advance(self.promise)
-        counts.update(counted, rows_out=rows.rows)
-        yield rows
-
-    def _samples(self, node: Sampling, blocks: Blocks, counts: Counter[str], results: Counter[str]) -> Blocks:
-        chain = self.chains[node.query]
-        for frame in blocks:
-            counts["rows_in"] += chain.take(frame)
-        rows, _ = chain.advance(self.promise)
-        results["rows_out"] += rows.rows
+        counts[0].update(counted if isinstance(node, Running) else {"rows_in": taken})
+        counts[-1]["rows_out"] += rows.rows
         yield rows
 
     def _joined(self, node: Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
@@ -203,12 +191,12 @@ class Evaluation:
         for side, blocks in enumerate((left, right)):
             for frame in blocks:
                 held[side].append(frame)
-                if not spills and has_keys(node) and sum(each.rows for frames in held for each in frames) > most:
+                if not spills and ties(node) and sum(each.rows for frames in held for each in frames) > most:
                     spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
                 if spills:
                     for at, frames in enumerate(held):
                         for each in frames:
-                            spills[at].add(each, join_keys(node, each, at == 0))
+                            spills[at].add(each, join_keys(node, each, at))
                         frames.clear()
         if spills:
             yield from zip(spills[0].parts(), spills[1].parts(), strict=True)
@@ -262,10 +250,6 @@ def _items(items: Iterable[Item], frame: Frame) -> Frame:
     return Frame(columns | carried, frame.rows)
 
 
-def _sub_groups(evaluation: Evaluation, node: SubGroup, blocks: Blocks) -> Blocks:
-    return sub_grouped(node, in_blocks(blocks))
-
-
 def _mapped(evaluation: Evaluation, node: Map, blocks: Blocks) -> Blocks:
     return (_items(node.items, frame) for frame in blocks)
 
@@ -315,10 +299,10 @@ _GROUPS = ("group", "rows_in", "groups", "rows_out")
 OPERATORS: dict[type[Node], tuple[Any, ...]] = {
     Map: (_mapped,),
     Group: (Evaluation._groups, _GROUPS),
-    SubGroup: (_sub_groups,),
+    SubGroup: (lambda _, node, blocks: sub_grouped(node, in_blocks(blocks)),),
     SuperGroup: (Evaluation._groups, _GROUPS),
-    Running: (Evaluation._epochs, _GROUPS),
-    Sampling: (Evaluation._samples, ("rows", "rows_in"), ("sampling", "rows_out")),
+    Running: (Evaluation._chained, _GROUPS),
+    Sampling: (Evaluation._chained, ("rows", "rows_in"), ("sampling", "rows_out")),
     Join: (Evaluation._joined, ("join", "rows_out", "left_unmatched", "right_unmatched")),
     FilterJoin: (Evaluation._filter_joined, ("join", "rows_out")),
     WatchJoin: (Evaluation._looked_up, ("lookup", "rows_out")),
@@ -327,9 +311,3 @@ OPERATORS: dict[type[Node], tuple[Any, ...]] = {
     Expand: (_sets,),
 }
 """What evaluates an operator over blocks, and the points at which it counts: a kind, and names of counts."""
-
-
-def owned(frame: Frame, first: int, end: int) -> Frame:
-    """Returns the rows with `_last` in [first, end), in ns."""
-    lasts = frame[LAST]
-    return frame.where(pc.and_(pc.greater_equal(lasts, first), pc.less(lasts, end)))

@@ -1,6 +1,4 @@
-"""The operators of a slice over Arrow columns: groups, joins, operators that take rows one by one, and those whose
-state outlives a slice.
-"""
+"""The operators of a slice over Arrow columns: groups, joins, and those whose state outlives a slice."""
 
 from __future__ import annotations
 
@@ -201,13 +199,12 @@ Partials = Sequence[tuple[Aggregate, Columns]]
 def grouped(
     node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
 ) -> Iterator[Frame]:
-    """Groups the rows of a slice. Yields keys, aggregates, `_last` and the number of rows of the groups.
+    """Groups rows of a slice, in the second of two phases those of the first; yields keys, aggregates, `_last` and the
+    numbers of their rows.
 
     Args:
-        node: the operator; the second of two phases takes rows of the first.
-        blocks: the blocks of rows that pass its predicate.
-        slice_: the interval [first, second) in ns; groups with `_last` in it are complete.
-        folder: a folder for spill files if memory cannot hold the groups; the caller removes it.
+        slice_: groups with `_last` in [first, second), ns, are complete.
+        folder: for spill files if memory cannot hold the groups; the caller removes it.
         most: rows that it keeps in memory; 0 for the usual number.
 
     Raises:
@@ -418,13 +415,7 @@ def by_keys(left: Sequence[pa.Array], right: Sequence[pa.Array], rows: tuple[int
 def by_band(
     left: Sequence[pa.Array], right: Sequence[pa.Array], low: Numbers, high: Numbers, values: Numbers
 ) -> _Ranges:
-    """Finds the right rows with the keys of each left row and a value within its bounds, both included.
-
-    Args:
-        left, right: key columns of the n left and the m right rows.
-        low, high: smallest and largest matching value of each left row; shape (n).
-        values: value of each right row; shape (m).
-    """
+    """Finds the right rows with the keys of each left row and a value from `low` to `high` of that row."""
     both = [pa.concat_arrays([a, b]) for a, b in zip(left, right, strict=True)]
     numbers, _ = codes(both, len(low) + len(values))
     _, dense = np.unique(numbers, return_inverse=True)
@@ -456,11 +447,9 @@ def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, st
         met[0][a], met[1][b] = True, True
         ends = np.maximum(lasts[0][a], lasts[1][b])
         yield _dated(_pairs(ours, theirs, a, b, needed), ends), ""
-    window = [(node.window.left, node.window.right)] if node.window.equality else []
-    ties = [*window, *node.equalities]
     sides = (
-        (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties]),
-        (node.kind.keeps_right, "right", theirs, ours, ties),
+        (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties(node)]),
+        (node.kind.keeps_right, "right", theirs, ours, ties(node)),
     )
     fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below.fields}
     for at, (keeps, side, frame, other, pairs) in enumerate(sides):
@@ -473,18 +462,17 @@ def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, st
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
 
 
-def has_keys(node: Join) -> bool:
-    """Whether the join has an equality."""
-    return node.window.equality or bool(node.equalities)
+def ties(node: Join) -> list[tuple[Expr, Expr]]:
+    """The equalities of a join, with that of its window."""
+    window = [(node.window.left, node.window.right)] if node.window.equality else []
+    return [*window, *node.equalities]
 
 
-def join_keys(node: Join, frame: Frame, left: bool) -> list[pa.Array]:
-    """The values of the equalities for the rows of one input."""
-    at = 0 if left else 1
+def join_keys(node: Join, frame: Frame, at: int) -> list[pa.Array]:
+    """The values of the equalities for the rows of the left (0) or the right (1) input."""
     alias, below = _inputs(node)[at]
-    pairs = [(node.window.left, node.window.right)] if node.window.equality else []
     inputs = with_alias(frame, below.fields, alias)
-    return [inputs.of_expr(pair[at]) for pair in (*pairs, *node.equalities)]
+    return [inputs.of_expr(pair[at]) for pair in ties(node)]
 
 
 def _inputs(node: Join | FilterJoin) -> tuple[tuple[str, Node], tuple[str, Node]]:
@@ -497,10 +485,10 @@ def _aliased(node: Join | FilterJoin, *sides: Frame) -> list[Frame]:
 
 
 def _ranges(node: Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Array]) -> _Ranges:
-    ours, theirs = ([frame.of_expr(pair[at]) for pair in node.equalities] for at, frame in enumerate((left, right)))
+    ours, theirs = ([frame.of_expr(pair[at]) for pair in ties(node)] for at, frame in enumerate((left, right)))
     window = node.window
     if window.equality:
-        return by_keys([values[0], *ours], [values[1], *theirs], (left.rows, right.rows))
+        return by_keys(ours, theirs, (left.rows, right.rows))
     value = _numbers(values[0])
     return by_band(ours, theirs, _moved(value, -window.below), _moved(value, window.above), _numbers(values[1]))
 

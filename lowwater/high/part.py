@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import Expr
@@ -22,7 +23,7 @@ from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, fil
 from lowwater.columns.values import Frame, in_blocks
 from lowwater.errors import LowwaterError, error_of_query
 from lowwater.high.arrival import ArrivalChain, by_arrival
-from lowwater.high.evaluate import Counts, Evaluation, Points, owned
+from lowwater.high.evaluate import Counts, Evaluation, Points
 from lowwater.high.operators import ChainedOperator, StateHandover, state_file
 from lowwater.high.timeline import Timeline, TimeSlice
 from lowwater.plan.operators import Field, Node, Running, Sampling, walk
@@ -162,7 +163,8 @@ def _evaluated(part: Part, most: int) -> PartOutcome:
             for slice_ in part.slices:
                 before, counts = outcome.read, Counts(part.span)
                 for frame in _frames(part, slice_, chains, counts, spill, most, outcome):
-                    frame = owned(frame, first, end)
+                    lasts = frame[LAST]
+                    frame = frame.where(pc.and_(pc.greater_equal(lasts, first), pc.less(lasts, end)))
                     if frame.rows:
                         out.write(_dated(part, frame, schema))
                 held = sum(chain.held for chain in chains.values())

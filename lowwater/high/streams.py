@@ -94,8 +94,8 @@ class StoredStream:
         self.stored += facts.num_rows
 
     def _read(self, table: pa.Table) -> tuple[int, int, int, int, Counter[int]]:
-        """Takes the promises of a row group; returns of its data rows the bounds of `_last`, ns, the first tick, the last
-        one with punctuation, and `ends`."""
+        """Takes the promises of a row group; returns the bounds of `_last` of its data rows, ns, their first tick, the
+        last one of all rows, and `ends`."""
         is_row = pc.equal(table["_kind"], ROW)
         marks, rows = table.filter(pc.invert(is_row)), table.filter(is_row)
         columns = [marks[name].to_pylist() for name in (TICK, "_until", "_period", LAST)]
