@@ -4,7 +4,7 @@ function of the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -41,11 +41,7 @@ _AT = "_at"
 
 
 class WindowCounts:
-    """The windows of a query that only counts, and the aggregation over them.
-
-    Attributes:
-        columns: columns of the rows that differ for it.
-    """
+    """The windows of a query that only counts, and the aggregation over them; `columns` are those that it reads."""
 
     def __init__(self, bucket: Bucket, group: Group, plan: Operators) -> None:
         windows, groups = plan.operator(bucket), plan.operator(group)
@@ -56,11 +52,8 @@ class WindowCounts:
         self._places = [at for at, f in enumerate(bucket.fields) if f.name in self.columns]
         self._width = len(bucket.fields)
 
-    def count(self, frame: Frame, arrived: Callable[[int], None]) -> dict[int, int]:
+    def count(self, frame: Frame, given: IntervalRows) -> dict[int, int]:
         """Counts rows that have arrived, and closes the windows that they fill.
-
-        Args:
-            arrived: is told the arrival (ns) of the last row of a window before the window closes.
 
         Returns:
             Number of the link -> number of its rows, in the order of their first rows.
@@ -76,9 +69,8 @@ class WindowCounts:
             self._windows.counted = number + size
             position += size
             if self._windows.counted % self._range == 0:
-                arrival = part[LAST][size - 1].as_py()
-                arrived(arrival)
-                self._windows.emit(Promise(number + size, ROWS, (), arrival))
+                given.arrival = part[LAST][size - 1].as_py()
+                self._windows.emit(Promise(number + size, ROWS, (), given.arrival))
         links, first, rows = np.unique(table[PLACE].to_numpy() >> LINK_BITS, return_index=True, return_counts=True)
         return {int(links[at]): int(rows[at]) for at in np.argsort(first)}
 
@@ -129,7 +121,7 @@ ArrivedRow = tuple[int, str, int, int, Values]
 """A waiting row of an LFTA, in sort order: arrival (ns), link, number of the leaf, place, values."""
 
 
-class _IntervalRows(StreamOperator):
+class IntervalRows(StreamOperator):
     """Collects the output of a query: `rows` of the interval, each with the instant (ns) at which it was final, and
     `later` rows of later intervals.
 
@@ -164,9 +156,10 @@ class ArrivalChain:
         self._node, self._carry = node, carry
         self._over = END_OF_TIME if carry.latest is None else carry.latest + 1
         self._plan = Operators(range(0), {}, Life(self._over, carry.late))
-        self._given = _IntervalRows(carry.end)
+        self._given = IntervalRows(carry.end)
         self._plan.operator(node).connect(self._given, 0)
-        self._leaves = [(leaf, self._plan.fed[leaf.lfta.name]) for leaf in row_leaves(node)]
+        by_name = {leaf.lfta.name: leaf for leaf in walk(node) if isinstance(leaf, LftaInput)}
+        self._leaves = [(leaf, self._plan.fed[name]) for name, leaf in by_name.items()]
         self._progress = [LeafProgress(leaf, self._plan.origins, carry.disorder) for leaf, _ in self._leaves]
         self._links = links_of(node)
         self._window_counts = window_counts(node, [leaf for leaf, _ in self._leaves], self._plan)
@@ -197,7 +190,10 @@ class ArrivalChain:
         passed = [(number, self._passed(number, until)) for number, frames in enumerate(self._waiting) if frames]
         if self._window_counts is not None:
             for _, frame in passed:
-                self._count_windows(self._window_counts, frame)
+                for link, rows in self._window_counts.count(frame, self._given).items():
+                    key = 0, self._links[link]
+                    self._records[key] = self._records.get(key, 0) + rows
+                    self._numbers[0] = self._numbers.get(0, 0) + rows
         else:
             arrived = [row for number, frame in passed for row in self._rows_of(number, frame)]
             for row in sorted(arrived, key=lambda row: row[:4]):
@@ -208,8 +204,8 @@ class ArrivalChain:
             self._end()
         else:
             self._say(Promise(until - self._carry.late))
-        rows, self._given.rows = self._given.rows, []
-        return frame_of(self._node.fields, [row for row, _ in rows], **{TICK: [final for _, final in rows]})
+        made, self._given.rows = self._given.rows, []
+        return frame_of(self._node.fields, [row for row, _ in made], **{TICK: [final for _, final in made]})
 
     def _passed(self, number: int, until: int) -> Frame:
         """Takes the rows of a leaf that arrived before an instant (ns)."""
@@ -270,15 +266,6 @@ class ArrivalChain:
             self._numbers[number] = at + 1
             fed.emit(Promise(at + 1, ROWS, (), arrival))
 
-    def _count_windows(self, counts: WindowCounts, frame: Frame) -> None:
-        def arrived(arrival: int) -> None:
-            self._given.arrival = arrival
-
-        for link, rows in counts.count(frame, arrived).items():
-            key = 0, self._links[link]
-            self._records[key] = self._records.get(key, 0) + rows
-            self._numbers[0] = self._numbers.get(0, 0) + rows
-
     def _before(self, leaf: LftaInput, link: str, number: int, place: int) -> int:
         """The number of rows (or of records, where several leaves read the link) before a row on its link."""
         if not leaf.lfta.placed:
@@ -308,7 +295,7 @@ class LeafProgress:
 
     Args:
         origins: attributes by which operators of the query make progress; the clock is the empty string.
-        disorder: link -> (skew in ns, origin -> allowed disorder in its unit).
+        disorder: as of `StateHandover`.
 
     Attributes:
         attributes: origin -> (place in the row, whether it increases).
@@ -366,12 +353,6 @@ def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, 
     frame_out = chain.advance(promise)
     emitted["rows_out"] += frame_out.rows
     return frame_out
-
-
-def row_leaves(node: Node) -> list[LftaInput]:
-    """The LFTAs that a plan reads, without duplicates."""
-    by_name = {leaf.lfta.name: leaf for leaf in walk(node) if isinstance(leaf, LftaInput)}
-    return list(by_name.values())
 
 
 def _counted(leaf: LftaInput) -> bool:

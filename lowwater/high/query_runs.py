@@ -152,11 +152,10 @@ class _Run:
     published: bool
     promised: dict[Source, int] = field(default_factory=dict)
 
-    def outcomes(self, queries: Mapping[str, Node]) -> dict[str, HighResult | LowwaterError]:
+    def results(self, queries: Mapping[str, Node], errors: dict[str, LowwaterError]) -> dict[str, HighResult]:
         """Runs queries; the plans that come next in each of them are evaluated together."""
         began = time.monotonic()
         results = {name: HighResult() for name in queries}
-        errors: dict[str, LowwaterError] = {}
         waiting = {name: self._plans(name, node, results[name]) for name, node in queries.items()}
         outcomes: dict[str, Outcomes] = {}
         while waiting:
@@ -170,7 +169,7 @@ class _Run:
                     errors[name] = error if error is outcomes.get(name) else error_of_query(name, error)
             waiting = {name: waiting[name] for name in plans}
             outcomes = self._evaluated(plans)
-        return {**results, **errors}
+        return {name: result for name, result in results.items() if name not in errors}
 
     def _evaluated(self, plans: Mapping[str, _Plan]) -> dict[str, Outcomes]:
         """Evaluates the parts of plans, of different queries, as promises close them."""
@@ -437,14 +436,8 @@ def run_high(
     }
     with closing(runner.promises(feeds)) as read:
         run = _Run(runner, feeds, read, start, end, folder, settings, carries or {}, published)
-        outcomes = run.outcomes(queries)
-    results = {}
-    for name in queries:
-        result = outcomes[name]
-        if isinstance(result, HighResult):
-            results[name] = result
-        elif failures is None:
-            raise result
-        else:
-            failures[name] = result
+        errors = {} if failures is None else failures
+        results = run.results(queries, errors)
+    if failures is None and errors:
+        raise next(errors[name] for name in queries if name in errors)
     return results

@@ -15,10 +15,10 @@ from lowwater.catalog.schemas import ROW, TICK
 from lowwater.columns.files import LINK_BITS
 from lowwater.errors import LawError
 from lowwater.high import arrival
-from lowwater.high.arrival import ArrivalChain, row_leaves
+from lowwater.high.arrival import ArrivalChain
 from lowwater.high.operators import StateHandover, StoredState, links_of, state_file
 from lowwater.low import Bounds, LowSettings, Policy, run_link
-from lowwater.plan.operators import Lfta
+from lowwater.plan.operators import Lfta, lftas_of
 from lowwater.plan.properties import read_from
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.rules import NUMBER_COLUMN
@@ -86,7 +86,7 @@ def low_rows(
     query: QueryPlan, made: World, span: Span, starts: dict[str, int], low: LowSettings, chance: Random
 ) -> list[tuple[str, Input]]:
     """What the low level gives of an interval, by name of the LFTA; no row precedes a promise made before it."""
-    leaves = {leaf.lfta.name: leaf.lfta for leaf in row_leaves(query.high)}
+    leaves = {lfta.name: lfta for lfta in lftas_of(query.high)}
     found, names = [], links_of(query.high)
     for link in query.links:
         lftas = [lfta for lfta in leaves.values() if link in lfta.links]
@@ -109,7 +109,7 @@ def played(
 ) -> tuple[list[tuple[Any, ...]], StoredState]:
     """What a query makes of rows that come in disorder, with the promises that this allows: fields, tick, `_last`; and
     what it leaves."""
-    chain, leaves = ArrivalChain(query.high, carry), {each.lfta.name: each.lfta for each in row_leaves(query.high)}
+    chain, leaves = ArrivalChain(query.high, carry), {each.name: each for each in lftas_of(query.high)}
     names, out = [*(f.name for f in query.high.fields), TICK], []
     rest = sorted(rows, key=lambda row: row[1][1] + chance.randrange(8 * SECOND))
     while rest:
