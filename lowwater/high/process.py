@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lowwater.capture.tables.reader import TaskMap, each_on_threads, thread_count
 from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError
 from lowwater.high.runner import Promises, Source
-from lowwater.high.streams import StoredStream
+
+if TYPE_CHECKING:
+    from lowwater.high.streams import StoredStream
 
 
 def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:

@@ -7,11 +7,13 @@ Its tasks are functions of plain values, the same wherever they run. Rows do not
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError
-from lowwater.high.streams import StoredStream
+
+if TYPE_CHECKING:  # an ingest has a runner, and no plans
+    from lowwater.high.streams import StoredStream
 
 Source = tuple[str, str]
 """A stored stream: (LFTA, link), or (part of a cut plan, empty text)."""

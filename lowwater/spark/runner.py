@@ -25,7 +25,6 @@ from lowwater.storage import paths
 # everywhere do, as a streaming source in Python. So Spark needs no package and no keys for an object store, and a file
 # is there when it has its name: it is never read half.
 
-COLUMNS = pa.schema([("source", pa.int32()), ("promise", pa.int64())])
 LOOK = 5
 """Seconds between two looks at what the stream has read."""
 FEW = 16
@@ -84,8 +83,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         scanned = [(source, StoredStream.scan([file])) for source, file in partition.value]
         rows = [(source, stream.promise) for source, stream in scanned if stream.promises]
         sources, promised = zip(*rows, strict=True) if rows else ((), ())
-        columns = [pa.array(sources, pa.int32()), pa.array(promised, pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, schema=COLUMNS)
+        yield pa.record_batch([pa.array(sources, pa.int32()), pa.array(promised, pa.int64())], ["source", "promise"])
 
 
 class OnSpark:

@@ -125,7 +125,6 @@ class _Done(ProgressHandler):
 
 def _connected(address: str, shown: str) -> SparkSession:
     place = urlsplit(address.partition("/;")[0])
-    cause = ""
     try:
         socket.create_connection((place.hostname or "", place.port or PORT), ANSWERS).close()
         session: SparkSession = SparkSession.builder.remote(sent(address)).create()
@@ -133,9 +132,7 @@ def _connected(address: str, shown: str) -> SparkSession:
         session.client.set_retry_policies([DefaultPolicy(max_retries=6, max_backoff=10_000)])
         session.conf.set("spark.sql.session.timeZone", "UTC")
     except (OSError, PySparkException) as error:
-        cause = tasks.cause_of(str(error))
-    if cause:
-        raise AwayError(f"{shown} gives no answer: {cause}", NO_ANSWER)
+        raise AwayError(f"{shown} gives no answer: {tasks.cause_of(str(error))}", NO_ANSWER) from None
     warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error that follows says it
     tasks.name(session, shown)
     handler = _Done()
@@ -169,7 +166,7 @@ class Sessions:
 
     def begin(self) -> None:
         """Starts the session in the background; `spark` raises its errors."""
-        if self._built is None and self._building is None:
+        if self._building is None:
             pool = ThreadPoolExecutor(1, thread_name_prefix="lowwater-session")
             self._building = pool.submit(build_session, self._app, self.master)
             pool.shutdown(wait=False)
@@ -190,7 +187,11 @@ class Sessions:
                 self._built = self._building = None
             if self._built is None:
                 with self._stage("session"):
-                    self._built = self._waited()
+                    try:
+                        self._built = self._waited()
+                    except LowwaterError as error:
+                        self._failures.add(error)
+                        raise
             return self._built
 
     def _waited(self) -> SparkSession:
@@ -200,11 +201,7 @@ class Sessions:
             return self._building.result(STARTS)
         except TimeoutError:
             words = f"the Spark session has not started within {STARTS:.0f} s"
-            late = SparkError(words, "look at the load of the machine")
-            self._failures.add(late)
-            raise late from None
-        except LowwaterError as error:
-            self._failures.add(error)
-            if isinstance(error, AwayError):  # whoever asks later may find it back
-                self._building = None
+            raise SparkError(words, "look at the load of the machine") from None
+        except AwayError:  # whoever asks later may find it back
+            self._building = None
             raise

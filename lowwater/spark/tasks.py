@@ -78,7 +78,7 @@ class SparkTasks:
     """A `map` that runs one Spark task for each argument: functions write their files, and small results come back.
 
     Args:
-        session: returns the session; asked for once there are tasks.
+        session: asked for once there are tasks.
         what: what the tasks do, as Spark's pages show it.
         far: whether workers may be on other machines; then `runs` says where tasks ran.
     """
@@ -95,8 +95,7 @@ class SparkTasks:
             LowwaterError: the first of a task, in order of the arguments, or Spark fails.
         """
         chosen = list(arguments)
-        found = self._run(function, chosen) if chosen else {}
-        outcomes = [found[at] for at in range(len(chosen))]
+        outcomes = self._run(function, chosen) if chosen else []
         if self.far:
             self.runs += [
                 TaskRun(getattr(task, "label", ""), _weight(task), *spot)
@@ -107,8 +106,8 @@ class SparkTasks:
                 raise outcome
         return [outcome for outcome, *_ in outcomes]
 
-    def _run(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> dict[int, Any]:
-        """Returns number of the argument -> what `_guarded` made of it."""
+    def _run(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
+        """Returns what `_guarded` made of each argument."""
         # The heaviest first: so the last executor ends at most one third later than with the best placement.
         order = sorted(range(len(arguments)), key=lambda at: -_weight(arguments[at]))
 
@@ -131,10 +130,7 @@ class SparkTasks:
             raise
         finally:
             spark.removeTag(tag)
-        return {
-            number: _SERIALIZER.loads(made)
-            for number, made in zip(rows["task"].to_pylist(), rows["outcome"].to_pylist(), strict=True)
-        }
+        return [_SERIALIZER.loads(made) for made in rows.sort_by("task")["outcome"].to_pylist()]
 
 
 def _weight(task: Any) -> int:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.reader import TaskMap, each_on_threads, memory, thread_count
+from lowwater.capture.tables.reader import TaskMap, memory
 from lowwater.columns.values import ROWS_IN_MEMORY, rows_within
 from lowwater.config import Config, names_spark
 from lowwater.documents import override
 from lowwater.errors import ConfigError
 from lowwater.extras import require
+from lowwater.high.process import InProcess, process_bounds
+from lowwater.high.runner import Runner
 from lowwater.limits import THREAD_BYTES as MEMORY
 from lowwater.replay.progress import Progress
 
 if TYPE_CHECKING:
-    from lowwater.high.runner import Runner
     from lowwater.plan.explain.model import MemoryInfo
 
 NO_SPARK = "none"
@@ -51,8 +51,6 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
     """
     master = named_spark(config, given)
     if master is None:
-        from lowwater.high.process import InProcess
-
         return InProcess(config.replay.threads, config.replay.bytes)
     require(f"{app} on {master}", "spark", instead=f"add --spark {NO_SPARK}")
     from lowwater.spark.runner import OnSpark
@@ -63,15 +61,12 @@ def runner_of(app: str, config: Config, progress: Progress, given: str | None = 
 
 def ingest_tasks(config: Config, progress: Progress, given: str | None = None) -> TaskMap:
     """Returns what runs the tasks of an ingest; arguments and errors as of `runner_of`."""
-    if named_spark(config, given) is None:
-        # `InProcess` would load the operators of the high level.
-        return partial(each_on_threads, threads=config.replay.threads or thread_count(config.replay.bytes))
     return runner_of("lowwater ingest", config, progress, given).tasks("ingest")
 
 
 def memory_of(config: Config) -> MemoryInfo:
     """Returns what bounds the memory of a run with some settings on this machine, as both runners take it."""
-    from lowwater.high.process import process_bounds
+
     from lowwater.plan.explain.model import MemoryInfo
 
     given, here = config.replay.bytes, memory()
