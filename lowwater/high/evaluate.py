@@ -34,24 +34,7 @@ from lowwater.high.operators import (
     watchlist_rows,
     with_order,
 )
-from lowwater.plan.operators import (
-    Bucket,
-    Cut,
-    Expand,
-    Field,
-    FilterJoin,
-    Group,
-    Item,
-    Join,
-    LftaInput,
-    Map,
-    Node,
-    Running,
-    Sampling,
-    Union,
-    WatchJoin,
-    walk,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.properties import value_schema
 from lowwater.plan.shares import ROWS, SubGroup, SuperGroup
 from lowwater.plan.temporal import END_OF_TIME
@@ -77,7 +60,7 @@ class Counts:
     slice_: tuple[int, int]
     points: Points = field(default_factory=list)
 
-    def point(self, kind: str, node: Node, *names: str) -> Counter[str]:
+    def point(self, kind: str, node: ops.Node, *names: str) -> Counter[str]:
         """Adds a point of the plan with zero counts of these names."""
         counts = Counter(dict.fromkeys(names, 0))
         self.points.append((kind, node.query, counts))
@@ -107,7 +90,7 @@ class Evaluation:
     """
 
     leaves: Leaves
-    lists: Mapping[tuple[str, tuple[Field, ...]], Frame]
+    lists: Mapping[tuple[str, tuple[ops.Field, ...]], Frame]
     counts: Counts
     folder: Path
     promise: int = END_OF_TIME
@@ -117,7 +100,7 @@ class Evaluation:
     _held: dict[int, list[Frame]] = field(default_factory=dict)
     _ordered: set[tuple[int, int]] = field(default_factory=set)
 
-    def rows(self, node: Node) -> Blocks:
+    def rows(self, node: ops.Node) -> Blocks:
         """Returns the rows of a plan. The counts are complete after the last row.
 
         The evaluation materializes the rows of an operator with several readers. It also does so at every `DEEP`th
@@ -128,16 +111,20 @@ class Evaluation:
             self._held[id(part)] = list(self._blocks(part))
         return self._blocks(node)
 
-    def _blocks(self, node: Node) -> Blocks:
+    def _blocks(self, node: ops.Node) -> Blocks:
         if id(node) in self._held:
             return iter(self._held[id(node)])
-        if isinstance(node, LftaInput | Cut):
-            return self.leaves[node.lfta.name if isinstance(node, LftaInput) else node.name]()
+        if isinstance(node, ops.LftaInput | ops.Cut):
+            return self.leaves[node.lfta.name if isinstance(node, ops.LftaInput) else node.name]()
         inputs = [self._input(node, at) for at in range(len(node.inputs()))]
         if type(node) not in OPERATORS:
             raise TypeError(f"slices have no operator for {type(node).__name__}")
         # The second phase of an aggregation has the predicate of the first, too.
-        if isinstance(node, Map | Group | Running) and not isinstance(node, SuperGroup) and node.predicate is not None:
+        if (
+            isinstance(node, ops.Map | ops.Group | ops.Running)
+            and not isinstance(node, SuperGroup)
+            and node.predicate is not None
+        ):
             counts = self.counts.point("filter", node, "rows_in", "rows_out")
             inputs = [self._filtered(node.predicate, inputs[0], counts)]
         operator, *points = OPERATORS[type(node)]
@@ -145,7 +132,7 @@ class Evaluation:
         blocks: Blocks = operator(self, node, *inputs, *counted)
         return blocks
 
-    def _input(self, node: Node, at: int) -> Blocks:
+    def _input(self, node: ops.Node, at: int) -> Blocks:
         below = node.inputs()[at]
         blocks = self._blocks(below)
         return (with_order(below, frame) for frame in blocks) if (id(node), at) in self._ordered else blocks
@@ -157,7 +144,7 @@ class Evaluation:
             counts["rows_out"] += self.counts.number(passed)
             yield passed
 
-    def _groups(self, node: Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
+    def _groups(self, node: ops.Group, blocks: Blocks, counts: Counter[str]) -> Blocks:
         group = grouped_in_python if node.physical().in_python else grouped
         for groups in group(node, in_blocks(blocks), self.counts.slice_, self._folder(), self.most):
             inside, passed = self.counts.inside(groups), groups.filtered(node.having)
@@ -166,15 +153,15 @@ class Evaluation:
             counts["rows_out"] += self.counts.number(passed)
             yield _items(node.items, passed)
 
-    def _chained(self, node: Running | Sampling, blocks: Blocks, *counts: Counter[str]) -> Blocks:
+    def _chained(self, node: ops.Running | ops.Sampling, blocks: Blocks, *counts: Counter[str]) -> Blocks:
         chain = self.chains[node.query]
         taken = sum(chain.take(frame) for frame in blocks)
         rows, counted = chain.advance(self.promise)
-        counts[0].update(counted if isinstance(node, Running) else {"rows_in": taken})
+        counts[0].update(counted if isinstance(node, ops.Running) else {"rows_in": taken})
         counts[-1]["rows_out"] += rows.rows
         yield rows
 
-    def _joined(self, node: Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
+    def _joined(self, node: ops.Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         for sides in self._sides(node, left, right):
             for frame, unmatched in join_rows(node, *sides):
                 inside = self.counts.number(frame)
@@ -183,7 +170,7 @@ class Evaluation:
                     counts[f"{unmatched}_unmatched"] += inside
                 yield _items(node.items, frame)
 
-    def _sides(self, node: Join, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, Frame]]:
+    def _sides(self, node: ops.Join, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, Frame]]:
         """Yields both inputs of a join. Inputs with keys that exceed memory are split into partitions of equal keys."""
         held: tuple[list[Frame], list[Frame]] = [], []
         most = self.most or spill.ROWS_IN_MEMORY
@@ -207,22 +194,22 @@ class Evaluation:
         """Returns the path of a new spill folder; the folder does not exist yet."""
         return self.folder / str(next(self._spills))
 
-    def _filter_joined(self, node: FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
+    def _filter_joined(self, node: ops.FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
         sides = [_all(below, blocks) for below, blocks in zip(node.inputs(), (left, right), strict=True)]
         passed = filter_join_rows(node, *sides)
         counts["rows_out"] += self.counts.number(passed)
         yield _items(node.items, passed)
 
-    def _looked_up(self, node: WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
+    def _looked_up(self, node: ops.WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
             for matched in watchlist_rows(node, frame, self.lists[node.file, node.columns]):
                 counts["rows_out"] += self.counts.number(matched)
                 yield _items(node.items, matched)
 
 
-def _in_parts(node: Node) -> list[Node]:
+def _in_parts(node: ops.Node) -> list[ops.Node]:
     """Returns the operators below `node` whose rows the evaluation materializes, inputs first."""
-    order = list(walk(node))
+    order = list(ops.walk(node))
     readers = Counter(id(below) for operator in order for below in operator.inputs())
     depths: dict[int, int] = {}
     for operator in order:
@@ -231,30 +218,30 @@ def _in_parts(node: Node) -> list[Node]:
     return [operator for operator in inner if readers[id(operator)] > 1 or depths[id(operator)] % DEEP == 0]
 
 
-def _all(node: Node, blocks: Iterable[Frame]) -> Frame:
+def _all(node: ops.Node, blocks: Iterable[Frame]) -> Frame:
     """Concatenates all rows of an operator."""
     frames = list(blocks)
     filled = [frame for frame in frames if frame.rows] or frames[:1]
     return concat_frames(filled) if filled else empty(node)
 
 
-def empty(node: Node) -> Frame:
+def empty(node: ops.Node) -> Frame:
     """Returns an empty frame with the columns of an operator."""
     columns = {f.name: pa.array([], f.type) for f in value_schema(node.fields)}
     return Frame(columns | {name: pa.array([], pa.int64()) for name in (LAST, PLACE)}, 0)
 
 
-def _items(items: Iterable[Item], frame: Frame) -> Frame:
+def _items(items: Iterable[ops.Item], frame: Frame) -> Frame:
     columns = {item.name: frame.of_expr(item.expr) for item in items}
     carried = {name: values for name, values in frame.columns.items() if name in CARRIED or name.startswith(ORDER)}
     return Frame(columns | carried, frame.rows)
 
 
-def _mapped(evaluation: Evaluation, node: Map, blocks: Blocks) -> Blocks:
+def _mapped(evaluation: Evaluation, node: ops.Map, blocks: Blocks) -> Blocks:
     return (_items(node.items, frame) for frame in blocks)
 
 
-def _union(evaluation: Evaluation, node: Union, *branches: Blocks) -> Blocks:
+def _union(evaluation: Evaluation, node: ops.Union, *branches: Blocks) -> Blocks:
     placed = of_packets(node, node.query)
     for number, (branch, blocks) in enumerate(zip(node.branches, branches, strict=True)):
         names = {mine.name: theirs.name for mine, theirs in zip(branch.fields, node.fields, strict=True)}
@@ -265,7 +252,7 @@ def _union(evaluation: Evaluation, node: Union, *branches: Blocks) -> Blocks:
             yield renamed
 
 
-def _windows(evaluation: Evaluation, node: Bucket, blocks: Blocks) -> Blocks:
+def _windows(evaluation: Evaluation, node: ops.Bucket, blocks: Blocks) -> Blocks:
     """Yields a row for every window of an input row, with the window number (WID; 002, Figure A-2).
 
     A row without a value is in no window.
@@ -284,7 +271,7 @@ def _windows(evaluation: Evaluation, node: Bucket, blocks: Blocks) -> Blocks:
             yield Frame(tagged.columns | {node.name: pa.array(first[places] + times)}, tagged.rows)
 
 
-def _sets(evaluation: Evaluation, node: Expand, blocks: Blocks) -> Blocks:
+def _sets(evaluation: Evaluation, node: ops.Expand, blocks: Blocks) -> Blocks:
     """Yields the rows once per grouping set, with the number of the set. A key outside the set is NULL."""
     for frame in blocks:
         for number, keys in enumerate(node.sets):
@@ -296,18 +283,18 @@ def _sets(evaluation: Evaluation, node: Expand, blocks: Blocks) -> Blocks:
 
 
 _GROUPS = ("group", "rows_in", "groups", "rows_out")
-OPERATORS: dict[type[Node], tuple[Any, ...]] = {
-    Map: (_mapped,),
-    Group: (Evaluation._groups, _GROUPS),
+OPERATORS: dict[type[ops.Node], tuple[Any, ...]] = {
+    ops.Map: (_mapped,),
+    ops.Group: (Evaluation._groups, _GROUPS),
     SubGroup: (lambda _, node, blocks: sub_grouped(node, in_blocks(blocks)),),
     SuperGroup: (Evaluation._groups, _GROUPS),
-    Running: (Evaluation._chained, _GROUPS),
-    Sampling: (Evaluation._chained, ("rows", "rows_in"), ("sampling", "rows_out")),
-    Join: (Evaluation._joined, ("join", "rows_out", "left_unmatched", "right_unmatched")),
-    FilterJoin: (Evaluation._filter_joined, ("join", "rows_out")),
-    WatchJoin: (Evaluation._looked_up, ("lookup", "rows_out")),
-    Union: (_union,),
-    Bucket: (_windows,),
-    Expand: (_sets,),
+    ops.Running: (Evaluation._chained, _GROUPS),
+    ops.Sampling: (Evaluation._chained, ("rows", "rows_in"), ("sampling", "rows_out")),
+    ops.Join: (Evaluation._joined, ("join", "rows_out", "left_unmatched", "right_unmatched")),
+    ops.FilterJoin: (Evaluation._filter_joined, ("join", "rows_out")),
+    ops.WatchJoin: (Evaluation._looked_up, ("lookup", "rows_out")),
+    ops.Union: (_union,),
+    ops.Bucket: (_windows,),
+    ops.Expand: (_sets,),
 }
 """What evaluates an operator over blocks, and the points at which it counts: a kind, and names of counts."""

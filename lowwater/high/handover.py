@@ -66,7 +66,9 @@ class SharedState:
             rows = _rows(saved[0] for _, _, saved in states)
             if isinstance(node, Running):
                 before, idle = head
-                groups = sorted((group for _, _, saved in states for group in saved[3]), key=_order_of_group)
+                groups = sorted(
+                    (group for _, _, saved in states for group in saved[3]), key=lambda group: _order(_key(group))
+                )
                 whole = [rows, before and {"tuple": [*before]}, idle, groups]
             else:
                 handed = [pair for at in head for pair in states[at][2][1]["dict"]]
@@ -97,17 +99,13 @@ class SharedState:
         """Returns the share of each key; `names` are those of its values."""
         if not keys:
             return []
-        values = [value_of(key) for key in keys]
-        keyed = self._columns[node.query]
-        columns = {
-            each.name: pa.array([value[names.index(each.name)] for value in values], STREAM_TYPES[each.type])
-            for each in keyed
-        }
+        values, keyed, columns = [value_of(key) for key in keys], self._columns[node.query], {}
+        for each in keyed:
+            column = [value[names.index(each.name)] for value in values]
+            columns[each.name] = pa.array(column, STREAM_TYPES[each.type])
         begins = [Bounds.of(share, self._shares).first for share in range(self._shares)]
-        found: list[int] = (
-            np.searchsorted(begins, digests(Frame(columns, len(values)), keyed), side="right") - 1
-        ).tolist()
-        return found
+        found = np.searchsorted(begins, digests(Frame(columns, len(values)), keyed), side="right") - 1
+        return [*found.tolist()]
 
 
 def _key(group: Plain) -> Plain:
@@ -117,10 +115,6 @@ def _key(group: Plain) -> Plain:
 
 def _order(key: Plain) -> tuple[Any, ...]:
     return in_order(value_of(key))
-
-
-def _order_of_group(group: Plain) -> tuple[Any, ...]:
-    return _order(_key(group))
 
 
 def _rows(waiting: Iterable[Plain]) -> Plain:

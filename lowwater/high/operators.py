@@ -35,22 +35,7 @@ from lowwater.columns.values import (
 )
 from lowwater.errors import LowwaterError
 from lowwater.limits import ROW_BLOCK_ROWS
-from lowwater.plan.operators import (
-    Aggregate,
-    Cut,
-    Field,
-    FilterJoin,
-    Group,
-    Join,
-    LftaInput,
-    Node,
-    Running,
-    Sampling,
-    Union,
-    WatchJoin,
-    lftas_of,
-    walk,
-)
+from lowwater.plan import operators as ops
 from lowwater.plan.shares import ROWS, SubGroup, SuperGroup, partial_columns
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 from lowwater.stream.aggregates import Accumulator, Aggregates, overflow
@@ -68,18 +53,18 @@ ORDER = "#"
 _OWN = (1 << LINK_BITS) - 1
 
 
-def of_packets(node: Node, query: str) -> bool:
+def of_packets(node: ops.Node, query: str) -> bool:
     """Whether rows of an operator are packets in canonical order to a reader in this query."""
     if node.query != query:
         return False
     if node.facts.passes:
         return all(of_packets(below, query) for below in node.inputs())
-    return isinstance(node, LftaInput) and not node.lfta.aggregates
+    return isinstance(node, ops.LftaInput) and not node.lfta.aggregates
 
 
-def links_of(node: Node) -> list[str]:
+def links_of(node: ops.Node) -> list[str]:
     """The links that a query reads, sorted; PLACE contains their index."""
-    return sorted({link for lfta in lftas_of(node) for link in lfta.links})
+    return sorted({link for lfta in ops.lftas_of(node) for link in lfta.links})
 
 
 def link_of(place: pa.Array) -> pa.Array:
@@ -94,21 +79,21 @@ def of_branch(place: pa.Array, number: int, branches: int) -> pa.Array:
     return pc.add(link, pc.add(pc.multiply(pc.bit_wise_and(place, _OWN), branches), number))
 
 
-def ordered_inputs(node: Node) -> set[tuple[int, int]]:
+def ordered_inputs(node: ops.Node) -> set[tuple[int, int]]:
     """The inputs, as (identity of the reader, number), where rows that an order-dependent operator reads stop being
     packets of another query: they are ordered by their columns from there on."""
     inputs = set()
-    for operator in walk(node):
+    for operator in ops.walk(node):
         if operator.order_dependent:
             reader, below = operator, operator.inputs()[0]
-            while below.query == operator.query and below.facts.passes and not isinstance(below, Union):
+            while below.query == operator.query and below.facts.passes and not isinstance(below, ops.Union):
                 reader, below = below, below.inputs()[0]
             if not of_packets(below, operator.query):
                 inputs.add((id(reader), 0))
     return inputs
 
 
-def with_order(node: Node, frame: Frame) -> Frame:
+def with_order(node: ops.Node, frame: Frame) -> Frame:
     """Adds columns that define the order of rows, independent of later changes of their fields."""
     columns = {name: column for name, column in frame.columns.items() if not name.startswith(ORDER)}
     temporal = [f.name for f in node.fields if f.temporal][:1]
@@ -129,7 +114,7 @@ def orders(frame: Frame) -> Iterator[tuple[Any, ...]]:
     return rows if PLACE in names else (tuple([order_key(value) for value in row]) for row in rows)
 
 
-def tuples(node: Node, frame: Frame) -> Iterator[Values]:
+def tuples(node: ops.Node, frame: Frame) -> Iterator[Values]:
     """Yields the fields of each row as a tuple of Python values."""
     columns = [frame[f.name].to_pylist() for f in node.fields]
     return zip(*columns, strict=True) if columns else iter([()] * frame.rows)
@@ -192,12 +177,12 @@ class StateHandover:
 # Groups by epochs, block by block. `catalog.functions.Native` states the partial aggregates of an aggregate and their
 # folds.
 
-Partials = Sequence[tuple[Aggregate, Columns]]
+Partials = Sequence[tuple[ops.Aggregate, Columns]]
 """Each aggregate of an operator, with its form in Arrow."""
 
 
 def grouped(
-    node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
+    node: ops.Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
 ) -> Iterator[Frame]:
     """Groups rows of a slice, in the second of two phases those of the first; yields keys, aggregates, `_last` and the
     numbers of their rows.
@@ -241,7 +226,7 @@ def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
         yield _ending(node, _merged(concat_frames(waiting), names, folds))
 
 
-def _aggregates(node: Group) -> Partials:
+def _aggregates(node: ops.Group) -> Partials:
     return [(aggregate, partial_columns(aggregate)) for aggregate in node.aggregates]
 
 
@@ -252,13 +237,13 @@ def _folds(aggregates: Partials) -> dict[str, Fold]:
     }
 
 
-def _ending(node: Group, groups: Frame) -> Frame:
+def _ending(node: ops.Group, groups: Frame) -> Frame:
     """Adds `_last` to groups."""
     ends = group_end(node.key_fields, [groups[item.name] for item in node.keys], groups.rows)
     return Frame(groups.columns | {LAST: pa.array(ends)}, groups.rows)
 
 
-def _finished(node: Group, aggregates: Partials, groups: Frame, slice_: tuple[int, int]) -> Frame:
+def _finished(node: ops.Group, aggregates: Partials, groups: Frame, slice_: tuple[int, int]) -> Frame:
     """Adds `_last` and the values. Only that of an incomplete group may exceed 64 bits."""
     groups = _ending(node, groups)
     ends = groups[LAST].to_numpy()
@@ -272,7 +257,7 @@ def _finished(node: Group, aggregates: Partials, groups: Frame, slice_: tuple[in
     return Frame(columns, groups.rows)
 
 
-def _partials(node: Group, frame: Frame, aggregates: Partials) -> Frame:
+def _partials(node: ops.Group, frame: Frame, aggregates: Partials) -> Frame:
     """Returns one row per input row: its keys and its partial aggregates."""
     columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
     ones = columns[ROWS.suffix] = pa.repeat(pa.scalar(1, pa.int64()), frame.rows)
@@ -326,7 +311,7 @@ def _reduced(values: pa.Array, begins: npt.NDArray[np.int64], fold: np.ufunc, ne
 
 
 def grouped_in_python(
-    node: Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
+    node: ops.Group, blocks: Iterable[Frame], slice_: tuple[int, int], folder: Path, most: int = 0
 ) -> Iterator[Frame]:
     """Groups as `grouped` does, row by row, with aggregates that Arrow does not have.
 
@@ -357,7 +342,7 @@ def grouped_in_python(
         yield Frame(columns, rows.rows)
 
 
-def _columns(node: Group, frame: Frame) -> Frame:
+def _columns(node: ops.Group, frame: Frame) -> Frame:
     """The columns of keys and arguments, and of the order of rows if an aggregate depends on it."""
     columns = {item.name: normal(frame.of_expr(item.expr)) for item in node.keys}
     for aggregate in node.aggregates:
@@ -368,7 +353,7 @@ def _columns(node: Group, frame: Frame) -> Frame:
     return Frame(columns, frame.rows)
 
 
-def _arguments(aggregate: Aggregate, frame: Frame) -> Iterable[tuple[Value, ...]]:
+def _arguments(aggregate: ops.Aggregate, frame: Frame) -> Iterable[tuple[Value, ...]]:
     argument_columns = [frame[f"{aggregate.name}#{at}"].to_pylist() for at in range(len(aggregate.taken))]
     return zip(*argument_columns, strict=True) if argument_columns else repeat((), frame.rows)
 
@@ -430,7 +415,7 @@ def by_band(
     return _Ranges(order, begins, np.maximum(ends - begins, 0))
 
 
-def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
+def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, str]]:
     """Yields blocks of pairs, then of the unmatched rows of outer sides (SEMANTICS P4, V1): columns of both sides that
     the items read, with `_last`; and the unmatched side, empty for pairs."""
     ours, theirs = _aliased(node, left, right)
@@ -462,29 +447,29 @@ def join_rows(node: Join, left: Frame, right: Frame) -> Iterator[tuple[Frame, st
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
 
 
-def ties(node: Join) -> list[tuple[Expr, Expr]]:
+def ties(node: ops.Join) -> list[tuple[Expr, Expr]]:
     """The equalities of a join, with that of its window."""
     window = [(node.window.left, node.window.right)] if node.window.equality else []
     return [*window, *node.equalities]
 
 
-def join_keys(node: Join, frame: Frame, at: int) -> list[pa.Array]:
+def join_keys(node: ops.Join, frame: Frame, at: int) -> list[pa.Array]:
     """The values of the equalities for the rows of the left (0) or the right (1) input."""
     alias, below = _inputs(node)[at]
     inputs = with_alias(frame, below.fields, alias)
     return [inputs.of_expr(pair[at]) for pair in ties(node)]
 
 
-def _inputs(node: Join | FilterJoin) -> tuple[tuple[str, Node], tuple[str, Node]]:
+def _inputs(node: ops.Join | ops.FilterJoin) -> tuple[tuple[str, ops.Node], tuple[str, ops.Node]]:
     return (node.left_alias, node.left), (node.right_alias, node.right)
 
 
-def _aliased(node: Join | FilterJoin, *sides: Frame) -> list[Frame]:
+def _aliased(node: ops.Join | ops.FilterJoin, *sides: Frame) -> list[Frame]:
     frames = zip(sides, _inputs(node), strict=True)
     return [with_alias(frame, below.fields, alias) for frame, (alias, below) in frames]
 
 
-def _ranges(node: Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Array]) -> _Ranges:
+def _ranges(node: ops.Join, left: Frame, right: Frame, values: tuple[pa.Array, pa.Array]) -> _Ranges:
     ours, theirs = ([frame.of_expr(pair[at]) for pair in ties(node)] for at, frame in enumerate((left, right)))
     window = node.window
     if window.equality:
@@ -500,7 +485,7 @@ def _moved(values: Numbers, by: int) -> Numbers:
     return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
 
 
-def _ends(node: Join, values: pa.Array, rows: Numbers, left: bool, row_ends: Numbers) -> Numbers:
+def _ends(node: ops.Join, values: pa.Array, rows: Numbers, left: bool, row_ends: Numbers) -> Numbers:
     chosen = values.take(pa.array(rows))
     has_value = chosen.is_valid().to_numpy(zero_copy_only=False)
     return np.where(has_value, window_end(node.window, _numbers(chosen), left), row_ends)
@@ -511,7 +496,7 @@ def _tied(
     present: Frame,
     missing: Frame,
     needed: Sequence[str],
-    fields: Mapping[str, Field],
+    fields: Mapping[str, ops.Field],
 ) -> dict[str, pa.Array]:
     """The columns of the missing side: an equality fills in the value of the present side (V1), the rest is NULL."""
     tied: dict[str, Expr] = {}
@@ -541,14 +526,14 @@ def _numbers(column: pa.Array) -> Numbers:
     return numbers
 
 
-def with_alias(frame: Frame, fields: Sequence[Field], alias: str) -> Frame:
+def with_alias(frame: Frame, fields: Sequence[ops.Field], alias: str) -> Frame:
     """Prefixes the fields of rows with an alias; other columns keep their names."""
     field_names = {f.name for f in fields}
     columns = {(f"{alias}.{name}" if name in field_names else name): column for name, column in frame.columns.items()}
     return Frame(columns, frame.rows)
 
 
-def filter_join_rows(node: FilterJoin, left: Frame, right: Frame) -> Frame:
+def filter_join_rows(node: ops.FilterJoin, left: Frame, right: Frame) -> Frame:
     """The left rows that pass, with their `_last` (SEMANTICS O6); both inputs have the column PLACE."""
     ours, theirs = _aliased(node, left, right)
     keys = [
@@ -563,7 +548,7 @@ def filter_join_rows(node: FilterJoin, left: Frame, right: Frame) -> Frame:
     return _dated(ours, ends).where(pa.array(ranges.counts > 0))
 
 
-def watchlist_rows(node: WatchJoin, frame: Frame, listed: Frame) -> Iterator[Frame]:
+def watchlist_rows(node: ops.WatchJoin, frame: Frame, listed: Frame) -> Iterator[Frame]:
     """Joins rows with the rows of a watch list that have their keys and fulfil the residual condition."""
     ours = with_alias(frame, node.input.fields, node.alias)
     keys = [ours.of_expr(expr) for expr, _ in node.keys], [listed[name] for _, name in node.keys]
@@ -583,7 +568,7 @@ class ChainedOperator:
         LowwaterError: the state that the interval before left cannot be read.
     """
 
-    def __init__(self, node: Running | Sampling, carry: StateHandover) -> None:
+    def __init__(self, node: ops.Running | ops.Sampling, carry: StateHandover) -> None:
         self._node, self._carry, self._given = node, carry, RowCollector()
         self._operator = operator_of(node, carry)
         self._operator.connect(self._given, 0)
@@ -641,7 +626,7 @@ class RowCollector(StreamOperator):
         self.rows.append(row)
 
 
-def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]) -> Frame:
+def frame_of(fields: Sequence[ops.Field], rows: Sequence[Row], **more: Sequence[Any]) -> Frame:
     """Converts rows to columns: fields, `_last`, and further integer columns by name."""
     values = list(zip(*(row.values for row in rows), strict=True)) if rows else [()] * len(fields)
     columns = {f.name: pa.array(value, STREAM_TYPES[f.type]) for f, value in zip(fields, values, strict=True)}
@@ -650,10 +635,10 @@ def frame_of(fields: Sequence[Field], rows: Sequence[Row], **more: Sequence[Any]
     return Frame(columns, len(rows))
 
 
-def operator_of(node: Running | Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
+def operator_of(node: ops.Running | ops.Sampling, carry: StateHandover) -> RunningOperator | SamplingOperator:
     """Makes the operator of a plan, without a state yet; the input of a Running has already applied its predicate."""
     life = Life(END_OF_TIME if carry.latest is None else carry.latest + 1)
-    below: Node = Cut(node.query, node.input.fields, "")
-    if isinstance(node, Running):
+    below: ops.Node = ops.Cut(node.query, node.input.fields, "")
+    if isinstance(node, ops.Running):
         return RunningOperator(replace(node, input=below, predicate=None), StreamOperator(), life)
     return SamplingOperator(replace(node, input=below), StreamOperator(), life)

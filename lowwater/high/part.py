@@ -41,7 +41,7 @@ class StoredLeaf:
 
     Attributes:
         chunks: (number of the link, row group).
-        placed: whether to add the canonical order (PLACE) to its rows.
+        placed: whether its rows get the canonical order (PLACE).
         number: column with the number of the record on its link; empty for none.
     """
 
@@ -68,14 +68,13 @@ class Part:
         slices: one, or all in order for a plan with a state.
         stored: name of a leaf -> its stored rows.
         lists: (file, columns) of a watch list -> its rows.
-        folder: folder for the result files: of this machine, or of the lake for tasks on other machines.
-        name: prefix of their names.
+        folder, name: of the result files, and the prefix of their names.
         owned: rows with `_last` (ns) in [first, second) are written.
         timeline: promises of the query; they give waiting rows their ticks.
         step: time between ticks, ns, if rows wait for no promise and have their own ticks; otherwise None.
         published: whether rows are written in published types instead of stream types.
         carry: place of the interval in the chain, for a plan with a state; None for independent slices.
-        share: the share of the rows of its leaves that it reads; None for all rows.
+        share: of the rows of its leaves that it reads; None for all rows.
         divided: what divides the rows of its files, for a reader by shares.
     """
 
