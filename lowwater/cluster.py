@@ -7,15 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TaskRun:
-    """Where a task of a stage ran.
-
-    Attributes:
-        task: its link and number, as pages show it.
-        size: packets or bytes that it read; 0 if unknown.
-        host: machine on which it ended; empty if unknown.
-        tries: number of the try that ended well, from 1.
-        seconds: length of this try.
-    """
+    """Where a task of a stage ran: its name on pages, the packets or bytes that it read, 0 if unknown, and of the try that
+    ended well the host, the number, from 1, and the seconds."""
 
     task: str
     size: int

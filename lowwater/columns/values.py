@@ -432,30 +432,42 @@ class Spill:
                 yield self._nothing
 
 
-def divided(folder: Path, frames: Iterator[Frame], keys: Sequence[str], most: int = 0) -> Iterator[Frame]:
-    """Yields the same rows, so that all rows with the same key are in one frame.
+def divided(
+    folder: Path,
+    inputs: Sequence[Iterable[Frame]],
+    keys: Callable[[Frame, int], Sequence[pa.Array]],
+    most: int = 0,
+    nothing: Sequence[Frame | None] = (None,),
+) -> Iterator[tuple[Frame, ...]]:
+    """Yields the rows of inputs, a frame of each, so that all rows with the same key are together.
 
-    Up to `most` rows are one frame. More go to files by the hash of their key; each file is a frame.
+    Up to `most` rows are together. More go to files by the hash of their key.
 
     Args:
         folder: folder for files, created only for many rows; the caller removes it.
-        frames: rows with the columns `keys`.
+        keys: (frame, number of its input) -> its keys.
         most: number of rows; 0 for ROWS_IN_MEMORY.
+        nothing: frame of each input where it has no rows; None for a single input leaves that out.
     """
     most = most or ROWS_IN_MEMORY
-    waiting: list[Frame] = []
-    spill: Spill | None = None
-    for frame in frames:
-        if spill is None and sum(waiting_frame.rows for waiting_frame in waiting) + frame.rows > most:
-            spill = Spill(folder)
-            for waiting_frame in waiting:
-                spill.add(waiting_frame, [waiting_frame[name] for name in keys])
-            waiting = []
-        if spill is None:
-            waiting.append(frame)
-        else:
-            spill.add(frame, [frame[name] for name in keys])
-    if spill is not None:
-        yield from spill.parts()
-    elif waiting:
-        yield concat_frames(waiting)
+    held: list[list[Frame]] = [[] for _ in inputs]
+    spills: list[Spill] = []
+    for at, frames in enumerate(inputs):
+        for frame in frames:
+            held[at].append(frame)
+            if not spills and sum(each.rows for waiting in held for each in waiting) > most:
+                spills = [Spill(folder / str(number), none) for number, none in enumerate(nothing)]
+            for number, spill in enumerate(spills):
+                for each in held[number]:
+                    spill.add(each, keys(each, number))
+                held[number].clear()
+    if spills:
+        yield from zip(*(spill.parts() for spill in spills), strict=True)
+        return
+    found = []
+    for waiting, none in zip(held, nothing, strict=True):
+        filled = [frame for frame in waiting if frame.rows] or waiting[:1]
+        together = concat_frames(filled) if filled else none
+        found += [] if together is None else [together]
+    if found:
+        yield tuple(found)

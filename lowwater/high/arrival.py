@@ -53,11 +53,8 @@ class WindowCounts:
         self._width = len(bucket.fields)
 
     def count(self, frame: Frame, given: IntervalRows) -> dict[int, int]:
-        """Counts rows that have arrived, and closes the windows that they fill.
-
-        Returns:
-            Number of the link -> number of its rows, in the order of their first rows.
-        """
+        """Counts rows that have arrived, and closes the windows that they fill; returns number of the link -> number of
+        its rows, in the order of their first rows."""
         table = pa.table(frame.columns).sort_by([(LAST, "ascending"), (PLACE, "ascending")])
         position = 0
         while position < table.num_rows:
@@ -123,11 +120,7 @@ ArrivedRow = tuple[int, str, int, int, Values]
 
 class IntervalRows(StreamOperator):
     """Collects the output of a query: `rows` of the interval, each with the instant (ns) at which it was final, and
-    `later` rows of later intervals.
-
-    A row released by a record is final at its `arrival`, although its `_last` may be later, where an epoch of the clock
-    would have ended.
-    """
+    `later` rows. One that a record released is final at its `arrival`, although an epoch of the clock may end later."""
 
     def __init__(self, end: int) -> None:
         super().__init__()
@@ -148,8 +141,7 @@ class ArrivalChain:
     """Runs the high plan of a query over the slices of an interval in order of arrival.
 
     Raises:
-        LowwaterError: the state that the interval before left cannot be read.
-        LawError: the state is of another instant.
+        LawError: the state that the interval before left is of another instant.
     """
 
     def __init__(self, node: Node, carry: StateHandover) -> None:

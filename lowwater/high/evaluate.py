@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,8 @@ import pyarrow as pa
 
 from lowwater.catalog.expr import Expr
 from lowwater.catalog.schemas import LAST, TICK
-from lowwater.columns import values as spill
 from lowwater.columns.files import PLACE
-from lowwater.columns.values import Frame, Spill, concat_frames, in_blocks, repeated
+from lowwater.columns.values import Frame, divided, in_blocks, repeated
 from lowwater.high.operators import (
     ORDER,
     ChainedOperator,
@@ -37,7 +37,7 @@ from lowwater.high.operators import (
 from lowwater.plan import operators as ops
 from lowwater.plan.properties import value_schema
 from lowwater.plan.shares import ROWS, SubGroup, SuperGroup
-from lowwater.plan.temporal import END_OF_TIME
+from lowwater.plan.temporal import END_OF_TIME, INT64_MAX
 
 DEEP = 16
 """Depth of nested generators after which the evaluation materializes the rows of an operator."""
@@ -162,43 +162,29 @@ class Evaluation:
         yield rows
 
     def _joined(self, node: ops.Join, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
-        for sides in self._sides(node, left, right):
-            for frame, unmatched in join_rows(node, *sides):
+        for ours, theirs in self._sides(node, left, right):
+            for frame, unmatched in join_rows(node, ours, theirs):
                 inside = self.counts.number(frame)
                 counts["rows_out"] += inside
                 if unmatched:
                     counts[f"{unmatched}_unmatched"] += inside
                 yield _items(node.items, frame)
 
-    def _sides(self, node: ops.Join, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, Frame]]:
-        """Yields both inputs of a join. Inputs with keys that exceed memory are split into partitions of equal keys."""
-        held: tuple[list[Frame], list[Frame]] = [], []
-        most = self.most or spill.ROWS_IN_MEMORY
-        spills: list[Spill] = []
-        for side, blocks in enumerate((left, right)):
-            for frame in blocks:
-                held[side].append(frame)
-                if not spills and ties(node) and sum(each.rows for frames in held for each in frames) > most:
-                    spills = [Spill(self._folder(), empty(below)) for below in node.inputs()]
-                if spills:
-                    for at, frames in enumerate(held):
-                        for each in frames:
-                            spills[at].add(each, join_keys(node, each, at))
-                        frames.clear()
-        if spills:
-            yield from zip(spills[0].parts(), spills[1].parts(), strict=True)
-        else:
-            yield _all(node.left, held[0]), _all(node.right, held[1])
+    def _sides(self, node: ops.Join | ops.FilterJoin, left: Blocks, right: Blocks) -> Iterator[tuple[Frame, ...]]:
+        """Yields both inputs of a join, in parts of equal keys if it has keys and they exceed memory."""
+        nothing = [_empty(below) for below in node.inputs()]
+        most = self.most if ties(node) else INT64_MAX
+        return divided(self._folder(), (left, right), partial(join_keys, node), most, nothing)
 
     def _folder(self) -> Path:
         """Returns the path of a new spill folder; the folder does not exist yet."""
         return self.folder / str(next(self._spills))
 
     def _filter_joined(self, node: ops.FilterJoin, left: Blocks, right: Blocks, counts: Counter[str]) -> Blocks:
-        sides = [_all(below, blocks) for below, blocks in zip(node.inputs(), (left, right), strict=True)]
-        passed = filter_join_rows(node, *sides)
-        counts["rows_out"] += self.counts.number(passed)
-        yield _items(node.items, passed)
+        for ours, theirs in self._sides(node, left, right):
+            passed = filter_join_rows(node, ours, theirs)
+            counts["rows_out"] += self.counts.number(passed)
+            yield _items(node.items, passed)
 
     def _looked_up(self, node: ops.WatchJoin, blocks: Blocks, counts: Counter[str]) -> Blocks:
         for frame in blocks:
@@ -218,14 +204,7 @@ def _in_parts(node: ops.Node) -> list[ops.Node]:
     return [operator for operator in inner if readers[id(operator)] > 1 or depths[id(operator)] % DEEP == 0]
 
 
-def _all(node: ops.Node, blocks: Iterable[Frame]) -> Frame:
-    """Concatenates all rows of an operator."""
-    frames = list(blocks)
-    filled = [frame for frame in frames if frame.rows] or frames[:1]
-    return concat_frames(filled) if filled else empty(node)
-
-
-def empty(node: ops.Node) -> Frame:
+def _empty(node: ops.Node) -> Frame:
     """Returns an empty frame with the columns of an operator."""
     columns = {f.name: pa.array([], f.type) for f in value_schema(node.fields)}
     return Frame(columns | {name: pa.array([], pa.int64()) for name in (LAST, PLACE)}, 0)

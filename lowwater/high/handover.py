@@ -37,11 +37,7 @@ class SharedState:
         self._columns, self._carry, self._shares = state_columns(stage), carry, shares
 
     def divided(self) -> list[StateHandover]:
-        """Divides the state before the interval; returns the place of each share in the chain.
-
-        Raises:
-            LowwaterError: the state cannot be read.
-        """
+        """Divides the state before the interval; returns the place of each share in the chain."""
         earlier = self._carry.earlier
         if earlier is None:
             return [self._carry] * self._shares

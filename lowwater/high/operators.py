@@ -206,7 +206,7 @@ def grouped(
             latest[:] = [_merged(partials, names, folds)]
             yield latest[0]
 
-    for part in divided(folder, parts(), names, most):
+    for (part,) in divided(folder, [parts()], lambda frame, _: [frame[name] for name in names], most):
         merged = part is latest[0]  # a single part holds every key once
         yield _finished(node, aggregates, part if merged else _merged(part, names, folds), slice_)
 
@@ -324,8 +324,12 @@ def grouped_in_python(
     """
     aggregates = Aggregates(node.query, node.aggregates, [f.name for f in node.input.fields], node.items)
     names = [item.name for item in node.keys]
-    for frame in divided(folder, (_columns(node, frame) for frame in blocks), names, most):
-        keys = [frame[name] for name in names]
+
+    def keys_of(frame: Frame, _: int = 0) -> list[pa.Array]:
+        return [frame[name] for name in names]
+
+    for (frame,) in divided(folder, [(_columns(node, frame) for frame in blocks)], keys_of, most):
+        keys = keys_of(frame)
         numbers, _ = codes(keys, frame.rows)
         _, first, places, sizes = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         rows = _ending(node, Frame({name: frame[name] for name in names}, frame.rows).take(first))
@@ -447,13 +451,15 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
 
 
-def ties(node: ops.Join) -> list[tuple[Expr, Expr]]:
+def ties(node: ops.Join | ops.FilterJoin) -> list[tuple[Expr, Expr]]:
     """The equalities of a join, with that of its window."""
+    if isinstance(node, ops.FilterJoin):
+        return [*node.keys]
     window = [(node.window.left, node.window.right)] if node.window.equality else []
     return [*window, *node.equalities]
 
 
-def join_keys(node: ops.Join, frame: Frame, at: int) -> list[pa.Array]:
+def join_keys(node: ops.Join | ops.FilterJoin, frame: Frame, at: int) -> list[pa.Array]:
     """The values of the equalities for the rows of the left (0) or the right (1) input."""
     alias, below = _inputs(node)[at]
     inputs = with_alias(frame, below.fields, alias)
@@ -562,11 +568,7 @@ def watchlist_rows(node: ops.WatchJoin, frame: Frame, listed: Frame) -> Iterator
 
 
 class ChainedOperator:
-    """One operator over the slices of an interval. The input of a Running has already applied its predicate.
-
-    Raises:
-        LowwaterError: the state that the interval before left cannot be read.
-    """
+    """One operator over the slices of an interval. The input of a Running has already applied its predicate."""
 
     def __init__(self, node: ops.Running | ops.Sampling, carry: StateHandover) -> None:
         self._node, self._carry, self._given = node, carry, RowCollector()

@@ -109,9 +109,8 @@ class PartOutcome:
 
     Attributes:
         files: path -> number of rows.
-        read: number of LFTA rows read.
+        read: number of LFTA rows.
         most: largest number of rows that a slice read, with the rows and groups that it left to the next.
-        points: counts of the operators, see `Counts.points`.
         notes: query of an operator with a state -> what it has noted (`EpochOperator.notes`).
         states: `state_file` of such an operator -> its state, for the interval after.
     """

@@ -20,7 +20,7 @@ def process_bounds(memory: int = 0, threads: int = 0) -> tuple[int, int]:
 
     Args:
         memory: bytes that they share; 0 for those of the machine or of its container.
-        threads: number of threads; 0 for one a core, as far as memory allows.
+        threads: 0 for one a core, as far as memory allows.
     """
     number = threads or thread_count(memory)
     return number, rows_within(memory // number)

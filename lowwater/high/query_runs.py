@@ -56,10 +56,8 @@ class HighSettings:
 
 @dataclass(frozen=True)
 class OperatorCounts:
-    """Row counts of one operator of a query over all rows that were read (SEMANTICS A1).
-
-    Its kind is filter, group, join or lookup; names are rows_in, rows_out, groups, left_unmatched, right_unmatched.
-    """
+    """Row counts of one operator of a query over all rows that were read (SEMANTICS A1); kinds and names are those of
+    `evaluate.OPERATORS`."""
 
     query: str
     kind: str
@@ -71,7 +69,7 @@ class HighResult:
     """The result of one output query.
 
     Attributes:
-        files: parquet files of rows and punctuation; ticks define the order across files.
+        files: of rows and punctuation; ticks define the order across files.
         rows: number of data rows that the interval owns.
         seconds: until its last plan was evaluated.
         batches: number of parts evaluated, over all plans of the query; each slice of one counts.
@@ -135,11 +133,8 @@ Plans = Generator[_Plan, Outcomes, None]
 
 @dataclass(frozen=True)
 class _Run:
-    """State that the output queries of one run share; arguments of `run_high`.
-
-    Attributes:
-        promised: the promise of each source so far, ns; `read` yields more.
-    """
+    """What the output queries of one run share; `promised` has the promise of each source so far, ns, `read` yields
+    more."""
 
     runner: Runner
     feeds: Mapping[Source, StoredStream]
@@ -384,11 +379,7 @@ def _stored(node: Node, behind: Behind) -> dict[str, StoredLeaf]:
 
 
 def _watch_table(node: WatchJoin) -> pa.Table:
-    """Reads a watch list as a table with the columns of the operator.
-
-    Raises:
-        ConfigError: the file of the list cannot be read, or a line of it is wrong.
-    """
+    """Reads a watch list as a table with the columns of the operator."""
     rows = read_watchlist(node.file, [(f.name.removeprefix(f"{node.watch_alias}."), f.type) for f in node.columns])
     columns = zip(*rows, strict=True) if rows else ([] for _ in node.columns)
     arrays = [pa.array(list(values), STREAM_TYPES[f.type]) for values, f in zip(columns, node.columns, strict=True)]
@@ -426,8 +417,7 @@ def run_high(
         published: whether rows are written in published types instead of stream types.
 
     Raises:
-        ValueOverflowError: if an integer sum does not fit 64 bits, and errors end the run.
-        LowwaterError: if an input cannot be read or the runner fails.
+        LowwaterError: an input cannot be read, the runner fails, or a query, and errors end the run.
     """
     settings = settings or HighSettings()
     lftas = {leaf.lfta for node in queries.values() for leaf in leaves(node) if isinstance(leaf, LftaInput)}

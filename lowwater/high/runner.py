@@ -32,17 +32,10 @@ class Runner(Protocol):
         most: rows that an operator keeps in memory in a task; 0 for the usual number.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def far(self) -> bool: ...
-
-    @property
-    def again(self) -> bool: ...
-
-    @property
-    def most(self) -> int: ...
+    name: str
+    far: bool
+    again: bool
+    most: int
 
     def begin(self) -> None:
         """Prepares for work in the background; its errors come where it is needed."""
@@ -54,8 +47,4 @@ class Runner(Protocol):
         """Returns what runs tasks of an ingest, the low or the high level, or an audit, as `what` says."""
 
     def promises(self, feeds: Mapping[Source, StoredStream]) -> Generator[Promises]:
-        """Yields what the stored streams of LFTAs promise, as it is read.
-
-        Raises:
-            LowwaterError: the runner fails.
-        """
+        """Yields what the stored streams of LFTAs promise, as it is read."""

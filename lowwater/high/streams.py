@@ -30,7 +30,7 @@ class StoredStream:
 
     Attributes:
         chunks: row groups with data rows.
-        rows: number of data rows.
+        rows: number of these.
         stored: number of rows with punctuation.
         tick: tick of the first data row, ns; the end of time without rows.
         ends: number of data rows, by the ROW_COUNT_UNIT of time that holds their `_last`.
@@ -53,11 +53,7 @@ class StoredStream:
 
     @classmethod
     def scan(cls, files: Iterable[str]) -> StoredStream:
-        """Reads the control columns of the files of a stream.
-
-        Raises:
-            LowwaterError: if a file cannot be read.
-        """
+        """Reads the control columns of the files of a stream; it is an error if one cannot be read."""
         feed = cls()
         for file in files:
             feed.files.append(file)

@@ -60,12 +60,7 @@ class Timeline:
         return int(self.instants[-1])
 
     def ticks(self, lasts: Instants) -> Instants:
-        """The ticks of rows with these last instants: the first that promises more, whichever slice evaluates the row.
-
-        Example:
-            >>> Timeline(np.array([10, 20, 30]), np.array([4, 15, 90])).ticks(np.array([3, 4, 20])).tolist()
-            [10, 20, 30]
-        """
+        """The ticks of rows with these last instants: the first that promises more, whatever slice evaluates a row."""
         places = np.searchsorted(self.promises, lasts, side="right")
         ticks: Instants = self.instants[np.minimum(places, len(self.instants) - 1)]
         return ticks

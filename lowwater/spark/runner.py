@@ -87,11 +87,8 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class OnSpark:
-    """Does the work of a command on Spark: all that touches packets or rows is in its tasks, whatever its size.
-
-    Args:
-        memory: bytes for a task; 0 for the usual ones.
-    """
+    """Does the work of a command on Spark: all that touches packets or rows is in its tasks, whatever its size. Of
+    `memory`, 0 for the usual one, each task has as many bytes."""
 
     name = "spark"
     again = True

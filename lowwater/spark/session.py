@@ -150,11 +150,8 @@ def _left(session: SparkSession) -> None:
 
 
 class Sessions:
-    """The Spark session of a command (`build_session`), which is started in advance or when it is needed.
-
-    Args:
-        stage: reports how long the command waits for it.
-    """
+    """The Spark session of a command (`build_session`), which is started in advance or when it is needed; `stage` says
+    how long the command waits for it."""
 
     def __init__(self, app: str, master: str, stage: Callable[[str], AbstractContextManager[Any]]) -> None:
         self.master = master
@@ -177,11 +174,7 @@ class Sessions:
 
     @property
     def spark(self) -> SparkSession:
-        """The session; waits until it has started. If its server went away, another one, of a server that is back.
-
-        Raises:
-            LowwaterError: if it cannot be built.
-        """
+        """The session; waits until it has started. If its server went away, another one, of a server that is back."""
         with self._turn:
             if self._built is not None and tasks.lost(self._built):
                 self._built = self._building = None

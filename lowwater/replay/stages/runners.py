@@ -43,10 +43,9 @@ def named_spark(config: Config, given: str | None = None) -> str | None:
 
 
 def runner_of(app: str, config: Config, progress: Progress, given: str | None = None) -> Runner:
-    """Makes the runner of a command, which starts nothing; `given` as for `named_spark`.
+    """Makes the runner of a command, which starts nothing; `given` and errors as of `named_spark`.
 
     Raises:
-        ConfigError: see `named_spark`.
         AbsentExtraError: a Spark is named, and PySpark is not installed.
     """
     master = named_spark(config, given)
