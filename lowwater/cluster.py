@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TaskRun:
-    """Where a task of a stage ran: its name on pages, the packets or bytes that it read, 0 if unknown, and of the try that
-    ended well the host, the number, from 1, and the seconds."""
+    """Where a task of a stage ran: its name on pages, the packets or bytes that it read (0: unknown), and of the try
+    that ended well the host, the number from 1, and the seconds."""
 
     task: str
     size: int

@@ -324,26 +324,23 @@ def grouped_in_python(
     """
     aggregates = Aggregates(node.query, node.aggregates, [f.name for f in node.input.fields], node.items)
     names = [item.name for item in node.keys]
-
-    def keys_of(frame: Frame, _: int = 0) -> list[pa.Array]:
-        return [frame[name] for name in names]
-
-    for (frame,) in divided(folder, [(_columns(node, frame) for frame in blocks)], keys_of, most):
-        keys = keys_of(frame)
+    rows = (_columns(node, frame) for frame in blocks)
+    for (frame,) in divided(folder, [rows], lambda frame, _: [frame[name] for name in names], most):
+        keys = [frame[name] for name in names]
         numbers, _ = codes(keys, frame.rows)
         _, first, places, sizes = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
-        rows = _ending(node, Frame({name: frame[name] for name in names}, frame.rows).take(first))
-        groups = [aggregates.fresh() for _ in range(rows.rows)]
+        found = _ending(node, Frame({name: frame[name] for name in names}, frame.rows).take(first))
+        groups = [aggregates.fresh() for _ in range(found.rows)]
         argument_rows = [_arguments(aggregate, frame) for aggregate in node.aggregates]
         ranks = orders(frame) if node.order_dependent else repeat((), frame.rows)
         for place, order, *arguments in zip(places.tolist(), ranks, *argument_rows, strict=True):
             aggregates.add(groups[place], arguments, order)
-        whole = [slice_[0] <= end < slice_[1] for end in rows[LAST].to_pylist()]
+        whole = [slice_[0] <= end < slice_[1] for end in found[LAST].to_pylist()]
         values = [_results(aggregates, group, is_whole) for group, is_whole in zip(groups, whole, strict=True)]
-        columns = rows.columns | {ROWS.suffix: pa.array(sizes)}
+        columns = found.columns | {ROWS.suffix: pa.array(sizes)}
         for at, aggregate in enumerate(node.aggregates):
             columns[aggregate.name] = pa.array([value[at] for value in values], STREAM_TYPES[aggregate.type])
-        yield Frame(columns, rows.rows)
+        yield Frame(columns, found.rows)
 
 
 def _columns(node: ops.Group, frame: Frame) -> Frame:
