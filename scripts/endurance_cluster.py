@@ -55,7 +55,15 @@ Value = TypeVar("Value")
 START = parse_instant("2026-01-01T00:00:00Z")
 LINKS = ("main1", "main2", "control")
 QUERY_SET = "demo"
-TABLES = ("flows", "full_flow")
+TABLES = ("flows", "full_flow", "bursts")
+BURSTS = """
+DEFINE { query_name 'bursts'; }
+SELECT tb, srcIP, destIP, srcPort, destPort, len, count(*) AS cnt, max(timestamp) AS last
+FROM DataProtocol
+GROUP BY time/10 AS tb, srcIP, destIP, srcPort, destPort, len
+CLOSING_WHEN count(*) >= 3
+"""
+"""A query whose state goes from interval to interval, and which shares divide where its rows are many."""
 VICTIMS = {"worker": 4, "executor": 4, "server": 3, "driver": 1, "task": 1, "master": 3, "s3": 4}
 """Victim -> how often it is drawn. A driver that dies costs most: a new one starts its executors again."""
 MACHINES = ("worker", "master", "s3")
@@ -164,7 +172,8 @@ class Run:
         shutil.rmtree(begun, ignore_errors=True)
         begun.mkdir(parents=True)
         self.queries.mkdir(exist_ok=True)
-        shutil.copy(ROOT / "queries" / f"{QUERY_SET}.gsql", self.queries)
+        demo = (ROOT / "queries" / f"{QUERY_SET}.gsql").read_text(encoding="utf-8")
+        (self.queries / f"{QUERY_SET}.gsql").write_text(f"{demo.rstrip()};\n{BURSTS}", encoding="utf-8")
         generate(self.folder / "captures", START, self.hours, LINKS, 0.25, seed=7)
         since, until = format_instant(START), format_instant(START + self.hours * HOUR)
         kinds = {name: "publish" if name == "control" else "fail" for name in LINKS}
