@@ -137,8 +137,8 @@ def high(query: QueryPlan, files: Files, folder: Path, period: float, slice_rows
         outcome = evaluate_part(task)
         assert outcome.error is None and outcome.most == outcome.read
         most = max(most, outcome.read)
-        for file, rows in outcome.files.items():
-            stream.take(file, rows)
+        stream.files += outcome.files
+        stream.rows += sum(outcome.files.values())
     stream.close(timeline.closing, timeline)
     bytes_each = max(_bytes(lfta, files[lfta.name, lfta.links[-1]]) for lfta in query.lftas)
     return Levels(ends.total(), len(tasks), most, most * bytes_each / 1e6, stream.rows, files, stream.files)

@@ -19,7 +19,6 @@ from lowwater.catalog.time import is_late
 from lowwater.columns.files import LINK_BITS, PLACE
 from lowwater.columns.values import Frame, concat_frames
 from lowwater.errors import LawError
-from lowwater.high.evaluate import Counts, Leaves
 from lowwater.high.operators import StateHandover, frame_of, links_of
 from lowwater.plan.operators import ROWS, Bucket, Group, LftaInput, Node, walk
 from lowwater.plan.properties import ROW, TIMESTAMP
@@ -114,9 +113,6 @@ def window_counts(node: Node, leaves: Sequence[LftaInput], plan: Operators) -> W
 OF_LINK = -1
 """Stands for all leaves of a link whose rows bring the numbers of their records."""
 
-ArrivedRow = tuple[int, str, int, int, Values]
-"""A waiting row of an LFTA, in sort order: arrival (ns), link, number of the leaf, place, values."""
-
 
 class IntervalRows(StreamOperator):
     """Collects the output of a query: `rows` of the interval, each with the instant (ns) at which it was final, and
@@ -130,7 +126,6 @@ class IntervalRows(StreamOperator):
         self._end = end
 
     def row(self, port: int, row: Row) -> None:
-        """Keeps a row."""
         if row.last < self._end:
             self.rows.append((row, min(row.last, self.arrival)))
         else:
@@ -207,7 +202,8 @@ class ArrivalChain:
         self._waiting[number] = [later] if later.rows else []
         return frame.where(before)
 
-    def _rows_of(self, number: int, frame: Frame) -> Iterator[ArrivedRow]:
+    def _rows_of(self, number: int, frame: Frame) -> Iterator[tuple[int, str, int, int, Values]]:
+        """Yields rows of a leaf, in sort order: arrival (ns), link, number of the leaf, place, values."""
         values = zip(*(frame[f.name].to_pylist() for f in self._leaves[number][0].lfta.stored), strict=True)
         for last, place, row in zip(frame[LAST].to_pylist(), frame[PLACE].to_pylist(), values, strict=True):
             yield last, self._links[place >> LINK_BITS], number, place, row
@@ -245,16 +241,15 @@ class ArrivalChain:
     def _feed(self, arrival: int, link: str, number: int, place: int, values: Values) -> None:
         leaf, fed = self._leaves[number]
         stamp = values[-1]
-        counted, at = _counted(leaf), self._numbers.get(number, 0)
-        progress = self._progress[number]
+        progress, at = self._progress[number], self._numbers.get(number, 0)
         late = progress.take(link, arrival, values) if stamp is not None else False
         if stamp is not None:
             before = self._before(leaf, link, number, place)
             if not late:
-                fed.receive(0, Row((*values, at) if counted else values, arrival, (stamp, link, before)))
+                fed.receive(0, Row((*values, at) if progress.counted else values, arrival, (stamp, link, before)))
         for promise in progress.promises(link, arrival):
             fed.receive(leaf.lfta.links.index(link), promise)
-        if counted:
+        if progress.counted:
             self._numbers[number] = at + 1
             fed.emit(Promise(at + 1, ROWS, (), arrival))
 
@@ -270,8 +265,8 @@ class ArrivalChain:
 
     def _end(self) -> None:
         """Promises the end of time, since the links have ended."""
-        for (leaf, fed), progress in zip(self._leaves, self._progress, strict=True):
-            for origin in (*progress.attributes, *([ROWS] if _counted(leaf) else [])):
+        for (_, fed), progress in zip(self._leaves, self._progress, strict=True):
+            for origin in (*progress.attributes, *([ROWS] if progress.counted else [])):
                 for port in range(fed.ports):
                     fed.receive(port, Promise(MOST, origin, (), self._over - 1))
         self._say(Promise(END_OF_TIME))
@@ -287,9 +282,9 @@ class LeafProgress:
 
     Args:
         origins: attributes by which operators of the query make progress; the clock is the empty string.
-        disorder: as of `StateHandover`.
 
     Attributes:
+        counted: whether the rows of the leaf are numbered.
         attributes: origin -> (place in the row, whether it increases).
         highest: link -> origin -> largest value so far, negated where the attribute decreases.
     """
@@ -297,6 +292,7 @@ class LeafProgress:
     def __init__(
         self, leaf: LftaInput, origins: AbstractSet[str], disorder: Mapping[str, tuple[int, Mapping[str, int]]]
     ) -> None:
+        self.counted = any(column.name == ROW for column in leaf.fields)
         self.attributes: dict[str, tuple[int, bool]] = {}
         for at, (key, column) in enumerate(zip(leaf.lfta.keys, leaf.fields, strict=False) if leaf.lfta.whole else ()):
             time = column.temporal
@@ -334,19 +330,3 @@ class LeafProgress:
             allowed = self._disorder[link][1]
             for origin, value in self.highest.get(link, {}).items():
                 yield Promise(value - allowed.get(origin, 0), origin, (), arrival)
-
-
-def by_arrival(node: Node, chain: ArrivalChain, leaves: Leaves, counts: Counts, promise: int) -> Frame:
-    """Returns the rows that the records of a slice and its closing promise (ns) release."""
-    read, emitted = counts.point("rows", node, "rows_in"), counts.point("by arrival", node, "rows_out")
-    for name, frames in leaves.items():
-        for frame in frames():
-            read["rows_in"] += chain.take(name, frame)
-    frame_out = chain.advance(promise)
-    emitted["rows_out"] += frame_out.rows
-    return frame_out
-
-
-def _counted(leaf: LftaInput) -> bool:
-    """Whether the rows of a leaf are numbered."""
-    return any(field.name == ROW for field in leaf.fields)

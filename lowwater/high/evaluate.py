@@ -216,10 +216,6 @@ def _items(items: Iterable[ops.Item], frame: Frame) -> Frame:
     return Frame(columns | carried, frame.rows)
 
 
-def _mapped(evaluation: Evaluation, node: ops.Map, blocks: Blocks) -> Blocks:
-    return (_items(node.items, frame) for frame in blocks)
-
-
 def _union(evaluation: Evaluation, node: ops.Union, *branches: Blocks) -> Blocks:
     placed = of_packets(node, node.query)
     for number, (branch, blocks) in enumerate(zip(node.branches, branches, strict=True)):
@@ -263,7 +259,7 @@ def _sets(evaluation: Evaluation, node: ops.Expand, blocks: Blocks) -> Blocks:
 
 _GROUPS = ("group", "rows_in", "groups", "rows_out")
 OPERATORS: dict[type[ops.Node], tuple[Any, ...]] = {
-    ops.Map: (_mapped,),
+    ops.Map: (lambda _, node, blocks: (_items(node.items, frame) for frame in blocks),),
     ops.Group: (Evaluation._groups, _GROUPS),
     SubGroup: (lambda _, node, blocks: sub_grouped(node, in_blocks(blocks)),),
     SuperGroup: (Evaluation._groups, _GROUPS),

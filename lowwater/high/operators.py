@@ -195,9 +195,7 @@ def grouped(
     Raises:
         ValueOverflowError: the sum of a complete group exceeds 64 bits (SEMANTICS O3).
     """
-    aggregates = _aggregates(node)
-    folds = _folds(aggregates)
-    names = [item.name for item in node.keys]
+    names, aggregates, folds = _form(node)
     latest: list[Frame] = []
 
     def parts() -> Iterator[Frame]:
@@ -213,8 +211,7 @@ def grouped(
 
 def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
     """Yields the rows of the first of two phases: keys, partial aggregates and `_last`, one row a group and block."""
-    aggregates = _aggregates(node)
-    folds, names = _folds(aggregates), [item.name for item in node.keys]
+    names, aggregates, folds = _form(node)
     waiting: list[Frame] = []
     for frame in blocks:
         waiting.append(_merged(_partials(node, frame, aggregates), names, folds))
@@ -226,15 +223,12 @@ def sub_grouped(node: SubGroup, blocks: Iterable[Frame]) -> Iterator[Frame]:
         yield _ending(node, _merged(concat_frames(waiting), names, folds))
 
 
-def _aggregates(node: ops.Group) -> Partials:
-    return [(aggregate, partial_columns(aggregate)) for aggregate in node.aggregates]
-
-
-def _folds(aggregates: Partials) -> dict[str, Fold]:
-    """Name of a column of partial aggregates -> what merges two of its values."""
-    return {ROWS.suffix: ROWS.fold} | {
-        aggregate.name + column.suffix: column.fold for aggregate, form in aggregates for column in form.partials
-    }
+def _form(node: ops.Group) -> tuple[list[str], Partials, dict[str, Fold]]:
+    """Names of the keys, the aggregates, and name of a column of partial aggregates -> what merges its values."""
+    aggregates, folds = [(each, partial_columns(each)) for each in node.aggregates], {ROWS.suffix: ROWS.fold}
+    for aggregate, form in aggregates:
+        folds |= {aggregate.name + column.suffix: column.fold for column in form.partials}
+    return [item.name for item in node.keys], aggregates, folds
 
 
 def _ending(node: ops.Group, groups: Frame) -> Frame:
@@ -437,14 +431,17 @@ def join_rows(node: ops.Join, left: Frame, right: Frame) -> Iterator[tuple[Frame
         (node.kind.keeps_left, "left", ours, theirs, [(b, a) for a, b in ties(node)]),
         (node.kind.keeps_right, "right", theirs, ours, ties(node)),
     )
-    fields = {f"{alias}.{f.name}": f for alias, below in _inputs(node) for f in below.fields}
+    kinds = {f"{alias}.{f.name}": STREAM_TYPES[f.type] for alias, below in _inputs(node) for f in below.fields}
     for at, (keeps, side, frame, other, pairs) in enumerate(sides):
+        missing = {name: kinds[name] for name in needed if name in other.columns}
         alone = np.flatnonzero(~met[at]) if keeps else np.zeros(0, np.int64)
         for begin in range(0, len(alone), ROW_BLOCK_ROWS):
             rows = alone[begin : begin + ROW_BLOCK_ROWS]
             present = frame.take(rows)
-            columns = dict(present.columns) | _tied(pairs, present, other, needed, fields)
-            ends = _ends(node, values[at], rows, at == 0, lasts[at][rows])
+            columns = present.columns | _tied(pairs, present, missing)
+            value = values[at].take(pa.array(rows))
+            ended = window_end(node.window, _numbers(value), at == 0)
+            ends = np.where(value.is_valid().to_numpy(zero_copy_only=False), ended, lasts[at][rows])
             yield _dated(Frame({name: columns[name] for name in needed}, len(rows)), ends), side
 
 
@@ -488,30 +485,16 @@ def _moved(values: Numbers, by: int) -> Numbers:
     return np.where(values < -INT64_MAX - by, -INT64_MAX, values + max(by, -INT64_MAX))
 
 
-def _ends(node: ops.Join, values: pa.Array, rows: Numbers, left: bool, row_ends: Numbers) -> Numbers:
-    chosen = values.take(pa.array(rows))
-    has_value = chosen.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(has_value, window_end(node.window, _numbers(chosen), left), row_ends)
-
-
 def _tied(
-    pairs: Sequence[tuple[Expr, Expr]],
-    present: Frame,
-    missing: Frame,
-    needed: Sequence[str],
-    fields: Mapping[str, ops.Field],
+    pairs: Sequence[tuple[Expr, Expr]], present: Frame, missing: Mapping[str, pa.DataType]
 ) -> dict[str, pa.Array]:
     """The columns of the missing side: an equality fills in the value of the present side (V1), the rest is NULL."""
     tied: dict[str, Expr] = {}
-    for missing_expr, other in pairs:
-        if isinstance(missing_expr, Column):
-            tied.setdefault(missing_expr.name, other)
-    columns = {}
-    for name in needed:
-        if name in missing.columns:
-            kind = STREAM_TYPES[fields[name].type]
-            columns[name] = present.of_expr(tied[name]) if name in tied else pa.nulls(present.rows, kind)
-    return columns
+    for column, other in pairs:
+        if isinstance(column, Column):
+            tied.setdefault(column.name, other)
+    nulls = {name: pa.nulls(present.rows, kind) for name, kind in missing.items()}
+    return nulls | {name: present.of_expr(tied[name]) for name in missing if name in tied}
 
 
 def _pairs(left: Frame, right: Frame, a: Numbers, b: Numbers, names: Sequence[str]) -> Frame:
@@ -560,8 +543,7 @@ def watchlist_rows(node: ops.WatchJoin, frame: Frame, listed: Frame) -> Iterator
         yield pairs.filtered(node.residual)
 
 
-# Operators of `stream/` whose state outlives a slice: CLOSING_WHEN, whose groups outlive their epoch, and the
-# sampling operator (004; SEMANTICS O1, O4).
+# Operators of `stream/` whose state outlives a slice: CLOSING_WHEN and the sampling operator (004; SEMANTICS O1, O4).
 
 
 class ChainedOperator:
@@ -569,10 +551,10 @@ class ChainedOperator:
 
     def __init__(self, node: ops.Running | ops.Sampling, carry: StateHandover) -> None:
         self._node, self._carry, self._given = node, carry, RowCollector()
-        self._operator = operator_of(node, carry)
-        self._operator.connect(self._given, 0)
+        self.operator = operator_of(node, carry)
+        self.operator.connect(self._given, 0)
         if carry.earlier is not None:
-            self._operator.restore(carry.earlier.of(node.query))
+            self.operator.restore(carry.earlier.of(node.query))
 
     def take(self, frame: Frame) -> int:
         """Stores rows until their epoch has ended; returns their number.
@@ -583,7 +565,7 @@ class ChainedOperator:
         frame = frame.where(pa.array((lasts >= self._carry.start) & (lasts < self._carry.end)))
         rows = zip(tuples(self._node.input, frame), frame[LAST].to_pylist(), orders(frame), strict=True)
         for values, latest, order in rows:
-            self._operator.receive(0, Row(values, latest, order))
+            self.operator.receive(0, Row(values, latest, order))
         return frame.rows
 
     def advance(self, promise: int) -> tuple[Frame, Counter[str]]:
@@ -593,25 +575,20 @@ class ChainedOperator:
             ValueOverflowError: the sum of a group does not fit 64 bits (SEMANTICS O3).
             LowwaterError: groups stay open over too many epochs without rows, or the Python of a user fails.
         """
-        self._operator.receive(0, Promise(min(promise, self._carry.end)))
-        rows, counts = self._given.rows, Counter(self._operator.counts)
+        self.operator.receive(0, Promise(min(promise, self._carry.end)))
+        rows, counts = self._given.rows, Counter(self.operator.counts)
         self._given.rows = []
-        self._operator.counts.clear()
+        self.operator.counts.clear()
         return frame_of(self._node.fields, rows), counts
 
     def state(self) -> bytes:
         """The state for the interval after."""
-        return write_state(self._operator.state()).encode()
-
-    @property
-    def notes(self) -> Any:
-        """What the operator notes of its share of the keys."""
-        return self._operator.notes()
+        return write_state(self.operator.state()).encode()
 
     @property
     def held(self) -> int:
         """The number of stored rows and groups."""
-        return self._operator.held
+        return self.operator.held
 
 
 class RowCollector(StreamOperator):

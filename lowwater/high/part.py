@@ -22,7 +22,7 @@ from lowwater.catalog.schemas import CONTROL, LAST, ROW, TICK
 from lowwater.columns.files import Bounds, Chunk, HourFiles, Share, digests, file_columns, file_schema
 from lowwater.columns.values import Frame, in_blocks
 from lowwater.errors import LowwaterError, error_of_query
-from lowwater.high.arrival import ArrivalChain, by_arrival
+from lowwater.high.arrival import ArrivalChain
 from lowwater.high.evaluate import Counts, Evaluation, Points
 from lowwater.high.operators import ChainedOperator, StateHandover, state_file
 from lowwater.high.timeline import Timeline, TimeSlice
@@ -171,9 +171,11 @@ def _evaluated(part: Part, most: int) -> PartOutcome:
     finally:
         shutil.rmtree(spill, ignore_errors=True)
     outcome.files = {str(path): rows for path, rows in out.files.items()}
-    outcome.notes = {query: chain.notes for query, chain in chains.items() if isinstance(chain, ChainedOperator)}
-    if part.carry is not None and part.carry.left:
-        outcome.states = {state_file(query): chain.state() for query, chain in chains.items()}
+    for query, chain in chains.items():
+        if isinstance(chain, ChainedOperator):
+            outcome.notes[query] = chain.operator.notes()
+        if part.carry is not None and part.carry.left:
+            outcome.states[state_file(query)] = chain.state()
     return outcome
 
 
@@ -200,7 +202,13 @@ def _frames(
     leaves = {name: leaf(name) for name in part.stored}
     whole = chains.get(part.node.query)
     if isinstance(whole, ArrivalChain):
-        yield by_arrival(part.node, whole, leaves, counts, slice_.end)
+        read, emitted = counts.point("rows", part.node, "rows_in"), counts.point("by arrival", part.node, "rows_out")
+        for name, blocks in leaves.items():
+            for frame in blocks():
+                read["rows_in"] += whole.take(name, frame)
+        made = whole.advance(slice_.end)
+        emitted["rows_out"] += made.rows
+        yield made
         return
     lists = {name: Frame.of(table) for name, table in part.lists.items()}
     operators = {query: chain for query, chain in chains.items() if isinstance(chain, ChainedOperator)}

@@ -1,6 +1,4 @@
-"""Runs the high stage of one interval: describes the parts of output queries over the rows of LFTAs; its settings,
-results and statistics.
-"""
+"""Runs the high stage of one interval: the parts of output queries over the rows of LFTAs, settings and results."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from lowwater.high.part import Part, PartOutcome, StoredLeaf, added, evaluate_pa
 from lowwater.high.runner import Promises, Runner, Source
 from lowwater.high.streams import StoredStream, StreamFiles, timeline_of
 from lowwater.high.timeline import Timeline, TimeSlice, choose_chain, choose_slices, rows_of
-from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaf_name, leaves, walk, with_leaves
+from lowwater.plan.operators import Cut, LftaInput, Node, WatchJoin, leaves, walk, with_leaves
 from lowwater.plan.properties import hands_over, placed_leaves
 from lowwater.plan.rules import NUMBER_COLUMN
 from lowwater.plan.shares import Stage, by_slices, fragment_plan, stages_of, texts, waits_for_promises
@@ -105,7 +103,6 @@ FEW_ROWS = 1 << 13
 Inputs = Mapping[tuple[str, str], list[str]]
 Behind = Mapping[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]]
 """Name of a leaf -> the leaf and its stored streams."""
-
 
 Outcomes = list[PartOutcome] | LowwaterError
 """Those of the parts of a plan in order, or its first error."""
@@ -226,7 +223,8 @@ class _Run:
             raise outcomes
         result.states |= states or {}
         for file, rows in _gathered(plan.parts, outcomes):
-            out.take(file, rows)
+            out.files.append(file)
+            out.rows += rows
         result.batches += sum(len(part.slices) for part in plan.parts)
         result.state_rows = max(result.state_rows, *(outcome.most for outcome in outcomes))
         for kind, of, counts in reduce(added, [outcome.points for outcome in outcomes]):
@@ -238,21 +236,21 @@ class _Run:
         if self.settings.shares != 1:
             feeding = self._feeding(node, feeds)
             if any(shares > 1 for _, shares in self._slices(node, feeding, True)):
-                return [part for stage in stages_of(node, _stored_by(feeding)) for part in self._exchanged(stage)]
+                stored = {name: frozenset(by) for name, (_, group) in feeding.items() if (by := _by(group.values()))}
+                return [part for stage in stages_of(node, stored) for part in self._exchanged(stage, feeding)]
         return [Stage("", node, (), False, "")]
 
-    def _exchanged(self, stage: Stage) -> list[Stage]:
+    def _exchanged(self, stage: Stage, feeding: Behind) -> list[Stage]:
         """Divides a stage as the low level divided its rows; rows that it divided otherwise are exchanged first."""
         if not stage.keys:
             return [stage]
-        lftas = [leaf for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)]
-        placed = placed_leaves(stage.node) | {leaf.lfta.name for leaf in lftas if leaf.lfta.placed}
-        behind = {leaf.lfta.name: (leaf, self._behind(leaf, {})) for leaf in lftas}
-        rows = {name: sum(feed.rows for feed in group.values()) for name, (_, group) in behind.items()}
+        lftas = {leaf.lfta.name: leaf for leaf in leaves(stage.node) if isinstance(leaf, LftaInput)}
+        placed = placed_leaves(stage.node) | {name for name, leaf in lftas.items() if leaf.lfta.placed}
+        rows = {name: sum(feed.rows for feed in feeding[name][1].values()) for name in lftas}
         keys, agreed = stage.keys, set[str]()
         for name in sorted(rows, key=lambda name: -rows[name]):
             named = {texts([key[name]])[0]: key for key in keys if name in key}
-            by = _by(behind[name][1].values())
+            by = _by(feeding[name][1].values())
             stored = tuple(named[text] for text in by if text in named)
             if stored and len(stored) == len(by) and (not agreed or stored == keys):
                 keys, agreed = stored, agreed | {name}
@@ -260,8 +258,8 @@ class _Run:
         moved = {name: f"{name}-exchanged" for name in apart if self._shares(rows[name]) > FEW_SHARES}
         if not moved:
             return [replace(stage, keys=keys)]
-        before = [Stage(moved[name], behind[name][0], (), True, "rows are exchanged") for name in moved]
-        cuts = {name: Cut(behind[name][0].query, behind[name][0].fields, moved[name]) for name in moved}
+        before = [Stage(moved[name], lftas[name], (), True, "rows are exchanged") for name in moved]
+        cuts = {name: Cut(lftas[name].query, lftas[name].fields, moved[name]) for name in moved}
         keys = tuple({moved.get(leaf, leaf): expr for leaf, expr in key.items()} for key in keys)
         return [*before, replace(stage, node=with_leaves(stage.node, cuts), keys=keys)]
 
@@ -323,24 +321,20 @@ class _Run:
 
     def _feeding(self, node: Node, feeds: Mapping[str, StoredStream]) -> Behind:
         """Finds the stored streams of the leaves of a plan."""
-        return {leaf_name(leaf): (leaf, self._behind(leaf, feeds)) for leaf in leaves(node)}
-
-    def _behind(self, leaf: LftaInput | Cut, feeds: Mapping[str, StoredStream]) -> dict[Source, StoredStream]:
-        if isinstance(leaf, Cut):
-            return {(leaf.name, ""): feeds[leaf.name]}
-        return {(leaf.lfta.name, link): self.feeds[leaf.lfta.name, link] for link in leaf.lfta.links}
+        behind: dict[str, tuple[LftaInput | Cut, dict[Source, StoredStream]]] = {}
+        for leaf in leaves(node):
+            if isinstance(leaf, Cut):
+                behind[leaf.name] = leaf, {(leaf.name, ""): feeds[leaf.name]}
+            else:
+                name = leaf.lfta.name
+                behind[name] = leaf, {(name, link): self.feeds[name, link] for link in leaf.lfta.links}
+        return behind
 
 
 def _by(feeds: Iterable[StoredStream]) -> tuple[str, ...]:
     """Returns by what the files of a leaf are divided; empty if by nothing, or by several things."""
     by = {chunk.by for feed in feeds for chunk in feed.chunks if chunk.by}
     return next(iter(by)) if len(by) == 1 else ()
-
-
-def _stored_by(behind: Behind) -> dict[str, frozenset[str]]:
-    """Leaf -> by what its files are divided, without leaves whose files are not."""
-    found = {name: frozenset(_by(group.values())) for name, (_, group) in behind.items()}
-    return {name: by for name, by in found.items() if by}
 
 
 def _keys_of(stage: Stage, leaf: str) -> tuple[Expr, ...]:

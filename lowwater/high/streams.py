@@ -122,7 +122,6 @@ def timeline_of(feeds: Collection[StoredStream], end: int, step: int, start: int
     Args:
         feeds: at least one has rows, or `start` is given.
         end: end of the interval, ns; the last tick, unless a later row exists or `end` is the end of time.
-        step: time between ticks, ns.
         start: smallest `_last` (ns) of a row from the earlier state; None without a state.
     """
     closing = max(end if end < END_OF_TIME else -END_OF_TIME, *(feed.latest for feed in feeds))
@@ -154,11 +153,6 @@ class StreamFiles:
     files: list[str] = field(default_factory=list)
     rows: int = 0
     punctuation: int = 0
-
-    def take(self, file: str, rows: int) -> None:
-        """Adds a file of rows."""
-        self.files.append(file)
-        self.rows += rows
 
     def close(self, tick: int, timeline: Timeline | None = None) -> None:
         """Writes the punctuation; the closing one has the tick given (ns)."""

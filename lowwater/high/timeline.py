@@ -42,8 +42,7 @@ class Promise:
 @dataclass(frozen=True)
 class Timeline:
     """The promises of a stream over virtual time: each is in force from its instant on. Both in ns, ascending; the last
-    instant is the closing tick.
-    """
+    instant is the closing tick."""
 
     instants: Instants
     promises: Instants
@@ -88,12 +87,7 @@ class Timeline:
 
 def grid(first: int, closing: int, step: int) -> Instants:
     """The multiples of a step (ns) from an instant (ns) on, then the closing one; the step doubles while there are too
-    many.
-
-    Example:
-        >>> grid(7, 32, 10).tolist()
-        [10, 20, 30, 32]
-    """
+    many."""
     while (closing - first) // step > TIMELINE_TICKS:
         step *= 2
     return np.append(np.arange(-(-first // step) * step, closing, step, dtype=np.int64), closing)

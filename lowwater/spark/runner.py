@@ -30,12 +30,10 @@ LOOK = 5
 FEW = 16
 """Files that a task reads."""
 
-Files = Sequence[tuple[int, str]]
-"""(Number of its source, file as the lake names it) in order."""
-
 
 class Punctuation(DataSource):
-    """The streaming source `lowwater-punctuation`; its option `files` has [number of the source, file] in order."""
+    """The streaming source `lowwater-punctuation`; its option `files` has [number of the source, file as the lake names
+    it] in order."""
 
     @classmethod
     def name(cls) -> str:
@@ -53,7 +51,7 @@ class Punctuation(DataSource):
 class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the files that are there, in order; the offset is their number."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Sequence[tuple[int, str]]) -> None:
         self._files = files
         self._until: int | None = None
 

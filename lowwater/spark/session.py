@@ -55,8 +55,6 @@ def sent(address: str) -> str:
     Example:
         >>> sent("sc://spark:15002/;token=a%2Fb;use_ssl=False")
         'sc://spark:15002/;authorization=Bearer%20a%2Fb'
-        >>> sent("sc://spark:15002/;token=a")
-        'sc://spark:15002/;token=a'
     """
     place, _, rest = address.partition("/;")
     parameters = dict(each.partition("=")[::2] for each in rest.split(";") if each)

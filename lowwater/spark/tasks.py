@@ -98,7 +98,7 @@ class SparkTasks:
         outcomes = self._run(function, chosen) if chosen else []
         if self.far:
             self.runs += [
-                TaskRun(getattr(task, "label", ""), _weight(task), *spot)
+                TaskRun(getattr(task, "label", ""), getattr(task, "weight", 0), *spot)
                 for task, (_, *spot) in zip(chosen, outcomes, strict=True)
             ]
         for outcome, *_ in outcomes:
@@ -109,7 +109,7 @@ class SparkTasks:
     def _run(self, function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
         """Returns what `_guarded` made of each argument."""
         # The heaviest first: so the last executor ends at most one third later than with the best placement.
-        order = sorted(range(len(arguments)), key=lambda at: -_weight(arguments[at]))
+        order = sorted(range(len(arguments)), key=lambda at: -getattr(arguments[at], "weight", 0))
 
         def evaluated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -131,11 +131,6 @@ class SparkTasks:
         finally:
             spark.removeTag(tag)
         return [_SERIALIZER.loads(made) for made in rows.sort_by("task")["outcome"].to_pylist()]
-
-
-def _weight(task: Any) -> int:
-    weight: int = getattr(task, "weight", 0)
-    return weight
 
 
 def _guarded(function: Callable[[Any], Any], argument: Any) -> tuple[Any, str, int, float]:
