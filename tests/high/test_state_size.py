@@ -12,7 +12,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import LftaInput, walk
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import CLOCK
-from tests.high.streams import SECOND, Row, write_stream
+from tests.high.streams import SECOND, Row, read_stream, write_stream
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -42,6 +42,25 @@ def regular(below: LftaInput, until: int) -> list[Row]:
         ends = [time.last(value) for time, value in zip(times, values, strict=True) if time and not time.origin]
         rows.append((tuple(values), min(ends, default=instant)))
     return rows
+
+
+@pytest.mark.parametrize("name", ["filter", "band", "first"])
+def test_rows_do_not_depend_on_how_many_are_kept_in_memory(
+    name: str, runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_texts([("q.gsql", QUERIES[name])], Links(("main1", "main2")), 1).queries[0].high
+    inputs = {}
+    for below in (each for each in walk(plan) if isinstance(each, LftaInput)):
+        for at, link in enumerate(below.lfta.links):
+            rows = [row for number, row in enumerate(regular(below, HOUR)) if number % (2 + at) == 0]
+            file = tmp_path / f"{below.lfta.name}{link}.parquet"
+            inputs[below.lfta.name, link] = write_stream(file, below.lfta.stored, rows, HOUR)
+    found = []
+    for most in (1 << 22, 9):
+        monkeypatch.setattr("lowwater.columns.values.ROWS_IN_MEMORY", most)
+        result = run_high(runner, {"q": plan}, inputs, 0, HOUR, tmp_path / str(most), HighSettings(tick=HOUR // 2))["q"]
+        found.append((read_stream(result.files)[0], result.operators))
+    assert found[0] == found[1] and found[0][0]
 
 
 @pytest.mark.parametrize("name", QUERIES)
