@@ -304,10 +304,8 @@ class LeafProgress:
         self._judged = leaf.lfta.whole and (not self.attributes or bool(origins & {"", ROWS}))
 
     def take(self, link: str, arrival: int, values: Values) -> bool:
-        """Takes the attributes of a record; returns whether it violates (T2, T8).
-
-        It does if it is late in an attribute, or in a clock that counts, or has no value of an attribute.
-        """
+        """Takes the attributes of a record; returns whether it violates (T2, T8): it is late in an attribute, or in a
+        clock that counts, or has no value of an attribute."""
         if not self._whole:
             return False
         skew, allowed = self._disorder[link]

@@ -101,11 +101,9 @@ class Evaluation:
     _ordered: set[tuple[int, int]] = field(default_factory=set)
 
     def rows(self, node: ops.Node) -> Blocks:
-        """Returns the rows of a plan. The counts are complete after the last row.
-
-        The evaluation materializes the rows of an operator with several readers. It also does so at every `DEEP`th
-        level: a chain of queries may be longer than Python allows for nested generators.
-        """
+        """Returns the rows of a plan; the counts are complete after the last one. Rows of an operator with several
+        readers are materialized, and those at every `DEEP`th level: a chain of queries may be longer than Python allows
+        for nested generators."""
         self._ordered = ordered_inputs(node)
         for part in _in_parts(node):
             self._held[id(part)] = list(self._blocks(part))
@@ -228,10 +226,7 @@ def _union(evaluation: Evaluation, node: ops.Union, *branches: Blocks) -> Blocks
 
 
 def _windows(evaluation: Evaluation, node: ops.Bucket, blocks: Blocks) -> Blocks:
-    """Yields a row for every window of an input row, with the window number (WID; 002, Figure A-2).
-
-    A row without a value is in no window.
-    """
+    """Yields a row for every window of an input row, with its number (WID; 002, Figure A-2); none without a value."""
     for frame in blocks:
         array = frame.of_expr(node.attribute)
         value = array.fill_null(0).to_numpy(zero_copy_only=False)

@@ -557,10 +557,8 @@ class ChainedOperator:
             self.operator.restore(carry.earlier.of(node.query))
 
     def take(self, frame: Frame) -> int:
-        """Stores rows until their epoch has ended; returns their number.
-
-        Rows before the interval are in the earlier state; rows after it are not complete yet.
-        """
+        """Stores rows of the interval until their epoch has ended; returns their number. Those before it are in the
+        earlier state, those after it not complete yet."""
         lasts = frame[LAST].to_numpy(zero_copy_only=False)
         frame = frame.where(pa.array((lasts >= self._carry.start) & (lasts < self._carry.end)))
         rows = zip(tuples(self._node.input, frame), frame[LAST].to_pylist(), orders(frame), strict=True)

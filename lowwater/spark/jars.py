@@ -1,6 +1,4 @@
-"""Jars of Delta: where they lie, and how they are fetched once.
-
-Only Spark that reads tables of a lake by itself needs these jars; no stage of a replay does. `make setup` runs
+"""Jars of Delta, with which Spark reads tables of a lake by itself; no stage of a replay needs them. `make setup` runs
 `python -m lowwater.spark.jars` once.
 """
 
