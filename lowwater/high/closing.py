@@ -1,7 +1,5 @@
 """Which parts may be evaluated: those that end at or before what all sources of their query promise (SEMANTICS P1, P3).
-
-So punctuation alone closes a part, whoever reads it: without it nothing is evaluated.
-"""
+So punctuation alone closes a part, whoever reads it."""
 
 from __future__ import annotations
 

@@ -136,11 +136,8 @@ class StoredState:
     folder: str = ""
 
     def of(self, query: str, read: Callable[[bytes], Any] = read_state) -> Any:
-        """Returns the state of a query's operator; with `json.loads` its JSON.
-
-        Raises:
-            LowwaterError: it cannot be read; the hint says how to make it again.
-        """
+        """Returns the state of a query's operator, with `json.loads` its JSON. If it cannot be read, the hint of the
+        error says how to make it again."""
         try:
             return read(self.files.get(state_file(query), b""))
         except (ValueError, LowwaterError) as error:
@@ -189,8 +186,7 @@ def grouped(
 
     Args:
         slice_: groups with `_last` in [first, second), ns, are complete.
-        folder: for spill files if memory cannot hold the groups; the caller removes it.
-        most: rows that it keeps in memory; 0 for the usual number.
+        folder, most: as of `evaluate.Evaluation`.
 
     Raises:
         ValueOverflowError: the sum of a complete group exceeds 64 bits (SEMANTICS O3).

@@ -65,13 +65,7 @@ class Timeline:
         return ticks
 
     def below(self, closing: int) -> Iterator[Promise]:
-        """Yields the promises below the closing one; those that rise with time form one run.
-
-        Example:
-            >>> line = Timeline(np.array([10, 20, 30, 50]), np.array([4, 14, 24, 98]))
-            >>> list(line.below(99))
-            [Promise(first=10, until=30, period=10, last=4), Promise(first=50, until=50, period=0, last=98)]
-        """
+        """Yields the promises below the closing one; those that rise with time form one run."""
         begin = int(np.searchsorted(self.promises, -END_OF_TIME, side="right"))
         end = int(np.searchsorted(self.promises, closing))
         instants, promises = self.instants[begin:end].tolist(), self.promises[begin:end].tolist()
@@ -146,10 +140,6 @@ def boundaries(rows: Mapping[int, int], most: int) -> list[int]:
     rows as of `choose_slices`.
 
     A slice ends with the unit nearest to its exact end, also where rows come in bursts: its rows bound memory.
-
-    Example:
-        >>> boundaries({0: 2, 1: 1, 3: 1}, most=8)
-        [1000000000, 2000000000]
     """
     units = sorted(rows)
     until = [*accumulate(rows[unit] for unit in units)]
