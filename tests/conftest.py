@@ -38,6 +38,9 @@ LONG = 15
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A JVM of a test lives for seconds: what it would compile twice it uses a few times. (What its user says stays.)
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # The compiled kernels make the first example slow, so no test has a deadline.
 settings.register_profile("fast", deadline=None, derandomize=True, database=None, max_examples=IN_SUITE)
 settings.register_profile("quick", settings.get_profile("fast"), max_examples=5)

@@ -47,9 +47,7 @@ def test_sql_asks_what_gsql_asks(name: str, source: Path, packets: Path, tmp_pat
 @pytest.mark.bench
 @pytest.mark.slow
 @pytest.mark.spark
-def test_whole_query_beside_its_peers(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Few packets: a JVM that compiles all it can takes twice the processor time.
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+def test_whole_query_beside_its_peers(source: Path, tmp_path: Path) -> None:
     found = bench_end.one_query("ports", source, tmp_path / "work", lambda _: None, empty=False)
     warm = found["lowwater"]["warm"]
     assert sum(warm["stages_seconds"].values()) == pytest.approx(warm["seconds"], abs=0.1)

@@ -45,7 +45,7 @@ QUERIES = {
     "SELECT tb, srcIP, sum(n) FROM f GROUP BY tb/3 AS tb, srcIP",
 }
 LENGTH = 40 * SECOND
-INTERVALS = 6
+INTERVALS = 4
 
 
 def plan(name: str) -> Node:
@@ -134,7 +134,7 @@ def test_shares_of_a_chain_are_tasks_of_spark(name: str, on_spark: Runner, tmp_p
     node, chance = plan(name), Random(3)
     rows = {(lfta.name, link): packets(lfta, 200, chance) for lfta in lftas_of(node) for link in lfta.links}
     wanted = chained(node, rows, tmp_path / "one", [1] * INTERVALS, INTERVALS * LENGTH, False)
-    widths = [1, 5, 64, 2, 3, 1]
+    widths = [1, 5, 16, 2]
     assert chained(node, rows, tmp_path / "many", widths, INTERVALS * LENGTH, True, on_spark) == wanted
     assert wanted[0]
 

@@ -15,7 +15,12 @@ class Answer:
 
     status: int
     headers: dict[str, str]
-    text: str
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body of a page."""
+        return self.body.decode(errors="replace")
 
 
 Message = dict[str, Any]
@@ -62,4 +67,4 @@ def ask(
     start = next(each for each in sent if each["type"] == "http.response.start")
     body = b"".join(each.get("body", b"") for each in sent if each["type"] == "http.response.body")
     found = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Answer(start["status"], found, body.decode(errors="replace"))
+    return Answer(start["status"], found, body)

@@ -48,19 +48,10 @@ def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tup
     most = result_table(open_lake(made[0]), "flows").page(RowQuery(0, 1 << 62, sort="cnt", descending=True), 0, 1)
     assert f"{most.column('cnt')[0].as_py():,} packets of" in " ".join(packets.texts)
     assert packets.texts.count(most.column("srcIP")[0].as_py()) > 2  # of the row, and of its packets
-    download = ask_bytes(app, "/results/q/flows/packets.pcapng", query)
-    (tmp_path / "row.pcapng").write_bytes(download)
+    download = ask(app, "/results/q/flows/packets.pcapng", query=query)
+    (tmp_path / "row.pcapng").write_bytes(download.body)
     shown = subprocess.run(["tshark", "-r", tmp_path / "row.pcapng"], capture_output=True, text=True, timeout=300)
     assert shown.returncode == 0 and len(shown.stdout.splitlines()) == most.column("cnt")[0].as_py()
-
-
-def ask_bytes(app: FastAPI, path: str, query: str) -> bytes:
-    """The body of an answer, byte for byte."""
-    from starlette.testclient import TestClient
-
-    answer = TestClient(app).get(f"{path}?{query}")
-    assert answer.status_code == 200, answer.text
-    return answer.content
 
 
 def test_plots_are_saved_beside_the_query_set(app: FastAPI, made: tuple[Path, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Sessions: a server of Spark Connect beside the process, which ends with it; published tables in another Spark."""
+"""Sessions: a server of Spark Connect beside the process, which ends with it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,12 @@ from lowwater.spark import server
 from lowwater.spark.session import Sessions, build_session
 from lowwater.spark.tasks import AGAIN, SparkTasks
 from tests.docs.book import blocks
-from tests.replay.support import ROOT, table_rows
+from tests.replay.support import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-DELTA = """
-import sys
-from pyspark.sql import SparkSession
-from lowwater.spark.jars import delta_options
-builder = SparkSession.builder.master("local[1]").config(map=delta_options()).config("spark.ui.enabled", "false")
-print(builder.getOrCreate().read.format("delta").load(sys.argv[1]).count())
-"""
 ENDING = """
 import psutil
 from lowwater.spark.session import build_session
@@ -48,15 +41,6 @@ session = build_session("one", "local[1]")
 print(SparkTasks(lambda: session)(lambda x: x + 1, range(3)))
 print(*(process.pid for process in psutil.Process().children(recursive=True)), flush=True)
 """
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_another_spark_reads_published_tables(published: Path) -> None:
-    command = [sys.executable, "-c", DELTA, str(published / "tables" / "flows")]
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    done = subprocess.run(command, cwd=ROOT, env=inherited, capture_output=True, text=True, check=False)
-    assert done.stdout == f"{len(table_rows(published, 'flows'))}\n", done.stderr
 
 
 @pytest.mark.spark
@@ -195,6 +179,7 @@ def test_a_task_whose_worker_dies_runs_again(spark: SparkSession, tmp_path: Path
 def test_a_process_ends_its_server_without_a_word(tmp_path: Path) -> None:
     """Also a killed one does: tests/airflow/test_child.py."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    environment.pop("JAVA_TOOL_OPTIONS", None)  # of which each JVM says a line
     command = [sys.executable, "-c", ENDING]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
