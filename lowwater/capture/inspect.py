@@ -279,7 +279,6 @@ def inspect(
         path: path of the file, or `STDIN`.
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
         skew: bound of the lateness whose refusals are counted, ns (T2).
-        progress: called after each batch with the number of packets so far.
         window: longest time from a packet to its copies on the same interface, ns; None to count no copies (D2).
         compared: bytes that are equal in copies (D1): `content` or `packet`.
         spool: takes the hashes of the packets of each interface; None for no copies across interfaces.

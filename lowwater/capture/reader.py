@@ -261,7 +261,6 @@ class CaptureReader:
     """Reads a capture in one pass. Iterate it once, for batches or with `by_interface`; see `read`.
 
     Attributes:
-        malformed: malformed rows so far, in file order.
         summary: summary of the file; None until the iteration has ended.
         untimed: as `PcapngScanner.untimed` before the first record; None for other formats.
     """
@@ -604,7 +603,6 @@ def read_chunk(
     """Decodes the sane records of a chunk.
 
     Args:
-        content: content to store beside the headers.
         memory: buffers to decode into, for one reader at a time; the next batch then overwrites the last one.
 
     Yields:

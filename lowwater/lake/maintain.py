@@ -67,7 +67,6 @@ def maintain(
     """Maintains a lake. It may run beside everything else and be killed at any moment.
 
     Args:
-        retention: how long files and streams are kept.
         clock: returns the current time, ns; None for the time of the store.
 
     Raises:

@@ -334,7 +334,6 @@ class ColumnChunk:
         encodings: encodings in use.
         data: bytes before the first data page.
         unpacked: bytes without compression.
-        codec: number of the compression.
         bounds: smallest and largest value of a 64-bit column; None without them.
     """
 
@@ -596,9 +595,6 @@ class FileWriter:
     Args:
         schema: its columns, in order: integers of 32 and 64 bits, floats of 64, booleans, texts and bytes.
         bounded: columns whose smallest and largest value the file has.
-
-    Attributes:
-        rows: number of rows so far.
     """
 
     def __init__(self, schema: pa.Schema, counters: Collection[str], bounded: Collection[str]) -> None:

@@ -227,7 +227,6 @@ class Change:
     Attributes:
         at: when its entry was written, ns since the epoch by the clock of its store.
         added: path of each file that it added -> its add action.
-        removed: paths of the files that it removed.
         rows: whether it changed rows, and not only their files.
     """
 

@@ -57,7 +57,6 @@ class Description:
 
     Attributes:
         name: the option if_name, as `link_names.interface_name` writes it; empty without one.
-        link: link type number.
         snaplen: largest captured length, 0 for no limit.
         resolution: seconds of a tick as text: `us`, `ns`, `10^-n` or `2^-n`.
         kind: MULTIPLY, DIVIDE or SHIFT.

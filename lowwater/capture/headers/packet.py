@@ -837,7 +837,6 @@ class Shape:
     """Columns of a batch.
 
     Attributes:
-        schema: Arrow schema of the columns.
         wanted: mask of the columns, as `columns.bits_of`.
         columns: for each column its type, whether it has 64 bits, its row in the block, and its presence bit or -1.
     """

@@ -96,7 +96,6 @@ class InterfaceSummary:
     """Totals of one interface of a capture.
 
     Attributes:
-        packets: number of sane records.
         undecoded: number of sane records without an IPv4 or IPv6 header; 0 before decoding.
         first: timestamp of the first sane record, ns. This and the next four are None without a sane record.
         last: timestamp of the last sane record, ns.

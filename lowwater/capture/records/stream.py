@@ -386,7 +386,6 @@ class RecordJudge:
         rows: most records that wait at a time.
 
     Attributes:
-        malformed: malformed rows so far, in file order.
         tallies: one an interface; the reader adds the sane records of every span.
         position: number of the next record in the capture.
         record_bytes: bytes of the sane records so far, headers included.

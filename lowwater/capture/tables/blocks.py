@@ -633,7 +633,6 @@ class Refusals:
 
     Attributes:
         codes: code of the reason of each record; 0 for a whole record.
-        names: the reason of each code.
     """
 
     def __init__(self, count: int) -> None:

@@ -41,10 +41,8 @@ class Splitter:
     """How records are split; picklable.
 
     Attributes:
-        separator: character between two values.
         quote: character around a quoted value; empty if values are never quoted.
         null: unquoted texts that stand for NULL.
-        width: number of values of a record.
         chosen: indices of the values that are given.
     """
 

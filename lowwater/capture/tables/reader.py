@@ -165,8 +165,6 @@ class TableOptions:
 
     Attributes:
         kind: `csv`, `json`, `parquet`, or the tool that wrote the log.
-        layout: the fields.
-        text: how delimited text is written.
     """
 
     kind: str
@@ -193,7 +191,6 @@ class _Part(NamedTuple):
         positions: number of each record in the file.
         stamps: timestamps, ns.
         places: offset, length and line of each record.
-        columns: stored columns.
     """
 
     positions: NDArray[np.int64]
@@ -502,7 +499,6 @@ def inspect_records(
     Args:
         max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
         skew: bound of the lateness whose refusals are counted, ns (T2).
-        progress: called after each batch with the number of records so far.
         sha256: digest of the file, if it is known.
 
     Raises:

@@ -141,7 +141,6 @@ class Kind:
     """The type of a column, and its values as instants if they are times.
 
     Attributes:
-        type: type of the catalog.
         form: form of a time, as in `RecordField`.
         unit: unit in which a time is proposed: `s`, `ms`, `us` or `ns`; empty for any other column.
         bounds: smallest and largest integer; None for other types.
@@ -285,7 +284,6 @@ class Column:
         name: its name in the file; empty without one.
         position: its number in the file, from 1; None in JSON.
         path: names that lead to it; empty without a name.
-        kind: its type.
         rises: whether it holds integers that never fall, at least two of them different.
         absent: records of the sample that are not among the values of its type, since they have none.
     """
@@ -308,7 +306,6 @@ class SniffedColumns:
     """The columns of a sample.
 
     Attributes:
-        columns: those that can be read.
         records: number of records of the sample.
         left_out: column that cannot be read -> why.
     """
@@ -395,7 +392,6 @@ class SniffedLog:
 
     Attributes:
         kind: kind of its link: `zeek`, `suricata` or `nfdump`.
-        protocol: name of the ready protocol.
         others: ready protocols of further records of the sample -> number of these records.
     """
 
@@ -870,7 +866,6 @@ class SniffedTable:
     Attributes:
         kind: kind of the link: `csv`, `json` or `parquet`.
         compression: name of the compression; empty for none.
-        text: how delimited text is written.
         columns: the columns that can be read, in the order of the file.
         clock: index of the clock in `columns`; None if no column can be the clock.
         clockless: why there is no clock; empty if there is one.
@@ -878,7 +873,6 @@ class SniffedTable:
         guessed: whether the unit of the clock is a guess, since its values are near no instant of today.
         left_out: column that cannot be read -> why.
         disorders: index of a column of times -> how far it runs behind in the sample.
-        records: number of records of the sample.
     """
 
     kind: str

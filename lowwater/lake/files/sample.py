@@ -83,7 +83,6 @@ class ProposedField:
     """A field of a proposed protocol.
 
     Attributes:
-        declaration: its line of the block, without comment.
         notes: what could not be decided, or is worth a look.
     """
 

@@ -81,7 +81,6 @@ class _Work:
 
     Attributes:
         attempt: name of the attempt, part of the names of its packet files.
-        tasks: number of its tasks so far.
         growing: whether the file is still being written.
     """
 
@@ -125,7 +124,6 @@ class Batch:
 
     Attributes:
         results: number of the file -> result.
-        errors: errors of files that were not ingested.
         refused: number of the file -> its error.
     """
 

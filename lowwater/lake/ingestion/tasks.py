@@ -78,7 +78,6 @@ class SurveyTask:
         max_jump: max_jump of its link, ns.
         chunk_bytes: approximate size of a chunk, bytes.
         whole: whether the file is one chunk, since its records are no packets.
-        content: content that is stored beside the headers.
     """
 
     path: Path
@@ -118,11 +117,7 @@ def survey(task: SurveyTask) -> Survey | FailedTask:
 
 
 class SurveyRun:
-    """A survey, step by step: iterate it once; it yields the chunks of a plain file as soon as they are complete.
-
-    Attributes:
-        result: the result, after the iteration.
-    """
+    """A survey, step by step: iterate it once; it yields the chunks of a plain file as soon as they are complete."""
 
     result: Survey | FailedTask
 
@@ -386,7 +381,6 @@ class RecordFile:
 
     Attributes:
         path: path relative to the table.
-        hour: hour of the arrival of its records.
         size: size in bytes.
         smallest: smallest value of the columns BOUNDED.
         largest: largest value of the columns BOUNDED.
@@ -473,11 +467,7 @@ def write_records(
 
 
 class _Writer:
-    """A file that is being written by another thread, while the next records are read.
-
-    Args:
-        hour: hour of the arrival of its records.
-    """
+    """A file that is being written by another thread, while the next records are read."""
 
     def __init__(
         self,
@@ -615,15 +605,12 @@ class PackTask:
         packets: directory of the table `packets/`, or of the link's table of other records.
         link: link that the file is ingested for; names the folder.
         file: number of the file in this ingest.
-        attempt: name of the attempt, part of the names of the written files.
         max_jump: max_jump of the link, ns.
         one: whether all interfaces are one link.
         content: content that is stored beside the headers; for other records how they are read.
         chunks: successive chunks of a plain file; None for the whole of a compressed file.
-        number: number of the first chunk.
         sha256: digest of a compressed file, and of every file that tasks on other machines read.
         identity: identity of the capture where it is known before, with `sha256`.
-        bytes: size of a compressed file.
         growing: whether the file is still being written; of other records, the last line is then left out if it has no
             end, since it may go on.
         sent: the bytes to read, for a task on another machine; None for the file itself.
@@ -662,7 +649,6 @@ class PackedFile:
 
     Attributes:
         path: path relative to `packets/`.
-        hour: hour of the arrival of its packets.
         file: the written file without footer.
         bounds: smallest and largest value of the columns BOUNDED.
     """

@@ -511,11 +511,7 @@ def _family_captures(lake: Lake, family: str, files: Sequence[tuple[str, str]]) 
 
 
 def by_interface(rows: pa.Table) -> dict[str, Captures]:
-    """Divides the rows of a link and its interfaces by link, each with the files beside it (T5).
-
-    Args:
-        rows: rows of the ledger, in any order.
-    """
+    """Divides the rows of a link and its interfaces by link, each with the files beside it (T5)."""
     links = rows.column("link")
     captures = {link: Captures.of_ledger(rows.filter(pc.equal(links, link))) for link in pc.unique(links).to_pylist()}
     if len(captures) < 2:

@@ -310,7 +310,6 @@ class StatusRow:
     """State of a query over the interval, or the stretch of intervals without a record (I3), of [start, end), ns.
 
     Attributes:
-        reason: reason why it is not done.
         rows: number of visible rows according to the last publication; None without one.
         lacking: reasons why a due interval cannot run.
         intervals: number of the intervals: more than one in a stretch, which runs as one interval.

@@ -72,7 +72,6 @@ class Act:
 
     Attributes:
         id: names the act; 24 bits.
-        tables: number of the tables of the set.
     """
 
     id: int

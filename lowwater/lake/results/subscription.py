@@ -51,7 +51,6 @@ class Position:
     """Where a subscriber is in the log of a stream.
 
     Attributes:
-        table: id of the table.
         version: the last version that was read.
         within: while the rows are read that were there at the beginning: end of what was read of them, ns; else None.
         since: first instant that the subscriber asked for, ns since the epoch; None for all.
@@ -75,7 +74,6 @@ class Position:
 
         Args:
             text: result of `text`.
-            where: where it was, for the message.
 
         Raises:
             LakeError: it is no position.
@@ -139,7 +137,6 @@ class Keeper:
         """Stores a position.
 
         Args:
-            version: version of the table that was read.
             end: end of the range that was read, ns since the epoch.
 
         Raises:
@@ -211,7 +208,6 @@ class Consumer:
     """A subscriber that the lake knows.
 
     Attributes:
-        version: version of the table that it has read.
         until: end of the range that it read last, ns since the epoch.
         seen: when it was done with this range, ns since the epoch.
         digest: digest of the commit of this version; empty if unknown.
@@ -312,7 +308,6 @@ class Subscription:
     The iterator stores the position of a change when the next one is asked for: then the work on it is done.
 
     Args:
-        keeper: stores positions.
         since: rows before this instant are left out, ns since the epoch; None for all rows.
         history: whether rows that are published already are given.
         wait: seconds between two looks at the log.
@@ -582,7 +577,6 @@ def subscribe(
 
     Args:
         lake: folder of the lake, or its address such as `s3://bucket/prefix`.
-        stream: name of a published query.
         position: file of the subscriber in which the position is kept.
         name: name of the subscriber, which `lowwater streams` then shows among the consumers. The lake keeps the
             position, if neither `position` nor `after` is given.
