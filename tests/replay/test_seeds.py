@@ -220,7 +220,7 @@ def test_rows_of_the_process_are_the_goldens(runner: Runner) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some(list(SQL), 3))
+@pytest.mark.parametrize("name", some(list(SQL), 4))
 def test_rows_of_random_packets_are_those_of_sql(name: str, world: World, tmp_path: Path) -> None:
     expected = sql(SQL[name], world.rows)
     assert expected
