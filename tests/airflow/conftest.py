@@ -212,23 +212,15 @@ def wait(condition: Callable[[], Any], seconds: float, every: float = 0.3) -> An
 
 
 @pytest.fixture(scope="module")
-def platform(started: Platform) -> Platform:
-    """The platform with what there is ingested: the first hour by a backfill of `capture_ingest`, the others before."""
-    started.backfill("capture_ingest", START, START)
-    assert set(started.finish("capture_ingest", 1).values()) == {"success"}
-    return started
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """Airflow over three links with captures, and one with a missing one."""
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """Airflow over three links with captures that are ingested, and one with a missing one."""
     folder = tmp_path_factory.mktemp("platform")
     (folder / "lake").mkdir()
     _captures(folder / "captures")
     _queries(folder / "queries")
     hook, told = _webhook()
     _settings(folder / "lake" / "lowwater.toml")
-    _ingest_later_hours(folder / "lake", folder / "captures")
+    _ingest(folder / "lake", folder / "captures")
     module = script("home")
     home = module.Home(folder / "airflow", folder / "lake", folder / "queries", spark="local[2]")
     planted = pytest.MonkeyPatch()
@@ -238,7 +230,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         prepare(home)
         home.start()
         sets = ["replay_pair", "replay_late", "replay_careful"]
-        home.ready("capture_ingest", "lowwater_digest", "lowwater_maintain", *sets, slots=2)
+        home.ready("lowwater_digest", "lowwater_maintain", *sets, slots=2)
         yield Platform(home, folder / "lake", folder / "captures", told)
     finally:
         home.stop()
@@ -275,11 +267,11 @@ def _captures(folder: Path) -> None:
         shutil.move(path, folder / "missing" / path.name)
 
 
-def _ingest_later_hours(lake: Path, captures: Path) -> None:
-    """Ingests the hours behind the first in this process: each task of Airflow takes seconds to begin."""
+def _ingest(lake: Path, captures: Path) -> None:
+    """Ingests what is there in this process: each task of Airflow takes seconds to begin."""
     opened, config = open_lake(lake), load_config(lake)
-    for link in (*LINKS, "log"):
-        for hour in range(1, HOURS):
+    for link, hours in (*dict.fromkeys((*LINKS, "log"), HOURS).items(), ("late", 1)):
+        for hour in range(hours):
             ingest(opened, link, sorted((captures / link).glob(f"*T{hour:02}*")), config)
 
 

@@ -8,7 +8,6 @@ import shutil
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,35 +57,15 @@ def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp
 
 
 def test_assets_carry_metadata(platform: Platform) -> None:
-    """Each publication is an event of its table's asset, with rows, digest and verdict; each ingest one of packets."""
-    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
-    by_name: dict[str, list[dict[str, Any]]] = {}
-    for event in events:
-        by_name.setdefault(event["name"], []).append(event["extra"])
-    (packets,) = by_name["packets"]
-    assert set(packets["packets"]) == {*LINKS, "log", "late"} and len(packets["captures"]) == len(LINKS) + 2
+    """Each publication is an event of its table's asset, with rows, digest and verdict."""
     for query in PAIR:
-        hours = {extra["from"]: extra for extra in by_name[query]}
+        hours = {extra["from"]: extra for extra in told(platform, query)}
         assert len(hours) == BOTH
         for hour, extra in hours.items():
             start = parse_instant(hour)
             assert extra["rows"] == len(table_rows(platform.lake, query, start, start + HOUR))
             assert len(extra["digest"]) == 64
             assert extra["verdict"] == ("warned" if extra["state"] == "incomplete" else "passed")
-
-
-@pytest.fixture(scope="module")
-def chromium(platform: Platform) -> Iterator[Any]:
-    """A page of Chromium, logged in."""
-    with browser(platform.home) as found:
-        yield found
-
-
-@pytest.fixture
-def page(chromium: Any) -> Iterator[Any]:
-    """The page of Chromium, empty after the test: a page of Airflow keeps a processor busy while it is open."""
-    yield chromium
-    chromium.goto("about:blank")
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -122,12 +101,12 @@ def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
     assert report.code == 0 and "late_flows" in report.out and "failed" in report.out
 
 
-def test_the_pages_of_a_dag_and_of_a_run(platform: Platform, page: Any) -> None:
-    page.goto(f"{platform.home.address}/dags/replay_late/plugin/lowwater_set")
-    frame(page).get_by_role("heading", name="Query set late").wait_for()
+def test_the_page_of_a_run(platform: Platform) -> None:
+    """The tab of a DAG is made in the same way, and so is that of the navigation (tests/airflow/test_views.py)."""
     run = platform.task("replay_late", START, "audit")["dag_run_id"]
-    page.goto(f"{platform.home.address}/dags/replay_late/runs/{run}/plugin/lowwater_interval")
-    frame(page).get_by_role("heading", name=spoken_span(START, START + HOUR)).wait_for()
+    with browser(platform.home) as page:
+        page.goto(f"{platform.home.address}/dags/replay_late/runs/{run}/plugin/lowwater_interval")
+        frame(page).get_by_role("heading", name=spoken_span(START, START + HOUR)).wait_for()
 
 
 def test_what_an_airflow_of_the_demo_writes_is_for_its_user_only(platform: Platform) -> None:
@@ -182,6 +161,8 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     assert ingested(platform) == files, (
         "each file of the folders, also of an hour that nobody asked for, and none twice"
     )
+    (packets,) = told(platform, "packets")
+    assert set(packets["packets"]) == {*LINKS, "late"} and len(packets["captures"]) == len(LINKS) + 1
     assert wait(lambda: len(looks("keep_late")) == 2, 300, 1.0)
     second = max(platform.home.runs("keep_late"), key=lambda run: str(run["queued_at"]))
     assert second["run_type"] == "asset_triggered" and second["state"] == "success", second
@@ -250,6 +231,12 @@ def test_maintenance(platform: Platform) -> None:
     assert wait(lambda: [each["state"] for each in platform.home.runs("lowwater_maintain")] == ["success"], 400, 1.0)
     assert table_rows(platform.lake, "careful_flows") == before != []
     assert leftovers(platform.lake) == []
+
+
+def told(platform: Platform, asset: str) -> list[dict[str, Any]]:
+    """What the events of an asset tell beside its name."""
+    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
+    return [event["extra"] for event in events if event["name"] == asset]
 
 
 def logged(lake: Path) -> list[tuple[Any, ...]]:
