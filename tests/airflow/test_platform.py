@@ -23,7 +23,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.chromium import browser, frame
-from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, script, wait
+from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, asset_events, script, wait
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
 if TYPE_CHECKING:
@@ -235,8 +235,7 @@ def test_maintenance(platform: Platform) -> None:
 
 def told(platform: Platform, asset: str) -> list[dict[str, Any]]:
     """What the events of an asset tell beside its name."""
-    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
-    return [event["extra"] for event in events if event["name"] == asset]
+    return [event["extra"] for event in asset_events(platform.home, asset)]
 
 
 def logged(lake: Path) -> list[tuple[Any, ...]]:

@@ -21,7 +21,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.compose import example, load
-from tests.airflow.conftest import LINK, script, wait
+from tests.airflow.conftest import LINK, asset_events, script, wait
 from tests.postgres import postgres_server
 from tests.replay.support import ROOT, START, table_rows
 
@@ -152,8 +152,7 @@ def test_two_schedulers_keep_the_order_of_a_set_that_hands_state_over(airflow: A
     assert ended == order, "no interval begins before the one before it is published"
     rows = [row for row in statuses(airflow.lake, airflow.queries) if row.start < START + HOUR]
     assert [row.state for row in rows] == ["done"] * INTERVALS
-    events = airflow.ask("GET", "assets/events?limit=100")["asset_events"]
-    tables = [each["extra"] for each in events if each["name"] == "hosts"]
+    tables = [each["extra"] for each in asset_events(airflow, "hosts")]
     assert len(tables) == INTERVALS
     assert sum(extra["rows"] for extra in tables) == len(table_rows(airflow.lake, "hosts", START, START + HOUR)) > 10
     assert all(extra["rows"] > 0 and extra["verdict"] == "passed" for extra in tables)

@@ -20,7 +20,7 @@ from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import statuses
-from tests.airflow.conftest import FLOWS, Platform, prepare, script, wait
+from tests.airflow.conftest import FLOWS, Platform, asset_events, prepare, script, wait
 from tests.docs.book import ROOT, blocks
 from tests.replay.support import START
 
@@ -203,8 +203,7 @@ def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
     first, second = notes(platform)
     assert first == f"{NAMES[0]}: done"
     assert second.startswith(f"{NAMES[1]}: incomplete: ") and "control" in second
-    events = platform.home.ask("GET", "assets/events?limit=100")["asset_events"]
-    keys = [event["partition_key"] for event in events if event["name"] == "whole intervals of changed"]
+    keys = [event["partition_key"] for event in asset_events(platform.home, "whole intervals of changed")]
     assert keys == ["2026-01-01T00:00:00"], "only what is done is an event of a whole interval"
 
 
