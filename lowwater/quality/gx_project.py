@@ -25,8 +25,8 @@ from lowwater.lake.results.published import table_state
 from lowwater.lake.tables import interval_label, live_files, open_table, safe_name, table_dataset
 from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
 from lowwater.quality.suites import gx_name, suite_file
-from lowwater.storage import objects, paths
-from lowwater.storage.mirror import mirror, modified
+from lowwater.storage import paths
+from lowwater.storage.mirror import mirror
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def bring(lake: Lake, folder: Path) -> Lake:
     Of a suite that differs the newer one counts, which the store gets too."""
     root, suites = lake.root, folder / FOLDER_OF_SUITES
     assert isinstance(root, ObjectPath)
-    listed = objects.entries(root / FOLDER_OF_SUITES)
-    stored = {folder / path.relative_to(root): modified(about) for path, about in listed}
+    stored = {folder / path.relative_to(root): at for path, _, at in paths.listed(root / FOLDER_OF_SUITES)}
     for place in sorted(suites.glob("[!@]*/*.json")):
         if place.stat().st_mtime_ns > stored.get(place, 0):
             paths.write(root / place.relative_to(folder).as_posix(), place.read_bytes())
