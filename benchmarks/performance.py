@@ -251,7 +251,7 @@ def _size(size: Mapping[str, Any]) -> Iterator[str]:
             counts = (f"{each[name]:,}" for name in ("lfta_rows", "lfta_rows_per_s_high", "rows_published"))
             sizes = ("peak_memory", "lake", "packets_table", "staging_peak")
             more.append((query, state, *counts, *(megabytes(each[f"{name}_bytes"]) for name in sizes)))
-    yield "Seconds of Lowwater by stage; `rest` is the start of `backfill` and its end:\n"
+    yield "Seconds of Lowwater by stage; `rest` is the start of `backfill` and its end, less what ran at once:\n"
     yield table(("query", "run", *STAGES, "all", "packets/s"), rows)
     yield table(
         ("query", "run", "LFTA rows", "LFTA rows/s, high", "rows published", "peak memory, MB", "lake, MB",

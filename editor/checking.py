@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lowwater.catalog.native import NATIVE
-from lowwater.config import FILE_NAME, Config, load_config
+from lowwater.config import Config, load_config
+from lowwater.documents import FILE_NAME
 from lowwater.errors import LowwaterError, QueryError, QueryErrors, UnsupportedError
 from lowwater.gsql.parser import parse, unix_lines
 from lowwater.gsql.printer import print_file
@@ -15,7 +16,7 @@ from lowwater.plan.context import Context
 from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.checks import cost_notes, not_run
-from lowwater.replay.job import config_links
+from lowwater.replay.names import config_links
 
 from .names import Knowledge, learn
 from .words import Outline, Script, without_wrong
@@ -53,21 +54,15 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """Message and hint."""
         return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of a check.
+    """What became of a check."""
 
-    Attributes:
-        problems: in the order of the texts.
-        plan: the plan; None if there is an error.
-    """
-
-    problems: tuple[Problem, ...]
-    plan: Plan | None = None
+    problems: tuple[Problem, ...]  # in the order of the texts
+    plan: Plan | None = None  # the plan; None if there is an error
 
 
 def make_script(file: str, text: str) -> Script:
@@ -81,8 +76,6 @@ def check_scripts(scripts: Sequence[Script], context: Context, config: Config, l
     A statement that is not whole hides no mistake of others: they are checked again without it.
 
     Args:
-        scripts: the texts.
-        context: names that queries may use.
         config: the settings, for notes on cost.
         libraries: whether queries may read libraries in the folders of the texts and above them.
     """
@@ -153,71 +146,41 @@ Opened = Callable[[Path], str | None]
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line gives for all files.
+    """What the command line gives for all files."""
 
-    Attributes:
-        links: file of settings; None to look for one near each file.
-        schemas: files with PROTOCOL blocks.
-        functions: files with declarations of functions.
-        params: (name, value) of parameters.
-        dialect: `lowwater` or `gigascope`.
-    """
-
-    links: Path | None = None
-    schemas: tuple[Path, ...] = ()
-    functions: tuple[Path, ...] = ()
-    params: tuple[tuple[str, str], ...] = ()
-    dialect: str = "lowwater"
+    links: Path | None = None  # file of settings; None to look for one near each file
+    schemas: tuple[Path, ...] = ()  # files with PROTOCOL blocks
+    functions: tuple[Path, ...] = ()  # files with declarations of functions
+    params: tuple[tuple[str, str], ...] = ()  # (name, value) of parameters
+    dialect: str = "lowwater"  # `lowwater` or `gigascope`
 
 
 @dataclass(frozen=True)
 class QuerySet:
-    """The texts of a query set as they are now.
+    """The texts of a query set as they are now."""
 
-    Attributes:
-        scripts: the texts, that of the asked file first.
-        context: names that they may use.
-        config: the settings.
-        schemas: files of PROTOCOL blocks.
-        trouble: why settings or definitions could not be read; empty if they were.
-    """
-
-    scripts: tuple[Script, ...]
-    context: Context
-    config: Config
-    schemas: tuple[Path, ...] = ()
-    trouble: str = ""
+    scripts: tuple[Script, ...]  # the texts, that of the asked file first
+    context: Context  # names that they may use
+    config: Config  # the settings
+    schemas: tuple[Path, ...] = ()  # files of PROTOCOL blocks
+    trouble: str = ""  # why settings or definitions could not be read; empty if they were
 
     def check(self) -> Checked:
-        """Returns the mistakes of all texts."""
         return check_scripts(self.scripts, self.context, self.config)
 
     def learn(self) -> Knowledge:
-        """Returns what is known of names."""
         return learn(self.scripts, self.context)
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The folder that an editor has open.
+    """The folder that an editor has open."""
 
-    Attributes:
-        options: those of the command line.
-        opened: gives the texts of open files.
-        root: the folder, above which no settings are looked for; None for all folders above a file.
-    """
-
-    options: Options = field(default_factory=Options)
-    opened: Opened = lambda path: None
-    root: Path | None = None
+    options: Options = field(default_factory=Options)  # those of the command line
+    opened: Opened = lambda path: None  # gives the texts of open files
+    root: Path | None = None  # the folder, above which no settings are looked for; None for all folders above a file
 
     def query_set(self, file: Path, text: str) -> QuerySet:
-        """Returns the query set of a file.
-
-        Args:
-            file: path of the file; it need not exist.
-            text: its text in the editor.
-        """
         trouble = ""
         settings = self.options.links or self._near(file)
         config = Config()

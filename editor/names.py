@@ -37,36 +37,23 @@ MOST = 100
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column as editors show it.
+    """A column as editors show it."""
 
-    Attributes:
-        name: the column.
-        type: its type.
-        progress: how it is temporal, as a sentence; empty if it is not.
-        origin: of which protocol or query it is.
-        alias_of: the column that it is another name of; empty for none.
-    """
-
-    name: str
-    type: str
-    progress: str
-    origin: str
-    alias_of: str = ""
+    name: str  # the column
+    type: str  # its type
+    progress: str  # how it is temporal, as a sentence; empty if it is not
+    origin: str  # of which protocol or query it is
+    alias_of: str = ""  # the column that it is another name of; empty for none
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Names that texts of a query set may use.
+    """Names that texts of a query set may use."""
 
-    Attributes:
-        context: protocols, functions, links and parameters.
-        streams: query -> its columns, for every query that could be bound.
-        scripts: the texts.
-    """
-
-    context: Context
+    context: Context  # protocols, functions, links and parameters
+    # query -> its columns, for every query that could be bound
     streams: Mapping[str, tuple[ColumnFacts, ...]] = field(default_factory=dict)
-    scripts: tuple[Script, ...] = ()
+    scripts: tuple[Script, ...] = ()  # the texts
 
     def columns(self, source: SourceWords) -> tuple[ColumnFacts, ...]:
         """Returns the columns of a source; none if it is unknown."""
@@ -91,13 +78,8 @@ class Knowledge:
 
 
 def learn(scripts: Sequence[Script], context: Context, libraries: bool = True) -> Knowledge:
-    """Binds what can be bound of some texts.
-
-    Args:
-        scripts: the texts of a query set.
-        context: names that queries may use.
-        libraries: whether queries may read libraries in the folders of the texts and above them.
-    """
+    """Binds what can be bound of some texts. `libraries`: whether queries may read libraries in the folders of the
+    texts and above them."""
     folders = tuple(dict.fromkeys(Path(script.file).parent for script in scripts if script.file)) if libraries else ()
     known, left = Knowledge(context, {}, tuple(scripts)), [*scripts]
     for _ in range(ROUNDS):
@@ -275,13 +257,7 @@ def option(name: str) -> str:
 
 
 def meaning_at(known: Knowledge, script: Script, offset: int) -> tuple[str, Word] | None:
-    """Returns what the name at an offset means, and its word; None where nothing is known of it.
-
-    Args:
-        known: what is known of names.
-        script: the text.
-        offset: offset in the text.
-    """
+    """Returns what the name at an offset means, and its word; None where nothing is known of it."""
     word, statement = script.word_at(offset), script.statement_at(offset)
     if word is None or word.kind not in ("name", "param") or statement is None:
         return None
@@ -337,31 +313,17 @@ COLUMN, FUNCTION, PROTOCOL, QUERY, LINK, KEYWORD, OPTION, PARAMETER = (
 
 @dataclass(frozen=True)
 class Completion:
-    """A name that may stand at a place.
+    """A name that may stand at a place."""
 
-    Attributes:
-        label: the name.
-        kind: one of the kinds above.
-        detail: its type or signature, short.
-        document: what it means, in Markdown; empty for nothing.
-        insert: what is written; the label where empty.
-    """
-
-    label: str
-    kind: str
-    detail: str = ""
-    document: str = ""
-    insert: str = ""
+    label: str  # the name
+    kind: str  # one of the kinds above
+    detail: str = ""  # its type or signature, short
+    document: str = ""  # what it means, in Markdown; empty for nothing
+    insert: str = ""  # what is written; the label where empty
 
 
 def complete(known: Knowledge, script: Script, offset: int) -> list[Completion]:
-    """Returns what may stand at an offset, in the order of its likelihood; each label once.
-
-    Args:
-        known: what is known of names.
-        script: the text.
-        offset: offset of the cursor in the text.
-    """
+    """Returns what may stand at an offset, in the order of its likelihood; each label once."""
     inside = [word for word in script.words if word.start < offset <= word.end]
     if any(word.kind == "comment" or _in_string(word, offset) for word in inside):
         return []
@@ -480,30 +442,16 @@ READ = 1_000_000
 
 @dataclass(frozen=True)
 class Definition:
-    """A place of a text.
+    """A place of a text."""
 
-    Attributes:
-        file: name of the file.
-        script: its text.
-        start: offset of the first character.
-        end: offset behind the last one.
-    """
-
-    file: str
-    script: Script
-    start: int
-    end: int
+    file: str  # name of the file
+    script: Script  # its text
+    start: int  # offset of the first character
+    end: int  # offset behind the last one
 
 
 def definition_at(known: Knowledge, script: Script, offset: int, schemas: tuple[Path, ...] = ()) -> Definition | None:
-    """Finds where the name at an offset is defined; None for built-in and unknown names.
-
-    Args:
-        known: what is known of names.
-        script: the text.
-        offset: offset in the text.
-        schemas: files of PROTOCOL blocks.
-    """
+    """Finds where the name at an offset is defined; None for built-in and unknown names."""
     word, statement = script.word_at(offset), script.statement_at(offset)
     if word is None or statement is None or word.kind not in ("name", "param"):
         return None

@@ -69,11 +69,7 @@ T = TypeVar("T")
 
 class Messages:
     """What an editor sends, without what is too long: pygls takes any length into memory, and ends at a line that is
-    none.
-
-    Args:
-        source: standard input.
-    """
+    none."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -104,11 +100,7 @@ class _Protocol(LanguageServerProtocol):
 
 
 class Server(LanguageServer):
-    """The server of one editor.
-
-    Args:
-        options: options of the command line.
-    """
+    """The server of one editor."""
 
     def __init__(self, options: Options) -> None:
         # Whole texts: an editor and pygls may count the lines of odd texts in two ways.
@@ -120,11 +112,9 @@ class Server(LanguageServer):
         self._published: dict[str, set[str]] = {}
 
     def text(self, uri: str) -> str:
-        """Returns the text of an open document."""
         return self.workspace.get_text_document(uri).source
 
     def query_set(self, uri: str) -> QuerySet:
-        """Returns the query set of an open document."""
         root = self.workspace.root_path
         space = Workspace(self.options, self._opened, Path(root) if root else None)
         return space.query_set(path_of(uri), self.text(uri))
@@ -228,11 +218,7 @@ def _item(each: names.Completion) -> types.CompletionItem:
 
 
 def make_server(options: Options) -> Server:
-    """Returns a server with all that it answers.
-
-    Args:
-        options: options of the command line.
-    """
+    """Returns a server with all that it answers."""
     server = Server(options)
     waiting: dict[str, int] = {}
 

@@ -25,19 +25,12 @@ CLAUSES = AFTER_FROM | JOINS | {"FROM", "UNION", "AS"}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text.
+    """A word of a text."""
 
-    Attributes:
-        kind: comment, string, name, param (`$x`), defined (`#x`), number or sign.
-        text: as written.
-        start: offset of its first character.
-        end: offset behind its last character.
-    """
-
-    kind: str
-    text: str
-    start: int
-    end: int
+    kind: str  # comment, string, name, param (`$x`), defined (`#x`), number or sign
+    text: str  # as written
+    start: int  # offset of its first character
+    end: int  # offset behind its last character
 
     def is_a(self, *keywords: str) -> bool:
         """Whether it is one of some keywords, given in upper case."""
@@ -46,46 +39,27 @@ class Word:
 
 @dataclass(frozen=True)
 class SourceWords:
-    """A source of FROM, as far as it is written.
+    """A source of FROM, as far as it is written."""
 
-    Attributes:
-        name: the protocol or query; the link where it stands alone.
-        links: links or sets before it.
-        alias: its range variable; the name without one.
-        library: library of the query; empty for none.
-        start: offset of its first character.
-        end: offset behind its last one.
-        at: the word that is `name`.
-        alias_at: the word that is the alias; None without one.
-    """
-
-    name: str
-    links: tuple[str, ...]
-    alias: str
-    library: str
-    start: int
-    end: int
-    at: Word
-    alias_at: Word | None = None
+    name: str  # the protocol or query; the link where it stands alone
+    links: tuple[str, ...]  # links or sets before it
+    alias: str  # its range variable; the name without one
+    library: str  # library of the query; empty for none
+    start: int  # offset of its first character
+    end: int  # offset behind its last one
+    at: Word  # the word that is `name`
+    alias_at: Word | None = None  # the word that is the alias; None without one
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A statement of a text, as far as it is written.
+    """A statement of a text, as far as it is written."""
 
-    Attributes:
-        number: its number in the text, from 0.
-        start: offset of its first word.
-        end: offset behind its last word, the semicolon included.
-        words: its words, comments included.
-        file: name of the file, by which the first statement is called.
-    """
-
-    number: int
-    start: int
-    end: int
-    words: tuple[Word, ...]
-    file: str = ""
+    number: int  # its number in the text, from 0
+    start: int  # offset of its first word
+    end: int  # offset behind its last word, the semicolon included
+    words: tuple[Word, ...]  # its words, comments included
+    file: str = ""  # name of the file, by which the first statement is called
 
     @cached_property
     def code(self) -> tuple[Word, ...]:
@@ -110,7 +84,6 @@ class Outline:
 
     @cached_property
     def sources(self) -> tuple[SourceWords, ...]:
-        """The sources of its FROM."""
         begin = next((at for at, word in enumerate(self.code) if word.is_a("FROM")), None)
         return () if begin is None else tuple(_sources(self.code[begin + 1 :]))
 
@@ -228,7 +201,6 @@ def without_wrong(scripts: Sequence[Script], places: Iterable[tuple[str, int, in
     """Returns the texts without the statements in which mistakes lie, and without those that read them.
 
     Args:
-        scripts: the texts.
         places: file, line and column of each mistake.
 
     Returns:

@@ -204,9 +204,7 @@ def validate(
     frames: Mapping[str, pa.Table], run: str, ask: Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 ) -> tuple[Validation, ...]:
     """Validates the measures of an interval, by table; one validation for each of `SUITES`. The worker is asked.
-
-    Raises:
-        LawError: a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
+    Raises LawError if a frame is missing, has no rows, or lacks a column or value; or an expectation raised an error.
     """
     files = {name: read_suite(name) for name in SUITES}
     whole = {name: _checked(file, frames.get(file.meta["table"]), run) for name, file in files.items()}

@@ -83,8 +83,6 @@ def _generate(
 
     Args:
         out: folder of the captures; each link gets a folder in it.
-        start: first instant, on the hour, ns since the epoch.
-        hours: hours of traffic.
         links: names of links, separated by commas.
         rate: packets/s of a main link.
         skew: maximum disorder by link, s; 0 for other links.
@@ -103,7 +101,6 @@ def _generate(
 
 
 def _list(written: Sequence[GeneratedCapture]) -> None:
-    """Prints a table of captures."""
     table = Table("capture", "covers", "packets", "violations", "note", box=None)
     for capture in written:
         covers = f"{format_instant(capture.start)}/{format_instant(capture.end)}"

@@ -67,7 +67,6 @@ class Mix:
 
     @property
     def packets_per_flow(self) -> float:
-        """Mean number of packets of a flow."""
         means = (6 + _EXCHANGES.mean(), 6 + _EXCHANGES.mean(), _DATAGRAMS.mean(), 2.0, 2 * _ECHOES.mean(), 2.0)
         return float(sum(share * mean for share, mean in zip(self.shares, means, strict=True)))
 
@@ -85,16 +84,12 @@ def _zipf(random: np.random.Generator, size: int, count: int) -> NDArray[np.int6
 
 
 def flows_of_minute(random: np.random.Generator, minute: int, rate: float, mix: Mix) -> NDArray[np.void]:
-    """Draws the flows that start in a minute.
+    """Draws the flows that start in a minute. Returns an array of FLOW.
 
     Args:
-        random: random numbers of this minute.
         minute: number of the minute since the epoch.
         rate: packets per second on average.
         mix: shares of the kinds.
-
-    Returns:
-        Array of FLOW.
     """
     count = int(random.poisson(rate * 60 / mix.packets_per_flow))
     flows = np.zeros(count, FLOW)

@@ -132,7 +132,7 @@ def _fill_arp(out: Any, at: int, packet: Any, up: bool) -> None:
 
 @cached_njit(nogil=True)
 def render(out: Any, packets: Any, order: Any, shapes: Any, sizes: Any) -> int:
-    """Writes the records of packets.
+    """Writes the records of packets. Returns the number of bytes written.
 
     Args:
         out: uint8 array of at least len(order) * LARGEST + 1 bytes, filled.
@@ -140,9 +140,6 @@ def render(out: Any, packets: Any, order: Any, shapes: Any, sizes: Any) -> int:
         order: int64 array, the packets to write, in order.
         shapes: `templates.frames()`.
         sizes: `templates.payload_sizes()`.
-
-    Returns:
-        Number of bytes written.
     """
     at = 0
     for index in order:

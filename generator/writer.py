@@ -38,27 +38,16 @@ _PIECE = 1 << 18  # packets rendered at a time
 
 @dataclass(frozen=True)
 class GeneratedCapture:
-    """A written file.
+    """A written file."""
 
-    Attributes:
-        link: name of its link.
-        path: the file.
-        start: begin of its coverage, ns since the epoch, on the link's clock.
-        end: end of its coverage, ns, exclusive.
-        packets: number of whole records.
-        violations: number of records later than the link's skew (SEMANTICS T2).
-        cut: whether its last record is cut in the middle.
-        bytes: its size.
-    """
-
-    link: str
-    path: Path
-    start: int
-    end: int
-    packets: int
-    violations: int
-    cut: bool
-    bytes: int
+    link: str  # name of its link
+    path: Path  # the file
+    start: int  # begin of its coverage, ns since the epoch, on the link's clock
+    end: int  # end of its coverage, ns, exclusive
+    packets: int  # number of whole records
+    violations: int  # number of records later than the link's skew (SEMANTICS T2)
+    cut: bool  # whether its last record is cut in the middle
+    bytes: int  # its size
 
 
 @dataclass(frozen=True)
@@ -148,7 +137,6 @@ class Output:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, templates.SNAPLEN, ETHERNET))
 
     def write(self, packets: NDArray[np.void]) -> None:
-        """Appends packets."""
         if not len(packets):
             return
         clock = arrival_times(packets["stamp"], self._clock)
@@ -239,13 +227,10 @@ def generate(
     Args:
         out: output folder, created if missing.
         start: begin of the first hour, ns since the epoch, a whole number of seconds.
-        hours: number of hours, at least 1.
-        links: names of the links.
         rate: packets per second of every busy link, on average.
         skew: seconds by which records of a link may be late, default 1. Some records are late by less, some by more
             (counted in `GeneratedCapture.violations`). A link with skew 0 is in order.
         offset: seconds by which the clock of a link is ahead, default 0; its files follow its own clock.
-        seed: seed of all random numbers.
         cut: (link, hour from 0) of the captures whose last record is cut in the middle.
 
     Returns:
@@ -335,7 +320,6 @@ def _scan(seed: int) -> NDArray[np.void]:
 
 
 def _lookups(seed: int) -> NDArray[np.void]:
-    """Draws the questions and answers of the DNS servers."""
     lookups = np.concatenate([_asked(seed, minute, resolver) for minute in range(MINUTES) for resolver in RESOLVERS])
     packets = flows.packets_of(_random(seed, "dns", 0), lookups)
     packets["stamp"] = np.repeat(lookups["start"], 2) + packets["number"] * np.repeat(lookups["span"], 2)
@@ -399,9 +383,6 @@ def _story_write(out: Path, link: str, packets: NDArray[np.void], begin: int, en
     """Writes one capture.
 
     Args:
-        out: folder of the captures.
-        link: name of the link.
-        packets: its packets in the order of time.
         begin: begin of the file, us since the epoch, on the link's clock.
         end: its end, exclusive.
         cut: whether the file breaks off at CUT_AT.

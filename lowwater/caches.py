@@ -27,10 +27,7 @@ CODE = (".py", ".pyc", ".nbi", ".nbc", ".tables", ".jar")
 
 def cache_folder() -> Path:
     """Returns the folder of generated code and tables: LOWWATER_CACHE, or `lowwater/kernels` in the user's cache.
-
-    Raises:
-        ConfigError: if it cannot be created, or if other users could write code into it.
-    """
+    Raises ConfigError if it cannot be created, or if other users could write code into it."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(os.environ.get("LOWWATER_CACHE") or Path(home) / "lowwater" / "kernels")
     hint = "set LOWWATER_CACHE to a folder that only you can write to"
@@ -45,14 +42,9 @@ def cache_folder() -> Path:
 
 
 def written_by_others(folder: Path, group: bool = False) -> bool:
-    """Whether another user than root can write into a folder of code, or has written a file that is in it.
-
-    Args:
-        group: whether the group of the folder may write into it, as where Python itself runs what it finds.
-
-    Raises:
-        OSError: it cannot be looked at.
-    """
+    """Whether another user than root can write into a folder of code, or has written a file that is in it. Raises
+    OSError if it cannot be looked at. `group`: whether the group of the folder may write into it, as where Python
+    itself runs what it finds."""
     state = folder.stat()
     others = stat.S_IWOTH | (0 if group else stat.S_IWGRP)
     return _is_of_others(state, others) or _has_of_others(str(folder), state.st_mtime_ns)
@@ -85,11 +77,8 @@ _held: set[Path] = set()
 
 
 def make_folder(prefix: str) -> Path:
-    """Makes a temporary folder of this process, removed at exit or by `remove_folder`.
-
-    Args:
-        prefix: prefix of its name; folders with this prefix whose owner is dead are removed first.
-    """
+    """Makes a temporary folder of this process, removed at exit or by `remove_folder`. `prefix`: prefix of its name;
+    folders with this prefix whose owner is dead are removed first."""
     base = Path(tempfile.gettempdir())
     for old in base.glob(f"{prefix}*"):
         _remove_orphan(old)
@@ -149,10 +138,7 @@ def _remove_orphan(folder: Path) -> None:
 
 def _open_lock(path: str, flags: int) -> int:
     """Opens a lock file if it is a regular file of this user; anybody may create files in the temporary folder.
-
-    Raises:
-        OSError: if it is something else, or its folder belongs to another user.
-    """
+    Raises OSError if it is something else, or its folder belongs to another user."""
     # Opening a FIFO would wait for its writer, and a link may lead anywhere.
     file = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
     status = os.fstat(file)

@@ -16,8 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic import Field as Setting
 
-from lowwater.documents import FILE_NAME as FILE_NAME
-from lowwater.documents import override, toml_table
+from lowwater.documents import FILE_NAME, override, toml_table
 from lowwater.errors import ConfigError
 from lowwater.instants import HOUR, SECOND, format_duration, parse_duration, parse_instant, parse_span
 from lowwater.limits import SETTINGS_BYTES
@@ -711,10 +710,7 @@ class Config(Section):
 
     def link(self, name: str) -> Link:
         """Returns the settings of a link; the defaults if no link is configured at all.
-
-        Raises:
-            ConfigError: if other links are configured, and this one is not.
-        """
+        Raises ConfigError if other links are configured, and this one is not."""
         if name in self.links:
             return self.links[name]
         parent = family_of(name)
@@ -751,18 +747,14 @@ class Config(Section):
 
 
 def load_config(lake: PurePath | None = None, path: Path | None = None, text: str | None = None) -> Config:
-    """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file.
+    """Reads the settings of a lake; environment variables `LOWWATER_SECTION__KEY` override the file. Returns the
+    settings. Paths (`lake`, `captures`, files of query sets) are absolute, from the folder of the file.
+    Raises ConfigError if a setting is refused; names the file or variable, the key, and an allowed value.
 
     Args:
         lake: directory of the lake; overrides `lake` in the file.
         path: the settings file; None for `<lake>/lowwater.toml`, or the defaults if that does not exist.
         text: content to read in place of the file's, to see what a change would do.
-
-    Returns:
-        The settings. Paths (`lake`, `captures`, files of query sets) are absolute, from the folder of the file.
-
-    Raises:
-        ConfigError: if a setting is refused; names the file or variable, the key, and an allowed value.
     """
     chosen = path or (lake / FILE_NAME if lake else None)
     data: dict[str, Any] = {}

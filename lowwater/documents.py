@@ -28,11 +28,7 @@ _DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_PAR
 
 
 def json_value(text: str | bytes) -> Any:
-    """Parses JSON.
-
-    Raises:
-        ValueError: it is no JSON, or nested too deeply.
-    """
+    """Parses JSON. Raises ValueError if it is no JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -40,11 +36,7 @@ def json_value(text: str | bytes) -> Any:
 
 
 def toml_table(text: str) -> dict[str, Any]:
-    """Parses TOML.
-
-    Raises:
-        ValueError: it is no TOML, too large, or nested too deeply.
-    """
+    """Parses TOML. Raises ValueError if it is no TOML, too large, or nested too deeply."""
     if len(text) > SETTINGS_BYTES:
         raise ValueError(f"it has more than {SETTINGS_BYTES:,} bytes")
     if found := _DEEP_KEY.search(text):
@@ -58,10 +50,7 @@ def toml_table(text: str) -> dict[str, Any]:
 
 def stored_object(text: str) -> dict[str, Any]:
     """Parses a JSON object in a column of a ledger.
-
-    Raises:
-        LakeError: it is none, or a value in it has another form than every version of Lowwater gives it.
-    """
+    Raises LakeError if it is none, or a value in it has another form than every version of Lowwater gives it."""
     value = _stored(text)
     if not isinstance(value, dict) or not all(
         isinstance(value.get(name, kind()), kind) for name, kind in FORMS.items()
@@ -73,11 +62,7 @@ def stored_object(text: str) -> dict[str, Any]:
 
 
 def stored_pair(text: str) -> tuple[list[str], list[str]]:
-    """Parses two lists of texts in a column of a ledger.
-
-    Raises:
-        LakeError: it is something else.
-    """
+    """Parses two lists of texts in a column of a ledger. Raises LakeError if it is something else."""
     value = _stored(text)
     lists = isinstance(value, list) and len(value) == 2 and all(isinstance(each, list) for each in value)
     if not lists or not all(isinstance(name, str) for each in value for name in each):

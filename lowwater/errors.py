@@ -141,13 +141,10 @@ class OverlapError(LowwaterError):
     """Two captures of one link overlap by more than its skew (SEMANTICS T1).
 
     Args:
-        message: the cause.
-        hint: what to do.
         link: the link of both captures.
         path: the refused file and its coverage, as text.
         other: the file in the lake and its coverage, as text.
         beside: whether they overlap for at least half of the shorter one, so were taken at the same time.
-        overlap: the skew that would read both, ns.
     """
 
     repeats = True
@@ -205,9 +202,6 @@ class GapError(LakeError):
     """A link has not reported over the whole read range of an interval (SEMANTICS T5, T6).
 
     Args:
-        message: the cause.
-        hint: what to do.
-        link: the link.
         since: end of its coverage before the gap, ns since the epoch.
         until: begin of its coverage after the gap, or end of the interval, ns.
     """
@@ -243,7 +237,6 @@ class PartialError(LowwaterError):
 
     Args:
         message: the messages of the queries without a result, one a line.
-        hint: what to do.
         summary: summary of the run.
     """
 
@@ -264,7 +257,6 @@ class AuditError(LawError):
 
     Args:
         message: the critical failures, one a line.
-        hint: what to do.
         report: absolute path of the page with the failures.
 
     Attributes:

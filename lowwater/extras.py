@@ -40,14 +40,12 @@ def absent(extra: str) -> list[str]:
 
 def require(task: str, *extras: str, instead: str = "") -> None:
     """Checks that extras are installed, before anything that needs them has begun.
+    Raises AbsentExtraError if a package of an extra is not installed; the message names all that are needed.
 
     Args:
         task: what needs the extras, as the message names it: `lowwater backfill`.
         extras: names of extras, keys of `EXTRAS`.
         instead: what does without them, for the hint: `add --spark none`.
-
-    Raises:
-        AbsentExtraError: a package of an extra is not installed; the message names all that are needed.
     """
     packages = {extra: absent(extra) for extra in extras}
     missing = [extra for extra in extras if packages[extra]]
@@ -56,12 +54,7 @@ def require(task: str, *extras: str, instead: str = "") -> None:
 
 
 def absent_error(task: str, packages: list[str], extras: list[str], instead: str = "") -> AbsentExtraError:
-    """Makes the error for packages that are not installed.
-
-    Args:
-        task: as for `require`.
-        instead: as for `require`.
-    """
+    """Makes the error for packages that are not installed."""
     plural = "packages that are" if len(packages) > 1 else "a package that is"
     return AbsentExtraError(
         f"{task} needs {plural} not installed: {', '.join(packages)}",

@@ -77,14 +77,9 @@ def parse_instant(value: object) -> int:
 
 
 def parse_span(value: object) -> tuple[int, int]:
-    """Parses FROM/TO, two instants as in `parse_instant`.
-
-    Returns:
-        Nanoseconds since the epoch; the first is smaller than the second.
-
-    Raises:
-        ValueError: if it has another form, or ends before it begins.
-    """
+    """Parses FROM/TO, two instants as in `parse_instant`. Returns nanoseconds since the epoch; the first is smaller
+    than the second.
+    Raises ValueError if it has another form, or ends before it begins."""
     begin, mark, end = value.partition("/") if isinstance(value, str) else ("", "", "")
     if not mark:
         raise ValueError(f"{value!r} is not of the form FROM/TO")

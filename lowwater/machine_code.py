@@ -19,11 +19,8 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def has_machine_code(function: Callable[..., object], name: str) -> bool:
-    """Whether machine code of a function is on disk. It may be stale, then numba compiles again.
-
-    Args:
-        name: its qualified name when it was compiled.
-    """
+    """Whether machine code of a function is on disk. It may be stale, then numba compiles again. `name`: its qualified
+    name when it was compiled."""
     folder = Path(FunctionCache(function).cache_path)  # type: ignore[no-untyped-call]
     version = "{}{}".format(*sys.version_info[:2])
     return any(folder.glob(f"*{name.rpartition('.')[2]}-*.py{version}.nbi"))

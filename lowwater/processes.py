@@ -34,11 +34,8 @@ def until_stopped(
 ) -> Iterator[Callable[[], bool]]:
     """Yields a function that says whether a signal came; the next one does what it did before the block.
 
-    Other threads than the main one get no signals: there it never comes.
-
-    Args:
-        then: called by the handler of the first signal.
-    """
+    Other threads than the main one get no signals: there it never comes. `then`: called by the handler of the first
+    signal."""
     came = False
 
     def stop(number: int, frame: object) -> None:
@@ -100,10 +97,7 @@ ENOUGH = 512
 
 def require_descriptors(least: int = ENOUGH) -> None:
     """Raises the limit of open files of this process where it is too low, as far as the system permits.
-
-    Raises:
-        LowwaterError: if it does not.
-    """
+    Raises LowwaterError if it does not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= least:
         return
@@ -156,11 +150,9 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether there is a process."""
         return self._child is not None and self._child.poll() is None
 
     def begin(self) -> None:
-        """Starts the process, if there is none."""
         with self._turn:
             if not self.running:
                 self.end()
@@ -174,10 +166,7 @@ class Process:
 
         `seconds` of it are a time that the process itself keeps (`serve`); the argument is one that this one keeps.
         Both begin when the process is there.
-
-        Raises:
-            EndedError: the process took too long or too much memory, or has ended by itself.
-        """
+        Raises EndedError if the process took too long or too much memory, or has ended by itself."""
         with self._turn:
             self.begin()
             assert self._child is not None and self._child.stdin is not None

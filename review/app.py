@@ -20,9 +20,8 @@ from .acts.effects import Host
 from .acts.pages import add_acts, only_commands
 from .ledgers import Ledgers
 from .pages import HERE, render
-from .results.diff_pages import add_diff
 from .results.packet_pages import add_packets
-from .results.pages import add_results, as_page
+from .results.pages import add_diff, add_results, as_page
 from .write_page import add_write
 
 HEADERS = {
@@ -72,7 +71,6 @@ def create(
     """Creates the app that serves the pages of a lake.
 
     Args:
-        ledgers: access to the lake.
         dependencies: FastAPI dependencies of every route, for example authentication.
         routes: further routes, which are matched first.
         permissions: FastAPI dependency that returns the query sets that the user may see.

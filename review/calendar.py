@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from lowwater.catalog.time import uncovered
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ledgers.captures import Captures
 from lowwater.lake.ledgers.intervals import HELD, MISSING
@@ -51,19 +52,12 @@ LINK_STATES = ("gap", "partly", "damaged", "covered")
 
 @dataclass(frozen=True)
 class Cell:
-    """One interval or hour in a calendar.
+    """One interval or hour in a calendar."""
 
-    Attributes:
-        label: time and state, as text.
-        state: a key of `SIGNS`.
-        address: address of the page of the interval; empty without a page.
-        span: number of columns.
-    """
-
-    label: str
-    state: str
-    address: str = ""
-    span: int = 1
+    label: str  # time and state, as text
+    state: str  # a key of `SIGNS`
+    address: str = ""  # address of the page of the interval; empty without a page
+    span: int = 1  # number of columns
 
     @property
     def sign(self) -> str:
@@ -72,40 +66,24 @@ class Cell:
 
 @dataclass(frozen=True)
 class Calendar:
-    """States of a query set or a link over several days.
+    """States of a query set or a link over several days."""
 
-    Attributes:
-        name: name of the query set or link.
-        kind: `query set` or `link`.
-        address: address of its page.
-        heads: column headings: (text, number of columns).
-        days: rows of the calendar: (day, cells).
-        counts: number of cells by state.
-    """
-
-    name: str
-    kind: str
-    address: str
-    heads: tuple[tuple[str, int], ...]
-    days: tuple[tuple[str, tuple[Cell | None, ...]], ...]
-    counts: Mapping[str, int]
+    name: str  # name of the query set or link
+    kind: str  # `query set` or `link`
+    address: str  # address of its page
+    heads: tuple[tuple[str, int], ...]  # column headings: (text, number of columns)
+    days: tuple[tuple[str, tuple[Cell | None, ...]], ...]  # rows of the calendar: (day, cells)
+    counts: Mapping[str, int]  # number of cells by state
 
 
 @dataclass(frozen=True)
 class Month:
-    """Range of time that an overview page shows: a month, or several days of it.
+    """Range of time that an overview page shows: a month, or several days of it."""
 
-    Attributes:
-        name: the range in the address of the page.
-        title: the range in words.
-        start: first instant, ns since the epoch.
-        end: end, ns since the epoch, exclusive.
-    """
-
-    name: str
-    title: str
-    start: int
-    end: int
+    name: str  # the range in the address of the page
+    title: str  # the range in words
+    start: int  # first instant, ns since the epoch
+    end: int  # end, ns since the epoch, exclusive
 
 
 def instant(moment: datetime) -> int:
@@ -156,14 +134,8 @@ def _instants(snapshot: Snapshot) -> list[int]:
 
 
 def set_calendar(name: str, length: int, intervals: Sequence[Interval], end: int) -> Calendar:
-    """Builds the calendar of a query set.
-
-    Args:
-        name: name of the query set.
-        length: length of its intervals, ns.
-        intervals: its intervals in the month.
-        end: end of the month, ns since the epoch: a stretch of intervals is drawn up to there.
-    """
+    """Builds the calendar of a query set. `end`: end of the month, ns since the epoch: a stretch of intervals is drawn
+    up to there."""
     columns = max(1, DAY // length) if length <= DAY else 1
     rows: dict[int, list[Cell | None]] = {}
     counts: Counter[str] = Counter()
@@ -181,25 +153,18 @@ def set_calendar(name: str, length: int, intervals: Sequence[Interval], end: int
 
 
 def link_calendar(snapshot: Snapshot, link: str, start: int, end: int) -> Calendar:
-    """Builds the calendar of a link by hour: coverage of its captures, and damage.
-
-    Args:
-        snapshot: ledgers of the lake.
-        link: name of the link.
-        start: first instant of the calendar, ns since the epoch.
-        end: end of the calendar, ns since the epoch, exclusive.
-    """
+    """Builds the calendar of a link by hour: coverage of its captures, and damage."""
     settings, captures = snapshot.config.link(link), snapshot.captures.get(link, Captures())
     spans = captures.spans
-    begins = [first for first, _ in spans]
     broken = {at // HOUR * HOUR for at in captures.damaged().tolist() if start <= at < end}
     low = max(start, settings.since or 0, spans[0][0] // HOUR * HOUR if spans else end)
     high = min(end, end if settings.until is None else settings.until, _last(snapshot))
     rows: dict[int, list[Cell | None]] = {}
     counts: Counter[str] = Counter()
     for hour in range(low // HOUR * HOUR, high, HOUR):
-        expected_time = min(high, hour + HOUR) - max(low, hour)
-        covered_time = covered(spans, begins, max(low, hour), min(high, hour + HOUR))
+        begin, until = max(low, hour), min(high, hour + HOUR)
+        expected_time = until - begin
+        covered_time = expected_time - sum(last - first for first, last in uncovered(spans, begin, until))
         state = _coverage_state(covered_time, expected_time, hour in broken)
         counts[state] += 1
         day, within = divmod(hour, DAY)
@@ -218,22 +183,6 @@ def _coverage_state(covered_time: int, expected_time: int, is_damaged: bool) -> 
 
 def _last(snapshot: Snapshot) -> int:
     return snapshot.span[1] if snapshot.span else 0
-
-
-def covered(spans: Sequence[tuple[int, int]], begins: Sequence[int], start: int, end: int) -> int:
-    """Returns how much of [start, end) is covered by spans, ns.
-
-    Args:
-        spans: ordered, disjoint spans, ns since the epoch.
-        begins: first instants of the spans, for the binary search.
-        start: first instant, ns since the epoch.
-        end: end, ns since the epoch, exclusive.
-    """
-    total, at = 0, max(0, bisect_right(begins, start) - 1)
-    while at < len(spans) and spans[at][0] < end:
-        total += max(0, min(end, spans[at][1]) - max(start, spans[at][0]))
-        at += 1
-    return total
 
 
 def _heads(columns: int) -> tuple[tuple[str, int], ...]:

@@ -34,7 +34,6 @@ class Checker:
 
     Args:
         bounds: what a text may take.
-        command: the program; None for this module.
     """
 
     def __init__(self, bounds: Limits = BOUNDS, command: Sequence[str] | None = None) -> None:
@@ -51,10 +50,8 @@ class Checker:
 
         Args:
             lake: the lake, whose settings say what a query may name.
-            text: the query text.
             query_set: the query set whose protocols, functions and parameters it uses; empty for none.
             links: the links that it may read.
-            who: the person who asks.
 
         Returns:
             `error`: why nothing was checked; `problems`, each with `line` and `column` from 1, the offsets `start` and
@@ -91,7 +88,6 @@ class Checker:
             self.end()
 
     def end(self) -> None:
-        """Ends the processes, if there are any."""
         for process in self._processes.values():
             process.end()
 

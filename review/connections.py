@@ -41,7 +41,6 @@ class Connection(H11Protocol):
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the connection."""
         super().connection_lost(exc)
         if self._end is not None:
             self._end.cancel()
@@ -52,7 +51,6 @@ class Connection(H11Protocol):
         self._look()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request."""
         super().on_response_complete()
         self._look()
 
@@ -62,7 +60,6 @@ class Connection(H11Protocol):
         self._look()
 
     def resume_writing(self) -> None:
-        """Goes on writing."""
         super().resume_writing()
         self._look()
 

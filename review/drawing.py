@@ -18,20 +18,14 @@ NODE, ACROSS, LINE = 210, 270, 15
 
 @dataclass(frozen=True)
 class Box:
-    """A node of a plan.
+    """A node of a plan."""
 
-    Attributes:
-        kind: `link`, `lfta`, `operator` or `table`.
-        lines: lines of text, shortened.
-        whole: the full text.
-    """
-
-    kind: str
-    lines: tuple[str, ...]
+    kind: str  # `link`, `lfta`, `operator` or `table`
+    lines: tuple[str, ...]  # lines of text, shortened
     x: int
     y: int
     height: int
-    whole: str
+    whole: str  # the full text
 
     @property
     def middle(self) -> int:
@@ -50,19 +44,14 @@ class Edge:
 
 @dataclass(frozen=True)
 class PlanDrawing:
-    """A plan with links at the left and tables at the right.
-
-    Attributes:
-        cut: x coordinate of the border between low and high level.
-        words: summary of the drawing for screen readers.
-    """
+    """A plan with links at the left and tables at the right."""
 
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
     width: int
     height: int
-    cut: int
-    words: str
+    cut: int  # x coordinate of the border between low and high level
+    words: str  # summary of the drawing for screen readers
 
 
 def plan(description: Description) -> PlanDrawing:
@@ -333,11 +322,8 @@ TICKS = tuple(tenths * 10**9 // 10 for tenths in (1, 10, 100, 600, 6000, 36_000,
 
 
 def waterfall(lags: Sequence[tuple[str, str, int, int, int, Sequence[int]]]) -> Waterfall | None:
-    """Draws the lags of nodes.
-
-    Args:
-        lags: (name, level, lag of its input, lag, largest lag, series of lags), ns, in the direction of flow.
-    """
+    """Draws the lags of nodes. `lags`: (name, level, lag of its input, lag, largest lag, series of lags), ns, in the
+    direction of flow."""
     if not lags:
         return None
     left, room, row, spark = 230, 430, 30, 690

@@ -65,34 +65,21 @@ class ExpectationResult:
 
 @dataclass(frozen=True)
 class LinkFacts:
-    """Measures of a link over the interval.
+    """Measures of a link over the interval."""
 
-    Attributes:
-        name: name of the link.
-        skew: maximum lateness that the link allows, ns.
-        captures: captures that overlap the interval.
-        account: number of records by class: read, malformed, violating, duplicates, sane (A1)
-            and, where the link looks for them, copies (D5).
-        lateness: lateness of the records; None without an audit.
-        quantiles: quantiles of the lateness, ns, by share.
-        violations: the first records later than the skew.
-        late: number of records later than the skew.
-        malformed: the first malformed records.
-        damaged: number of malformed records.
-        silent: captures that cover the interval, and do not declare this interface of the link.
-    """
-
-    name: str
-    skew: int
-    captures: tuple[Capture, ...]
+    name: str  # name of the link
+    skew: int  # maximum lateness that the link allows, ns
+    captures: tuple[Capture, ...]  # captures that overlap the interval
+    # number of records by class: read, malformed, violating, duplicates, sane (A1) and, where the link looks for them,
+    # copies (D5)
     account: Mapping[str, int]
-    lateness: LinkLateness | None
-    quantiles: Mapping[float, int]
-    violations: tuple[Mapping[str, Any], ...]
-    late: int
-    malformed: tuple[Mapping[str, Any], ...]
-    damaged: int
-    silent: tuple[Capture, ...] = ()
+    lateness: LinkLateness | None  # lateness of the records; None without an audit
+    quantiles: Mapping[float, int]  # quantiles of the lateness, ns, by share
+    violations: tuple[Mapping[str, Any], ...]  # the first records later than the skew
+    late: int  # number of records later than the skew
+    malformed: tuple[Mapping[str, Any], ...]  # the first malformed records
+    damaged: int  # number of malformed records
+    silent: tuple[Capture, ...] = ()  # captures that cover the interval, and do not declare this interface of the link
 
 
 @dataclass(frozen=True)
@@ -120,40 +107,24 @@ class Operator:
 
 @dataclass(frozen=True)
 class Shed:
-    """Records of a link that an LFTA shed in the interval (O5).
+    """Records of a link that an LFTA shed in the interval (O5)."""
 
-    Attributes:
-        lfta: name of the LFTA.
-        link: name of the link.
-        sane: sane records of the link.
-        shed: shed records.
-        minutes: minutes in which records were shed.
-        worst: the minute in which most were shed, ns since the epoch.
-        most: shed records of this minute.
-    """
-
-    lfta: str
-    link: str
-    sane: int
-    shed: int
-    minutes: int
-    worst: int
-    most: int
+    lfta: str  # name of the LFTA
+    link: str  # name of the link
+    sane: int  # sane records of the link
+    shed: int  # shed records
+    minutes: int  # minutes in which records were shed
+    worst: int  # the minute in which most were shed, ns since the epoch
+    most: int  # shed records of this minute
 
 
 @dataclass(frozen=True)
 class Placed:
-    """Tasks of the last low stage on a cluster.
+    """Tasks of the last low stage on a cluster."""
 
-    Attributes:
-        tasks: runs of tasks, the longest first; see `lowwater.cluster.TaskRun`.
-        machines: machine -> (tasks, packets, seconds) on it.
-        again: number of tasks that were tried more than once.
-    """
-
-    tasks: tuple[TaskRun, ...]
-    machines: Mapping[str, tuple[int, int, float]]
-    again: int
+    tasks: tuple[TaskRun, ...]  # runs of tasks, the longest first; see `lowwater.cluster.TaskRun`
+    machines: Mapping[str, tuple[int, int, float]]  # machine -> (tasks, packets, seconds) on it
+    again: int  # number of tasks that were tried more than once
 
 
 def expectations_of(snapshot: Snapshot, part: Part, key: Key) -> list[ExpectationResult]:

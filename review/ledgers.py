@@ -17,7 +17,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from lowwater.config import FILE_NAME, Config, load_config
+from lowwater.config import Config, load_config
+from lowwater.documents import FILE_NAME
 from lowwater.errors import LowwaterError
 from lowwater.lake.layout import QUALITY, REPLAYS, Lake, lake_to_read
 from lowwater.lake.ledgers.captures import Captures, ingested_links, read_captures
@@ -53,25 +54,15 @@ WARNED = "warned"
 
 @dataclass(frozen=True)
 class Interval:
-    """State of one interval of a query set.
+    """State of one interval of a query set."""
 
-    Attributes:
-        query_set: name of the query set.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-        state: gravest state of its queries.
-        reason: why the interval is not done; empty if it is.
-        rows: number of published rows of all queries; None without a publication.
-        intervals: number of the intervals: more than one in a stretch without records (I3), which runs as one.
-    """
-
-    query_set: str
-    start: int
-    end: int
-    state: str
-    reason: str
-    rows: int | None
-    intervals: int = 1
+    query_set: str  # name of the query set
+    start: int  # first instant of the interval, ns since the epoch
+    end: int  # end of the interval, ns since the epoch, exclusive
+    state: str  # gravest state of its queries
+    reason: str  # why the interval is not done; empty if it is
+    rows: int | None  # number of published rows of all queries; None without a publication
+    intervals: int = 1  # number of the intervals: more than one in a stretch without records (I3), which runs as one
 
     @property
     def key(self) -> Key:
@@ -87,21 +78,13 @@ GRAVITY = (
 
 @dataclass(frozen=True)
 class Part:
-    """The intervals that begin in a range of time.
+    """The intervals that begin in a range of time."""
 
-    Attributes:
-        start: first instant of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
-        replays: rows of the ledger `replays` by interval, oldest first.
-        audits: newest audit by interval.
-        intervals: states of the intervals, ordered by query set and time.
-    """
-
-    start: int
-    end: int
-    replays: Mapping[Key, Sequence[ReplayRow]]
-    audits: Mapping[Key, IntervalAudit]
-    intervals: Sequence[Interval]
+    start: int  # first instant of the range, ns since the epoch
+    end: int  # end of the range, ns since the epoch, exclusive
+    replays: Mapping[Key, Sequence[ReplayRow]]  # rows of the ledger `replays` by interval, oldest first
+    audits: Mapping[Key, IntervalAudit]  # newest audit by interval
+    intervals: Sequence[Interval]  # states of the intervals, ordered by query set and time
 
     def of(self, key: Key) -> Interval | None:
         """Returns the interval of a key; None if the range does not hold it."""
@@ -130,23 +113,14 @@ RECORDS = pa.schema([REPLAYS.field(name) for name in (*Record._fields, "finished
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The ledgers of a lake at one moment.
+    """The ledgers of a lake at one moment."""
 
-    Attributes:
-        lake: the lake.
-        config: settings of the lake.
-        captures: captures by link.
-        records: all rows of `replays`, oldest first.
-        jobs: query sets that can be planned, by name.
-        unplanned: error message of every query set that cannot be planned, by name.
-    """
-
-    lake: Lake
-    config: Config
-    captures: Mapping[str, Captures]
-    records: Sequence[Record]
-    jobs: Mapping[str, Job]
-    unplanned: Mapping[str, str]
+    lake: Lake  # the lake
+    config: Config  # settings of the lake
+    captures: Mapping[str, Captures]  # captures by link
+    records: Sequence[Record]  # all rows of `replays`, oldest first
+    jobs: Mapping[str, Job]  # query sets that can be planned, by name
+    unplanned: Mapping[str, str]  # error message of every query set that cannot be planned, by name
     _parts: dict[tuple[int, int], Part] = field(default_factory=dict, repr=False)
     _restricted: dict[frozenset[str], Snapshot] = field(default_factory=dict, repr=False)
     _computed: dict[object, Any] = field(default_factory=dict, repr=False)
@@ -182,11 +156,8 @@ class Snapshot:
         return replace(part, intervals=[_running(interval, held) for interval in part.intervals])
 
     def only(self, sees: Callable[[str], bool]) -> Snapshot:
-        """Returns the snapshot that a user may see: permitted query sets, their intervals and links.
-
-        Args:
-            sees: whether the user may see the query set of a name.
-        """
+        """Returns the snapshot that a user may see: permitted query sets, their intervals and links. `sees`: whether
+        the user may see the query set of a name."""
         all_names = {*self.jobs, *self.unplanned, *(key[0] for key in self.keys)}
         names = frozenset(name for name in all_names if sees(name))
         if names == all_names:
@@ -258,12 +229,7 @@ def _running(interval: Interval, held: Mapping[str, Mapping[tuple[int, int], str
 
 
 class Ledgers:
-    """Gives the pages access to a lake. Reads its ledgers again only after a change.
-
-    Args:
-        root: folder of the lake.
-        queries: folder of the query sets.
-    """
+    """Gives the pages access to a lake. Reads its ledgers again only after a change."""
 
     def __init__(self, root: PurePath, queries: Path) -> None:
         self.root, self.queries = lake_path(root), queries.absolute()
@@ -272,11 +238,8 @@ class Ledgers:
 
     def now(self) -> Snapshot:
         """Returns the current snapshot of the ledgers.
-
-        Raises:
-            LakeError: there is no lake, or a ledger cannot be read.
-            ConfigError: the settings of the lake are wrong.
-        """
+        Raises LakeError if there is no lake, or a ledger cannot be read, and ConfigError if the settings of the lake
+        are wrong."""
         with self._lock:
             lake = Lake(self.root)
             versions = self._versions(lake)

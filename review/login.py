@@ -82,7 +82,6 @@ class Sessions:
         return True
 
     def end(self, name: str) -> None:
-        """Ends a session, if there is one."""
         self._kept.pop(name, None)
 
 
@@ -90,7 +89,6 @@ class Door:
     """An ASGI app that lets requests pass to another app.
 
     Args:
-        app: the app behind the door.
         token: what a request must bring, as a bearer token or by the session of a login; None where none is needed.
         hosts: permitted names in the header `Host`, without port, so that no other site reaches the pages through a
             name of its own that resolves to this machine; None for every name.

@@ -36,9 +36,8 @@ from lowwater.storage.paths import has_file
 from .calendar import LINK_STATES, SIGNS, Month, link_calendar, months, set_calendar, tally
 from .drawing import lateness, waterfall
 from .interval import SHOWN, expectations_of, links_of, operators_of, placed_of, shed_of, stages_of
-from .lateness import WEEK, last_day, late_intervals, link_headline, link_review, refused_shares
+from .lateness import MOST_NAMED, WEEK, last_day, late_intervals, link_headline, link_review, offenders, refused_shares
 from .ledgers import GRAVITY, Interval, Part, Snapshot
-from .offenders import MOST_NAMED, offenders
 from .queries import cost_history, explained, newest_preview, previews, query_plan, rows_history
 from .trends import subjects, summaries, trend
 from .verdict import overview_verdict
@@ -51,21 +50,14 @@ RECENT = 168
 
 @dataclass(frozen=True)
 class Page:
-    """A kind of page.
+    """A kind of page."""
 
-    Attributes:
-        address: address without `.html`; `{}` is a placeholder, for example for the name of a query set.
-        template: file in `templates/`.
-        section: navigation entry of the page, or empty. The page without `{}` is the target of the entry.
-        fill: computes the template's values from a snapshot and the placeholders' values; None for an unknown page.
-        parts: lists the placeholders' values of all pages of this kind.
-    """
-
-    address: str
-    template: str
-    section: str
+    address: str  # address without `.html`; `{}` is a placeholder, for example for the name of a query set
+    template: str  # file in `templates/`
+    section: str  # navigation entry of the page, or empty. The page without `{}` is the target of the entry.
+    # computes the template's values from a snapshot and the placeholders' values; None for an unknown page
     fill: Callable[..., dict[str, Any] | None]
-    parts: Callable[[Snapshot], Iterable[tuple[str, ...]]]
+    parts: Callable[[Snapshot], Iterable[tuple[str, ...]]]  # lists the placeholders' values of all pages of this kind
 
     def match(self, address: str) -> list[str] | None:
         """Returns the placeholders' values of an address; None if the address is of another kind."""
@@ -100,15 +92,11 @@ def page(
 
 def render(snapshot: Snapshot, address: str, served: bool = False, notices: Sequence[str] = ()) -> str | None:
     """Renders the page of an address such as `index.html` or `interval/demo/<interval>.html`; None if unknown.
+    Raises LakeError if a ledger cannot be read.
 
     Args:
-        snapshot: ledgers of the lake.
         address: address of the page, relative to the start.
-        served: as for `fill_template`.
         notices: what the server lacks for its work, shown on top.
-
-    Raises:
-        LakeError: a ledger cannot be read.
     """
     name = address.removesuffix(".html")
     for kind in PAGES:
@@ -173,11 +161,9 @@ def fill_template(
     """Fills the template of a page.
 
     Args:
-        snapshot: ledgers of the lake.
         template: file in `templates/`.
         section: navigation entry of the page, or empty.
         root: relative address of the start of the pages, such as `../`.
-        values: values of the template.
         served: whether a server answers, which has the results too; otherwise pages are files.
     """
     return (

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
-from lowwater.documents import stored_object
 from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow
 from lowwater.lake.results.published_rows import rows_between
@@ -17,6 +15,7 @@ from lowwater.replay.job import Job
 from .calendar import moment
 from .drawing import PlanDrawing, Plot, history, plan
 from .ledgers import Part, Record, Snapshot
+from .trends import run_seconds
 
 SHOWN = 20
 """Maximum number of rows of a query on a page; `lowwater rows` prints all."""
@@ -24,19 +23,14 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Preview:
-    """First published rows of a query in [start, end), ns since the epoch.
-
-    Attributes:
-        rows: cells as text.
-        total: number of published rows.
-    """
+    """First published rows of a query in [start, end), ns since the epoch."""
 
     query: str
     start: int
     end: int
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    total: int
+    rows: tuple[tuple[str, ...], ...]  # cells as text
+    total: int  # number of published rows
 
 
 @dataclass(frozen=True)
@@ -113,11 +107,7 @@ def rows_history(snapshot: Snapshot, query_set: str, query: str) -> Plot | None:
 
 def cost_history(snapshot: Snapshot, query_set: str) -> Plot | None:
     """Plots the duration (s) of the last run of every interval, all stages together."""
-    seconds: dict[int, dict[str, float]] = defaultdict(dict)
-    for record in snapshot.records:
-        if record.query_set == query_set and record.timings != "{}":
-            seconds[record.interval_start] |= stored_object(record.timings)
-    return history([(_named(at), sum(seconds[at].values()), "run") for at in sorted(seconds)], "s")
+    return history([(_named(at), spent, "run") for at, spent in sorted(run_seconds(snapshot, query_set).items())], "s")
 
 
 def _named(at: int) -> str:

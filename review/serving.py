@@ -47,28 +47,20 @@ SHORTEST = 16
 
 @dataclass(frozen=True)
 class Access:
-    """Who may read the pages.
+    """Who may read the pages."""
 
-    Attributes:
-        token: what everybody has to bring; None if reaching the address is enough.
-        hosts: permitted names of the host; None for every name.
-    """
-
-    token: str | None
-    hosts: frozenset[str] | None
+    token: str | None  # what everybody has to bring; None if reaching the address is enough
+    hosts: frozenset[str] | None  # permitted names of the host; None for every name
 
 
 def access(host: str, token_file: Path | None, login: bool = True) -> Access:
     """Decides who may read the pages that listen on a host.
+    Raises LowwaterError if the file cannot be read, others may read it, its token is too short, or everybody beyond
+    this machine could read the pages.
 
     Args:
-        host: name or address to listen on.
         token_file: file with the token; None for a new token.
         login: whether a token is asked for; without, every user of this machine can read the pages.
-
-    Raises:
-        LowwaterError: the file cannot be read, others may read it, its token is too short, or everybody beyond this
-            machine could read the pages.
     """
     local, hosts = is_loopback(host), known_names(host)
     if not login and not local:
@@ -122,10 +114,7 @@ def make_server(app: App) -> uvicorn.Server:
 
 def listen(host: str, port: int) -> socket.socket:
     """Opens the socket of the server; port 0 takes a free one.
-
-    Raises:
-        LowwaterError: the address is not of this machine, or its port is taken.
-    """
+    Raises LowwaterError if the address is not of this machine, or its port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -145,20 +134,8 @@ def serve(
     tell: Callable[[str], None],
     login: bool = True,
 ) -> None:
-    """Serves the pages until the process is interrupted.
-
-    Args:
-        root: folder of the lake.
-        queries: folder of the query sets.
-        host: name or address to listen on.
-        port: port to listen on; 0 for a free one.
-        token_file: see `access`.
-        tell: gets the address; one that logs in, if a token was made.
-        login: see `access`.
-
-    Raises:
-        LowwaterError: there is no lake, the address cannot be listened on, or the token is not usable.
-    """
+    """Serves the pages until the process is interrupted. Raises LowwaterError if there is no lake, the address cannot
+    be listened on, or the token is not usable. `tell`: gets the address; one that logs in, if a token was made."""
     allowed = access(host, token_file, login)
     spare_memory()
     ledgers = Ledgers(root, queries)
@@ -178,7 +155,6 @@ async def _answer(server: uvicorn.Server, ledgers: Ledgers, opened: socket.socke
 
     Args:
         server: the web server.
-        ledgers: access to the lake.
         opened: the socket to listen on.
         ready: is called once the pages are made and the server answers.
     """

@@ -20,14 +20,9 @@ from .pages import HERE, addresses, render
 
 
 def write_site(ledgers: Ledgers, folder: Path) -> int:
-    """Writes every page of a lake into a folder. Creates the folder, and replaces files of the same names.
-
-    Returns:
-        Number of pages.
-
-    Raises:
-        LakeError: a ledger cannot be read, or the folder cannot be written.
-    """
+    """Writes every page of a lake into a folder. Creates the folder, and replaces files of the same names. Returns
+    number of pages.
+    Raises LakeError if a ledger cannot be read, or the folder cannot be written."""
     snapshot, count = ledgers.now(), 0
     if folder.resolve() == snapshot.lake.root or snapshot.lake.root in folder.resolve().parents:
         raise LakeError(f"{folder}: is inside the lake", "give --html a folder outside of it")
@@ -49,7 +44,6 @@ def write_site(ledgers: Ledgers, folder: Path) -> int:
 
 
 def _write_objects(source: ObjectPath, target: Path) -> None:
-    """Writes the objects below a prefix as files."""
     for path in files_below(source):
         into = target / path.relative_to(source).as_posix()
         if ".." not in into.parts:

@@ -44,23 +44,14 @@ DRIFTS = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure that has a plot.
+    """A measure that has a plot."""
 
-    Attributes:
-        name: name in the ledger.
-        title: what it is called on a page.
-        unit: unit in the plot.
-        total: whether a day is the sum of its intervals; otherwise it is their largest, or least, value.
-        worst: of the values of a day, the one that is shown.
-        text: writes a value.
-    """
-
-    name: str
-    title: str
-    unit: str
-    total: bool
-    worst: Callable[[Sequence[float]], float] = max
-    text: Callable[[float], str] = "{:,.0f}".format
+    name: str  # name in the ledger
+    title: str  # what it is called on a page
+    unit: str  # unit in the plot
+    total: bool  # whether a day is the sum of its intervals; otherwise it is their largest, or least, value
+    worst: Callable[[Sequence[float]], float] = max  # of the values of a day, the one that is shown
+    text: Callable[[float], str] = "{:,.0f}".format  # writes a value
 
 
 def _span(value: float) -> str:
@@ -93,42 +84,25 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """A measure over time.
+    """A measure over time."""
 
-    Attributes:
-        measure: the measure.
-        days: points by interval of the last days.
-        weeks: points by day of the last weeks.
-        plots: plot of the days and of the weeks; None without a point.
-        words: both in one sentence, for readers who do not see the plots.
-    """
-
-    measure: Measure
-    days: tuple[Point, ...]
-    weeks: tuple[Point, ...]
-    plots: tuple[Plot | None, Plot | None]
-    words: str
+    measure: Measure  # the measure
+    days: tuple[Point, ...]  # points by interval of the last days
+    weeks: tuple[Point, ...]  # points by day of the last weeks
+    plots: tuple[Plot | None, Plot | None]  # plot of the days and of the weeks; None without a point
+    words: str  # both in one sentence, for readers who do not see the plots
 
 
 @dataclass(frozen=True)
 class Trend:
-    """The measures of a link or a query.
+    """The measures of a link or a query."""
 
-    Attributes:
-        kind: `link` or `query`.
-        name: name of the link or query.
-        query_set: query set whose audits measured it.
-        series: measures that are known.
-        unusual: (first instant of the interval, end, what is unusual), newest first.
-        judged: number of intervals that had enough earlier ones to be compared with.
-    """
-
-    kind: str
-    name: str
-    query_set: str
-    series: tuple[Series, ...]
-    unusual: tuple[tuple[int, int, str], ...]
-    judged: int
+    kind: str  # `link` or `query`
+    name: str  # name of the link or query
+    query_set: str  # query set whose audits measured it
+    series: tuple[Series, ...]  # measures that are known
+    unusual: tuple[tuple[int, int, str], ...]  # (first instant of the interval, end, what is unusual), newest first
+    judged: int  # number of intervals that had enough earlier ones to be compared with
 
 
 def subjects(snapshot: Snapshot) -> list[tuple[str, str, str]]:
@@ -151,9 +125,7 @@ def trend(snapshot: Snapshot, kind: str, name: str, query_set: str) -> Trend:
     """Computes the trend of a link or query from the intervals of the last weeks.
 
     Args:
-        snapshot: ledgers of the lake.
         kind: `link` or `query`.
-        name: name of the link or query.
         query_set: query set whose audits count.
     """
     last = _last(snapshot, query_set)
@@ -191,7 +163,7 @@ class _Found:
 def _judged(snapshot: Snapshot, past: IntervalHistory, kind: str, name: str, query_set: str, first: int) -> _Found:
     """Judges the intervals of a subject from `first` (ns) on, each by those before it."""
     length = snapshot.jobs[query_set].length
-    seconds = _seconds(snapshot, query_set) if kind == QUERY else {}
+    seconds = run_seconds(snapshot, query_set) if kind == QUERY else {}
     found = _Found(defaultdict(list), [])
     for start, items, row in past.judged(snapshot.config, kind, name, first):
         found.judged += bool(row["past"]) and is_whole(items)
@@ -221,7 +193,7 @@ def _strange(row: Mapping[str, float], drift: str) -> bool:
     return f"{drift}_drift" in row and row[f"{drift}_drift"] > row[f"{drift}_drift_warning"]
 
 
-def _seconds(snapshot: Snapshot, query_set: str) -> dict[int, float]:
+def run_seconds(snapshot: Snapshot, query_set: str) -> dict[int, float]:
     """First instant of the interval -> duration of its last run, all queries of the set and all stages, s."""
     seconds: dict[int, dict[str, float]] = defaultdict(dict)
     for record in snapshot.records:

@@ -59,25 +59,15 @@ RUN = ("run what is due", "lowwater backfill --lake {lake}")
 
 @dataclass(frozen=True)
 class OverviewVerdict:
-    """What the overview says first.
+    """What the overview says first."""
 
-    Attributes:
-        state: gravest state; `done` if all is good.
-        sentence: what is so, of which query set and link, since when.
-        reason: why; empty if all is good.
-        advice: what to do; empty if nothing is to be done.
-        command: the command that does it.
-        address: page of the interval to look at; empty without one.
-        act: address and name of the act that mends it; None without one.
-    """
-
-    state: str
-    sentence: str
-    reason: str = ""
-    advice: str = ""
-    command: str = ""
-    address: str = ""
-    act: tuple[str, str] | None = None
+    state: str  # gravest state; `done` if all is good
+    sentence: str  # what is so, of which query set and link, since when
+    reason: str = ""  # why; empty if all is good
+    advice: str = ""  # what to do; empty if nothing is to be done
+    command: str = ""  # the command that does it
+    address: str = ""  # page of the interval to look at; empty without one
+    act: tuple[str, str] | None = None  # address and name of the act that mends it; None without one
 
 
 def overview_verdict(
@@ -86,7 +76,6 @@ def overview_verdict(
     """Judges the intervals of a month; None without intervals.
 
     Args:
-        snapshot: ledgers of the lake.
         intervals: intervals of the month, of all query sets.
         audits: newest audits of the intervals.
     """

@@ -44,21 +44,13 @@ SCRIPTED = "script-src 'self'; connect-src 'self'; form-action 'self'"
 
 @dataclass(frozen=True)
 class Written:
-    """What somebody wrote, and what is known of it.
+    """What somebody wrote, and what is known of it."""
 
-    Attributes:
-        text: the query text.
-        query_set: the query set whose protocols, functions and parameters it uses; empty for none.
-        start: first instant of the range to try, ISO 8601, as written.
-        length: name of the length of the range, of LENGTHS.
-        known: what `Checker.check` says.
-    """
-
-    text: str
-    query_set: str
-    start: str
-    length: str
-    known: Mapping[str, Any]
+    text: str  # the query text
+    query_set: str  # the query set whose protocols, functions and parameters it uses; empty for none
+    start: str  # first instant of the range to try, ISO 8601, as written
+    length: str  # name of the length of the range, of LENGTHS
+    known: Mapping[str, Any]  # what `Checker.check` says
 
     @property
     def error(self) -> str:
@@ -67,21 +59,12 @@ class Written:
 
     @property
     def problems(self) -> Sequence[Mapping[str, Any]]:
-        """Mistakes and notes."""
         found: Sequence[Mapping[str, Any]] = self.known["problems"]
         return found
 
 
 def add_write(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
-    """Adds the routes of the page.
-
-    Args:
-        router: gets the routes.
-        ledgers: access to the lake.
-        permission: FastAPI dependency that returns the query sets that the user may see.
-        page: makes the response of a page without a script.
-        headers: headers of all responses.
-    """
+    """Adds the routes of the page. `permission`: FastAPI dependency that returns the query sets that a user may see."""
     policy = headers["Content-Security-Policy"].replace("form-action 'none'", SCRIPTED)
     own = headers | {"Content-Security-Policy": policy}
     alone, checker = threading.BoundedSemaphore(1), Checker()

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,7 +25,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the S3 server belongs to the tests
 
-from lowwater.spark.server import free_port  # noqa: E402
+from lowwater.spark.server import LOOPBACK, answers, free_port  # noqa: E402
 from lowwater.storage.object_paths import ObjectPath  # noqa: E402
 from tests.storage.servers import BUCKET, DISK, disk_server  # noqa: E402
 
@@ -140,15 +139,15 @@ class Cluster:
             ports = str(self._ports["disk"]), str(self._ports["s3"])
             self._launch("disk", disk_server(self._ports["disk"], self.folder / "objects"))
             self._launch(name, [sys.executable, "-m", "tests.storage.servers", *ports, "conditions"])
-            return lambda: all(answers(self._ports[part]) for part in ("disk", "s3"))
+            return lambda: all(answers(LOOPBACK, self._ports[part]) for part in ("disk", "s3"))
         if name == "master":
             command = ["--host", "127.0.0.1", "--port", str(self._ports["master"]), "--webui-port", "0"]
             self._launch(name, [_spark(), "org.apache.spark.deploy.master.Master", *command])
-            return lambda: answers(self._ports["master"])
+            return lambda: answers(LOOPBACK, self._ports["master"])
         if name == "server":
             command = ["--master", self.master, "--port", str(self._ports[name])]
             self._launch(name, [sys.executable, "-P", "-m", "lowwater.spark.server", *command])
-            return lambda: answers(self._ports[name])
+            return lambda: answers(LOOPBACK, self._ports[name])
         self._launch(name, self._worker(name))
         return lambda: "Successfully registered with master" in self._log(name).read_text()
 
@@ -331,10 +330,3 @@ def _ports_of(process: psutil.Process) -> set[int]:
         with suppress(psutil.Error):
             found |= {at.laddr.port for at in each.net_connections("tcp") if at.status == psutil.CONN_LISTEN}
     return found
-
-
-def answers(port: int) -> bool:
-    """Whether somebody listens at a port of loopback."""
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

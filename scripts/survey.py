@@ -27,7 +27,7 @@ from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, Setting
 from lowwater.plan.text import BelowError
-from lowwater.replay.job import config_links
+from lowwater.replay.names import config_links
 
 STEPS = ("parses", "binds", "plans")
 

@@ -54,9 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _outcomes(chosen: argparse.Namespace) -> list[Outcome]:
     if chosen.stage in (None, "audit"):
-        from lowwater.quality import suites
+        from lowwater.quality import judge
 
-        suites.begin()  # it loads for a second, beside the imports of this process
+        judge.begin()  # it loads for seconds, beside the imports of this process
     from lowwater.replay.interval import replay
     from lowwater.replay.job import Job
     from lowwater.replay.progress import Progress

@@ -57,6 +57,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: -seconds.get(item.path, 0))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files of which `-m` leaves out every test: each worker would import them."""
+    marks = "|".join(re.findall(r"not (slow|spark|captures)", config.option.markexpr))
+    if not marks or not re.fullmatch(r"test_\w+\.py", collection_path.name):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    if re.search(rf"^pytestmark = .*mark\.({marks})\b", text, re.MULTILINE):
+        return True
+    decorators = re.findall(r"((?:^@.*\n(?:^[ )\]].*\n)*)*)^def test_", text, re.MULTILINE)
+    marked = [re.search(rf"^@pytest\.mark\.({marks})\b", each, re.MULTILINE) for each in decorators]
+    return True if marked and all(marked) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Leaves doctests out: tests have none, and looking for them imports every helper in each worker."""

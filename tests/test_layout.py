@@ -104,6 +104,7 @@ def test_every_folder_stands_in_the_order() -> None:
     assert {area(module_name(path)) for path in MODULES} <= set(folder_order())
 
 
+@pytest.mark.slow
 def test_imports_go_down_the_order() -> None:
     assert list(upward(folder_order())) == []
 
@@ -165,6 +166,7 @@ def tracked_files() -> list[Path]:
     return [path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)]
 
 
+@pytest.mark.slow
 def test_no_machine_paths() -> None:
     found = []
     for path in tracked_files():

@@ -85,6 +85,7 @@ print(made.is_dir() and os.path.lexists(folder) and (outside / "kept").exists())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fifo", "link", "directory", "socket", "folder", "foreign"])
 def test_a_lock_that_is_no_file_of_ours_blocks_nobody_and_stays(tmp_path: Path, kind: str) -> None:
     if kind == "foreign" and os.geteuid() != 0:

@@ -43,14 +43,12 @@ def digests(buffer: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArr
 
 
 def heads(buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch) -> pa.Int64Array:
-    """Computes the 64-bit FNV-1a hash of the first HEAD_BYTES captured bytes of every frame.
+    """Computes the 64-bit FNV-1a hash of the first HEAD_BYTES captured bytes of every frame. Returns n hashes as signed
+    words, without NULL.
 
     Args:
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `caplen`.
-
-    Returns:
-        n hashes as signed words, without NULL.
     """
     lengths = np.minimum(batch.column("caplen").to_numpy().astype(np.int64), HEAD_BYTES)
     return pa.array(digests(buffer, begins, lengths).view(np.int64))

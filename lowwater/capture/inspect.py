@@ -51,9 +51,6 @@ class Lateness:
         late: number of records out of order: with a lateness above 0.
         largest: largest lateness, ns; a skew of this length admits all records.
         refused: number of records later than the skew.
-
-    Args:
-        skew: skew of the link, ns.
     """
 
     def __init__(self, skew: int) -> None:
@@ -274,17 +271,13 @@ def inspect(
     spool: DuplicateSpool | None = None,
 ) -> CaptureFacts:
     """Reads a capture once and returns its facts. Accepts any number of malformed records.
+    Raises CaptureError if the file is not a capture, or cannot be read.
 
     Args:
         path: path of the file, or `STDIN`.
-        max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
-        skew: bound of the lateness whose refusals are counted, ns (T2).
         window: longest time from a packet to its copies on the same interface, ns; None to count no copies (D2).
         compared: bytes that are equal in copies (D1): `content` or `packet`.
         spool: takes the hashes of the packets of each interface; None for no copies across interfaces.
-
-    Raises:
-        CaptureError: the file is not a capture, or cannot be read.
     """
     columns, content = list(_COLUMNS), NOTHING
     if window is not None:
@@ -316,8 +309,6 @@ def inspect_times(path: Path, max_jump: int, skew: int, resolution: str = "file"
     Lengths, families, protocols, VLANs and tunnels stay empty, and so does the SHA-256 of the summary.
 
     Args:
-        max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
-        skew: bound of the lateness whose refusals are counted, ns (T2).
         resolution: unit of its times: `file` for that of the file, `microseconds` or `nanoseconds`.
 
     Raises:
@@ -470,10 +461,7 @@ _PIECE = 1 << 20
 
 def identity_of(path: Path) -> str:
     """Returns the identity of a capture, which is read to its end.
-
-    Raises:
-        CaptureError: if it is no capture, or cannot be read.
-    """
+    Raises CaptureError if it is no capture, or cannot be read."""
     reader = read(path, 0, sha256="", identified=True)
     for span in reader.spans():
         reader.count(span)
@@ -483,10 +471,7 @@ def identity_of(path: Path) -> str:
 
 def digests_of_records(path: Path) -> tuple[str, str]:
     """Returns the sha256 of a file of other records, and its identity: the sha256 of its content, decompressed.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         compressed = compression_of(file.read(FILE_HEADER))
     if not compressed:

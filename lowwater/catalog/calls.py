@@ -25,21 +25,15 @@ Index = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DictionaryColumn:
-    """A dictionary-encoded column. Its values may repeat.
+    """A dictionary-encoded column. Its values may repeat."""
 
-    Attributes:
-        values: Python values, None for NULL.
-        index: shape (rows), the position in `values` for each row.
-        failed: shape (values), whether a failure took part in the value; None for no failure at all.
-    """
-
-    values: Sequence[Any]
-    index: Index
+    values: Sequence[Any]  # Python values, None for NULL
+    index: Index  # shape (rows), the position in `values` for each row
+    # shape (values), whether a failure took part in the value; None for no failure at all
     failed: Sequence[bool] | None = None
 
     @staticmethod
     def of(array: pa.Array) -> DictionaryColumn:
-        """Encodes an Arrow array."""
         # Floats are encoded by their bits, since 0.0 and -0.0 are equal but not the same.
         real = array.type == pa.float64()
         encoded = (array.view(pa.int64()) if real else array).dictionary_encode()
@@ -51,11 +45,7 @@ class DictionaryColumn:
 
     @staticmethod
     def constant(value: Any, rows: int) -> DictionaryColumn:
-        """Returns a column with the same value in every row.
-
-        Args:
-            value: the Python value, None for NULL.
-        """
+        """Returns a column with the same value in every row. `value`: the Python value, None for NULL."""
         return DictionaryColumn([value], np.zeros(rows, np.int64))
 
     def array(self, kind: Type) -> pa.Array:
@@ -65,10 +55,7 @@ class DictionaryColumn:
 
 def checked_function(function: Function) -> Callable[..., Any]:
     """Returns the Python implementation of a function, with a check of the type that it returns.
-
-    Raises:
-        LowwaterError: when called, if a user's function fails or returns a value of another type.
-    """
+    Raises LowwaterError when called, if a user's function fails or returns a value of another type."""
     if function.value is None:
         raise TypeError(f"{function.name} has no Python value")
     return checked_call(function, function.value, function.returns)
@@ -77,14 +64,9 @@ def checked_function(function: Function) -> Callable[..., Any]:
 def checked_call(
     function: Function | AggregateFunction | StateFunction, value: Callable[..., Any], returns: Type | None = None
 ) -> Callable[..., Any]:
-    """Wraps Python code of a catalog entry: a failure becomes a LowwaterError, and the result is checked.
-
-    Args:
-        returns: the type of the result; None for the state of an aggregate, which has no type.
-
-    Raises:
-        LowwaterError: when called, if the code fails or returns a value of another type.
-    """
+    """Wraps Python code of a catalog entry: a failure becomes a LowwaterError, and the result is checked. Raises
+    LowwaterError when called, if the code fails or returns a value of another type. `returns`: the type of the result;
+    None for the state of an aggregate, which has no type."""
     convert = _CONVERSIONS[returns] if returns else lambda result: result
 
     def call(*arguments: Any) -> Any:
@@ -152,14 +134,8 @@ _CONVERSIONS: dict[Type, Callable[[Any], Any]] = {
 
 
 def call_function(function: Function, arguments: Sequence[DictionaryColumn], rows: int) -> DictionaryColumn:
-    """Evaluates a call for every row, with the function's batch form where it has one.
-
-    Args:
-        arguments: columns of `rows` rows.
-
-    Raises:
-        LowwaterError: a user's function fails or returns a value of another type.
-    """
+    """Evaluates a call for every row, with the function's batch form where it has one. Raises LowwaterError if a user's
+    function fails or returns a value of another type. `arguments`: columns of `rows` rows."""
     if function.batch is None or any(len(other.values) > 1 or other.values[0] is None for other in arguments[1:]):
         return apply_python(checked_function(function), arguments, rows)
     first, *others = arguments

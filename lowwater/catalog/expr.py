@@ -60,14 +60,10 @@ class Expr:
 
 @dataclass(frozen=True)
 class Const(Expr):
-    """A constant.
+    """A constant."""
 
-    Attributes:
-        value: int, float, bool, str, bytes (an IP value of `pack_ip`) or None.
-        param: the parameter whose value it is, else empty. Cached code does not contain such values.
-    """
-
-    value: int | float | bool | str | bytes | None
+    value: int | float | bool | str | bytes | None  # int, float, bool, str, bytes (an IP value of `pack_ip`) or None
+    # the parameter whose value it is, else empty. Cached code does not contain such values.
     param: str = field(default="", repr=False)
 
 
@@ -151,22 +147,17 @@ class Case(Expr):
 
 @dataclass(frozen=True)
 class OneOf(Expr):
-    """`operand IN` a long list of constants, as one operator of any length. NULL where the operand is NULL.
-
-    Attributes:
-        kind: the type of comparison: FLOAT if either side is FLOAT, else the type of both sides.
-        values: constants of `kind`, distinct, in the order of the text; none is NULL.
-    """
+    """`operand IN` a long list of constants, as one operator of any length. NULL where the operand is NULL."""
 
     operand: Expr
-    kind: Type
+    kind: Type  # the type of comparison: FLOAT if either side is FLOAT, else the type of both sides
+    # constants of `kind`, distinct, in the order of the text; none is NULL
     values: tuple[int | float | bool | str | bytes, ...] = field(repr=False)
 
     def children(self) -> tuple[Expr, ...]:
         return (self.operand,)
 
     def holds(self) -> Callable[[int | float | bool | str | bytes], bool]:
-        """Returns the test of one value of the operand."""
         members = frozenset(self.values)
         return (lambda value: float(value) in members) if self.kind is Type.FLOAT else members.__contains__
 
@@ -237,11 +228,7 @@ def conjunction(parts: list[Expr]) -> Expr | None:
 
 
 def joined(op: str, operands: Sequence[Expr]) -> Expr:
-    """Joins conditions by AND or OR, which are associative, into a shallow tree.
-
-    Args:
-        operands: at least one condition.
-    """
+    """Joins conditions by AND or OR, which are associative, into a shallow tree. `operands`: at least one condition."""
     return shallow_tree(operands, lambda left, right: Binary(Type.BOOL, op, left, right))
 
 

@@ -24,19 +24,13 @@ from lowwater.catalog.values import Type
 
 @dataclass(frozen=True)
 class Limit:
-    """The values that a parameter takes.
+    """The values that a parameter takes."""
 
-    Attributes:
-        says: what they are, behind `must be`.
-        above: whether `least` itself is not among them.
-        hint: what to write instead of another value, with `{0}` for the value divided by 100; empty for no hint.
-    """
-
-    says: str
+    says: str  # what they are, behind `must be`
     least: float = -inf
     most: float = inf
-    above: bool = False
-    hint: str = ""
+    above: bool = False  # whether `least` itself is not among them
+    hint: str = ""  # what to write instead of another value, with `{0}` for the value divided by 100; empty for no hint
 
     def admits(self, value: Any) -> bool:
         """Whether a value is within the limit; NULL is, and a text unless it is empty."""
@@ -109,43 +103,31 @@ class Cost(IntEnum):
 
 @dataclass(frozen=True)
 class Function:
-    """A scalar function, or a predicate. A call of a predicate has brackets: `str_match_start[TCP_data, 'GET']`.
+    """A scalar function, or a predicate. A call of a predicate has brackets: `str_match_start[TCP_data, 'GET']`."""
 
-    Attributes:
-        name: the name, in the case of its declaration.
-        returns: the type of the value; BOOL for a predicate.
-        value: computes the value from arguments that are not NULL. Its result None means a failure (V2). The attribute
-            is None for a function that the planner rewrites.
-        lfta: whether the low level may run it.
-        partial: whether it may fail for arguments that are not NULL.
-        predicate: whether its calls have brackets.
-        constant: the positions of the arguments that must be constants (HANDLE and CONST of GSQL).
-        files: the positions of the constants that name a file. The content of the file is an input (S1). The query
-            reads the file when it runs: the machine of the planner may not have the file.
-        check: checks the value of every constant argument during planning; raises ValueError with the cause.
-        monotone: whether the value keeps the order of its only argument, so that it stays temporal.
-        step: the step of `plan.temporal` that it is, from a clock in seconds and the name of a time zone; else empty.
-        origin: `built-in`, or the file that declares it.
-        batch: computes the values for a list of first arguments, which may be NULL; None if `value` is fast enough.
-        limits: the values that constant arguments may have, by position.
-    """
-
-    name: str
+    name: str  # the name, in the case of its declaration
     parameters: tuple[Type, ...]
-    returns: Type
+    returns: Type  # the type of the value; BOOL for a predicate
+    # computes the value from arguments that are not NULL. Its result None means a failure (V2). The attribute is None
+    # for a function that the planner rewrites.
     value: Callable[..., Any] | None = None
     cost: Cost = Cost.LOW
-    lfta: bool = False
-    partial: bool = False
-    predicate: bool = False
-    constant: tuple[int, ...] = ()
+    lfta: bool = False  # whether the low level may run it
+    partial: bool = False  # whether it may fail for arguments that are not NULL
+    predicate: bool = False  # whether its calls have brackets
+    constant: tuple[int, ...] = ()  # the positions of the arguments that must be constants (HANDLE and CONST of GSQL)
+    # the positions of the constants that name a file. The content of the file is an input (S1). The query reads the
+    # file when it runs: the machine of the planner may not have the file.
     files: tuple[int, ...] = ()
+    # checks the value of every constant argument during planning; raises ValueError with the cause
     check: Callable[[Any], None] | None = None
-    monotone: bool = False
+    monotone: bool = False  # whether the value keeps the order of its only argument, so that it stays temporal
+    # the step of `plan.temporal` that it is, from a clock in seconds and the name of a time zone; else empty
     step: str = ""
-    origin: str = "built-in"
+    origin: str = "built-in"  # `built-in`, or the file that declares it
+    # computes the values for a list of first arguments, which may be NULL; None if `value` is fast enough
     batch: Callable[..., list[Any]] | None = None
-    limits: Limits = ()
+    limits: Limits = ()  # the values that constant arguments may have, by position
 
 
 class Udaf(Protocol):
@@ -171,20 +153,14 @@ class Udaf(Protocol):
 
 @dataclass(frozen=True)
 class Fold:
-    """The merge of two values into one, in the form of every engine.
+    """The merge of two values into one, in the form of every engine."""
 
-    Attributes:
-        sign: the operator in generated code: `+`, `&`, `|`, `^`; `<` and `>` keep the smaller or greater value.
-        arrow: the merge over groups: the name of an Arrow aggregate, or a numpy function if Arrow has no aggregate.
-        neutral: the neutral integer, which stands for NULL; None for a fold that picks one of its values.
-        sums: whether it adds integers, so that the result may exceed 64 bits (O3).
-    """
-
-    sign: str
+    sign: str  # the operator in generated code: `+`, `&`, `|`, `^`; `<` and `>` keep the smaller or greater value
     of: Callable[[Any, Any], Any]
+    # the merge over groups: the name of an Arrow aggregate, or a numpy function if Arrow has no aggregate
     arrow: str | np.ufunc
-    neutral: int | None
-    sums: bool
+    neutral: int | None  # the neutral integer, which stands for NULL; None for a fold that picks one of its values
+    sums: bool  # whether it adds integers, so that the result may exceed 64 bits (O3)
 
     def __post_init__(self) -> None:
         if self.neutral is None and not isinstance(self.arrow, str):
@@ -198,46 +174,33 @@ class Fold:
 
 @dataclass(frozen=True)
 class PartialColumn:
-    """A column of partial aggregates in Arrow.
+    """A column of partial aggregates in Arrow."""
 
-    Attributes:
-        suffix: the end of its name, after the name of the aggregate; unique among the columns of the aggregate.
-        of: computes the values of the column from a block of argument values; None if every row counts 1.
-        fold: the merge of two partial aggregates; NULL changes nothing.
-    """
-
-    suffix: str
+    suffix: str  # the end of its name, after the name of the aggregate; unique among the columns of the aggregate
+    # computes the values of the column from a block of argument values; None if every row counts 1
     of: Callable[[pa.Array], pa.Array] | None
-    fold: Fold
+    fold: Fold  # the merge of two partial aggregates; NULL changes nothing
 
 
 @dataclass(frozen=True)
 class Columns:
-    """An aggregate in Arrow: its partial aggregates and its value.
-
-    Attributes:
-        value: computes the values from the merged columns, in the order of `partials`.
-        beyond: marks the values that exceed 64 bits, from the merged columns; None if no value does.
-    """
+    """An aggregate in Arrow: its partial aggregates and its value."""
 
     partials: tuple[PartialColumn, ...]
-    value: Callable[..., pa.Array]
+    value: Callable[..., pa.Array]  # computes the values from the merged columns, in the order of `partials`
+    # marks the values that exceed 64 bits, from the merged columns; None if no value does
     beyond: Callable[..., pa.Array] | None = None
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The two aggregates that the low level computes instead of one aggregate, such as sum and count for avg.
+    """The two aggregates that the low level computes instead of one aggregate, such as sum and count for avg."""
 
-    Attributes:
-        left: the name of a native aggregate without parts; the left operand. Where it is merged, its value has the type
-            of the whole aggregate, so that a sum of integers need not fit 64 bits.
-        right: the name of a native aggregate without parts; the right operand.
-    """
-
+    # the name of a native aggregate without parts; the left operand. Where it is merged, its value has the type of the
+    # whole aggregate, so that a sum of integers need not fit 64 bits.
     left: str
     operator: str
-    right: str
+    right: str  # the name of a native aggregate without parts; the right operand
 
 
 @dataclass(frozen=True)
@@ -245,24 +208,17 @@ class Native:
     """A native aggregate: the facts that every engine needs to compute it.
 
     No engine depends on the name. The attributes have no defaults, so that a family states all of them.
-
-    Attributes:
-        name: the name in lower case; a query may write it in every case of a keyword.
-        fold: the merge of two values of a group; None for an aggregate that counts the values.
-        result: computes the value in Python from the number of values in a group and their fold (None for no value).
-        columns: returns the aggregate in Arrow for the type of its argument, None for no argument, and of its value.
-        superaggregate: the aggregate that merges the partial aggregates of the low level; empty if it has `parts`.
-        parts: the aggregates that replace it at the low level; None if the low level computes it.
-        distinct: the aggregate for `name(DISTINCT x)`; empty if a query may not write DISTINCT.
     """
 
-    name: str
-    fold: Fold | None
+    name: str  # the name in lower case; a query may write it in every case of a keyword
+    fold: Fold | None  # the merge of two values of a group; None for an aggregate that counts the values
+    # computes the value in Python from the number of values in a group and their fold (None for no value)
     result: Callable[[int, Any], Any]
+    # returns the aggregate in Arrow for the type of its argument, None for no argument, and of its value
     columns: Callable[[Type | None, Type], Columns]
-    superaggregate: str
-    parts: Parts | None
-    distinct: str
+    superaggregate: str  # the aggregate that merges the partial aggregates of the low level; empty if it has `parts`
+    parts: Parts | None  # the aggregates that replace it at the low level; None if the low level computes it
+    distinct: str  # the aggregate for `name(DISTINCT x)`; empty if a query may not write DISTINCT
 
     def __post_init__(self) -> None:
         if bool(self.superaggregate) == (self.parts is not None):
@@ -275,7 +231,6 @@ class Native:
 
     @property
     def sums(self) -> bool:
-        """Whether it adds its arguments."""
         return self.fold is not None and self.fold.sums
 
     def of(self, parameters: tuple[Type, ...], returns: Type) -> AggregateFunction:
@@ -295,54 +250,38 @@ class Native:
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """An aggregate.
+    """An aggregate."""
 
-    Attributes:
-        name: the name, in the case of its declaration.
-        parameters: the types of the arguments. The first `taken` go to ITERATE; the others are constants for OUTPUT.
-        make: the class of its four functions; None for a native aggregate and for a declaration without Python.
-        taken: the number of arguments of ITERATE.
-        lfta: whether the low level may run it.
-        sub: the sub-aggregate, which the low level computes; empty if the planner does not split the aggregate (O2).
-        sup: the superaggregate, which merges the results of `sub`.
-        constant: the positions of arguments of ITERATE that must be constants.
-        running: whether it keeps its state between epochs, so that it needs CLOSING_WHEN.
-        ordered: whether its value depends on the order of its input (O1).
-        origin: `built-in`, or the file that declares it.
-        native: the facts of a native aggregate; None for an aggregate with four functions.
-    """
-
-    name: str
+    name: str  # the name, in the case of its declaration
+    # the types of the arguments. The first `taken` go to ITERATE; the others are constants for OUTPUT.
     parameters: tuple[Type, ...]
     returns: Type
+    # the class of its four functions; None for a native aggregate and for a declaration without Python
     make: Callable[[], Udaf] | None = None
-    taken: int = 1
+    taken: int = 1  # the number of arguments of ITERATE
     cost: Cost = Cost.LOW
-    lfta: bool = False
+    lfta: bool = False  # whether the low level may run it
+    # the sub-aggregate, which the low level computes; empty if the planner does not split the aggregate (O2)
     sub: str = ""
-    sup: str = ""
-    constant: tuple[int, ...] = ()
-    running: bool = False
-    ordered: bool = False
-    origin: str = "built-in"
-    native: Native | None = None
+    sup: str = ""  # the superaggregate, which merges the results of `sub`
+    constant: tuple[int, ...] = ()  # the positions of arguments of ITERATE that must be constants
+    running: bool = False  # whether it keeps its state between epochs, so that it needs CLOSING_WHEN
+    ordered: bool = False  # whether its value depends on the order of its input (O1)
+    origin: str = "built-in"  # `built-in`, or the file that declares it
+    native: Native | None = None  # the facts of a native aggregate; None for an aggregate with four functions
     limits: Limits = ()
 
 
 @dataclass(frozen=True)
 class StateFunction:
-    """A stateful function of the sampling operator. All functions of one state share that state in a supergroup.
-
-    Attributes:
-        origin: `built-in`, or the file that declares it.
-        value: computes the value from the state, the number of groups and the arguments; None without Python.
-    """
+    """A stateful function of the sampling operator. All functions of one state share that state in a supergroup."""
 
     name: str
     state: str
     parameters: tuple[Type, ...]
     returns: Type
-    origin: str = "built-in"
+    origin: str = "built-in"  # `built-in`, or the file that declares it
+    # computes the value from the state, the number of groups and the arguments; None without Python
     value: Callable[..., Any] | None = None
     limits: Limits = ()
 
@@ -383,5 +322,4 @@ class Catalog:
         return [entry for entry in self.named(name) if isinstance(entry, AggregateFunction)]
 
     def names(self) -> list[str]:
-        """Returns every name of the catalog."""
         return list(self._by_name)

@@ -54,7 +54,6 @@ class LocalDays:
             self.begins[index] = _begin(int(days[index + 1]) * DAY, offset)
 
     def values(self, seconds: Integers) -> Integers:
-        """The days of instants."""
         places = np.searchsorted(self.begins, seconds, "right")
         inside = places + (_FIRST - 1)
         early = _FIRST + (np.minimum(seconds, self.begins[0]) - self.begins[0]) // DAY
@@ -62,12 +61,10 @@ class LocalDays:
         return np.where(places == 0, early, np.where(places == len(self.begins), late, inside))
 
     def firsts(self, days: Integers) -> Integers:
-        """The first seconds of days."""
         inside = np.clip(days, _FIRST, _LAST)
         return self.begins[inside - _FIRST] + (days - inside) * DAY
 
     def lasts(self, days: Integers) -> Integers:
-        """The last seconds of days."""
         return self.firsts(days + 1) - 1
 
     def value(self, second: int) -> int:
@@ -85,7 +82,6 @@ class LocalDays:
         return int(self.begins[inside - _FIRST]) + (day - inside) * DAY
 
     def last(self, day: int) -> int:
-        """The last second of a day."""
         return self.first(day + 1) - 1
 
     @cached_property

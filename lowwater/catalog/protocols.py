@@ -22,50 +22,35 @@ INTERFACE = "interface"
 
 @dataclass(frozen=True)
 class Attribute:
-    """A temporal attribute of a protocol (SEMANTICS T8).
-
-    Attributes:
-        decreasing: whether its values fall.
-        unit: the length of one unit, ns; None if the protocol does not say, then it cannot be compared with a duration.
-        clock: whether it is the clock of its protocol. Any other attribute makes progress by itself.
-        skew: the maximum lateness of a banded attribute, in its unit.
-        stamp: `external` (in the record), `internal` (the arrival) or `latent` (set by the operator that reads it).
-    """
+    """A temporal attribute of a protocol (SEMANTICS T8)."""
 
     name: str
-    decreasing: bool = False
+    decreasing: bool = False  # whether its values fall
+    # the length of one unit, ns; None if the protocol does not say, then it cannot be compared with a duration
     unit: int | None = 1
-    clock: bool = True
-    skew: int = 0
+    clock: bool = True  # whether it is the clock of its protocol. Any other attribute makes progress by itself.
+    skew: int = 0  # the maximum lateness of a banded attribute, in its unit
+    # `external` (in the record), `internal` (the arrival) or `latent` (set by the operator that reads it)
     stamp: str = "external"
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """A schema of records.
+    """A schema of records."""
 
-    Attributes:
-        name: the name after `FROM link.`.
-        member: the condition, over stored columns, of packets that belong to the protocol; None for all packets.
-        columns: name of a column -> its expression over stored columns.
-        attributes: the temporal attributes; at most one is the clock.
-        kind: the kind of its links: `pcap`, `csv`, or `other` for records that only an external function reads.
-        access: stored column -> access function; for declared protocols.
-        declared: stored column -> GSQL type; for declared protocols.
-        hidden: columns that `*` leaves out.
-        layout: how records that are no packets are read; None for packets.
-    """
-
-    name: str
+    name: str  # the name after `FROM link.`
+    # the condition, over stored columns, of packets that belong to the protocol; None for all packets
     member: Expr | None
-    columns: dict[str, Expr]
+    columns: dict[str, Expr]  # name of a column -> its expression over stored columns
     stored: Mapping[str, Type] = field(default_factory=lambda: dict(TYPES))
-    attributes: tuple[Attribute, ...] = (Attribute("timestamp"),)
+    attributes: tuple[Attribute, ...] = (Attribute("timestamp"),)  # the temporal attributes; at most one is the clock
+    # the kind of its links: `pcap`, `csv`, or `other` for records that only an external function reads
     kind: str = "pcap"
-    access: Mapping[str, str] = field(default_factory=dict)
-    declared: Mapping[str, str] = field(default_factory=dict)
-    hidden: frozenset[str] = frozenset()
+    access: Mapping[str, str] = field(default_factory=dict)  # stored column -> access function; for declared protocols
+    declared: Mapping[str, str] = field(default_factory=dict)  # stored column -> GSQL type; for declared protocols
+    hidden: frozenset[str] = frozenset()  # columns that `*` leaves out
     # Digests of packet protocols are made of what repr shows, and must not change.
+    # how records that are no packets are read; None for packets
     layout: RecordLayout | None = field(default=None, repr=False)
 
     @property
@@ -217,19 +202,13 @@ _PARTS = {"time": SECOND, "ts": SECOND, "timestamp_ms": 1_000_000, "timestamp_us
 
 @dataclass(frozen=True)
 class LogField:
-    """A field of a ready protocol.
-
-    Attributes:
-        member: its name in the log; dots lead into objects of JSON.
-        form: form of its text, as in `catalog.records`; empty for a plain value.
-        others: further names of the member, in older or newer versions of the tool.
-    """
+    """A field of a ready protocol."""
 
     name: str
     type: Type
-    member: str
-    form: str = ""
-    others: tuple[str, ...] = ()
+    member: str  # its name in the log; dots lead into objects of JSON
+    form: str = ""  # form of its text, as in `catalog.records`; empty for a plain value
+    others: tuple[str, ...] = ()  # further names of the member, in older or newer versions of the tool
 
 
 def plain(kind: Type, *members: str, form: str = "") -> tuple[LogField, ...]:

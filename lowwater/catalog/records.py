@@ -33,55 +33,37 @@ _KINDS = {**{str(kind): arrow for kind, arrow in _ARROW.items()}, **_WORDS}
 
 @dataclass(frozen=True)
 class RecordField:
-    """How a field of a record is read.
-
-    Attributes:
-        position: number of its column in the file, from 1; None for a column by name.
-        path: name of its column in the file, then of the fields inside of that column.
-        form: one of TIMES for the text of a time, PROTOCOL_NAME or LIST; empty for a plain value.
-        unit: length of one unit of a time, ns.
-        others: further paths of the value, where `path` leads to none.
-    """
+    """How a field of a record is read."""
 
     name: str
     type: Type
-    position: int | None = None
-    path: tuple[str, ...] = ()
-    form: str = ""
-    unit: int = 1_000_000_000
-    others: tuple[tuple[str, ...], ...] = ()
+    position: int | None = None  # number of its column in the file, from 1; None for a column by name
+    path: tuple[str, ...] = ()  # name of its column in the file, then of the fields inside of that column
+    form: str = ""  # one of TIMES for the text of a time, PROTOCOL_NAME or LIST; empty for a plain value
+    unit: int = 1_000_000_000  # length of one unit of a time, ns
+    others: tuple[tuple[str, ...], ...] = ()  # further paths of the value, where `path` leads to none
 
     @property
     def stored(self) -> str:
-        """The column of expressions over the field."""
         return column_name(self.type, self.name)
 
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """How the records of a protocol are read; picklable.
-
-    Attributes:
-        clock: stored column of the clock; empty if no field of the record is the clock.
-        unit: length of one unit of the clock, ns.
-        bands: temporal fields other than the clock, and by how much each may run behind, in its unit.
-        refused: why links of the protocol cannot be read; empty if they can.
-        format: tool whose log it is; empty for a protocol that a PROTOCOL block declares.
-        member: type of its records among those of the tool.
-    """
+    """How the records of a protocol are read; picklable."""
 
     protocol: str
     fields: tuple[RecordField, ...]
-    clock: str = ""
-    unit: int = 1_000_000_000
+    clock: str = ""  # stored column of the clock; empty if no field of the record is the clock
+    unit: int = 1_000_000_000  # length of one unit of the clock, ns
+    # temporal fields other than the clock, and by how much each may run behind, in its unit
     bands: tuple[tuple[str, int], ...] = ()
-    refused: str = ""
-    format: str = ""
-    member: str = ""
+    refused: str = ""  # why links of the protocol cannot be read; empty if they can
+    format: str = ""  # tool whose log it is; empty for a protocol that a PROTOCOL block declares
+    member: str = ""  # type of its records among those of the tool
 
     @property
     def schema(self) -> pa.Schema:
-        """The stored columns of the fields."""
         return pa.schema([record_field(name) for field in self.fields for name in stored_parts(field.stored)])
 
     def __str__(self) -> str:

@@ -40,11 +40,7 @@ def write_state(state: Any) -> str:
 
 
 def read_state(text: str | bytes) -> Any:
-    """Returns the state that a text holds.
-
-    Raises:
-        LowwaterError: the text holds no state.
-    """
+    """Returns the state that a text holds. Raises LowwaterError if the text holds no state."""
     try:
         return value_of(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

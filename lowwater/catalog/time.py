@@ -100,7 +100,6 @@ def joined_coverage(
     Args:
         begins, ends: the coverage [begin, end) of each capture, ns.
         whole: whether the capture ended cleanly; after one that did not, every pause is a gap.
-        tolerance: ns.
 
     Example:
         >>> joined_coverage([0, 12, 25], [10, 20, 30], [True, False, True], 5)
@@ -127,7 +126,8 @@ def uncovered(covered: Sequence[tuple[int, int]], start: int, end: int) -> Itera
         >>> [*uncovered([(0, 20), (25, 30)], 10, 40)]
         [(20, 25), (30, 40)]
     """
-    for begins, ends in covered[bisect_right(covered, start, key=itemgetter(1)) :]:
+    for at in range(bisect_right(covered, start, key=itemgetter(1)), len(covered)):  # of thousands, it copies none
+        begins, ends = covered[at]
         if begins >= end:
             break
         if start < begins:
@@ -142,29 +142,23 @@ class Skews:
     """The skews of a link's records: one for all, or one for each value of a column (T8); picklable.
 
     The column is one of packets, or a field of the protocol of other records.
-
-    Attributes:
-        rest: the skew of records with none of the values, ns.
-        column: the column that `values` compares, by its name in expressions; empty if all records have one skew.
-        values: (value, skew in ns) pairs.
     """
 
-    rest: int
+    rest: int  # the skew of records with none of the values, ns
+    # the column that `values` compares, by its name in expressions; empty if all records have one skew
     column: str = ""
-    values: tuple[tuple[Value, int], ...] = ()
+    values: tuple[tuple[Value, int], ...] = ()  # (value, skew in ns) pairs
 
     @staticmethod
     def parse(link: str, rest: int, column: str, texts: Mapping[str, int], layout: RecordLayout | None = None) -> Skews:
         """Parses the skews in a link's settings, where values are texts.
+        Raises ConfigError if the records have no such column, or a text is not a value of its type.
 
         Args:
             rest: the skew of records with none of the values, ns.
             column: the column of packets, or the field of other records, whose values have skews.
             texts: text of a value -> its skew, ns.
             layout: fields of the link's records; None for packets.
-
-        Raises:
-            ConfigError: the records have no such column, or a text is not a value of its type.
         """
         # Workers import the rules of this module without the settings.
         from lowwater.config import section_of
@@ -188,7 +182,6 @@ class Skews:
 
     @property
     def columns(self) -> list[str]:
-        """The stored columns that `of` reads."""
         return stored([self.column]) if self.column else []
 
     def of(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
@@ -208,14 +201,8 @@ class Skews:
 
 
 def link_skews(config: Config, link: str, layout: RecordLayout | None = None) -> Skews:
-    """Returns the skews of a link's records (SEMANTICS T8).
-
-    Args:
-        layout: fields of its records; None for packets.
-
-    Raises:
-        ConfigError: `group_skew` names an unknown column or a wrong value, or the link also sheds load.
-    """
+    """Returns the skews of a link's records (SEMANTICS T8). Raises ConfigError if `group_skew` names an unknown column
+    or a wrong value, or the link also sheds load. `layout`: fields of its records; None for packets."""
     settings = config.link(link)
     if settings.group_skew is None:
         return Skews(settings.skew)

@@ -41,7 +41,6 @@ class PythonReference:
         self.target: Any = getattr(_loaded(self.path, self._source), name)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Calls the function or class."""
         return self.target(*arguments)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -77,10 +76,7 @@ class Extracted:
 
 def load_module(path: Path) -> ModuleType:
     """Returns the module of a Python file, loaded once for each content of the file.
-
-    Raises:
-        ConfigError: the file is missing, or its code fails.
-    """
+    Raises ConfigError if the file is missing, or its code fails."""
     return _loaded(str(path), read_content(str(path)))
 
 
@@ -96,10 +92,7 @@ def _loaded(path: str, source: bytes) -> ModuleType:
 
 def python_function(path: Path, name: str) -> PythonReference:
     """Returns a function of a Python file.
-
-    Raises:
-        ConfigError: the file is missing, fails, or has no such function.
-    """
+    Raises ConfigError if the file is missing, fails, or has no such function."""
     reference = _attribute(path, name)
     if not callable(reference.target):
         raise ConfigError(f"{name} of {path} is no function", f"write `def {name}(...):` in it")
@@ -108,10 +101,7 @@ def python_function(path: Path, name: str) -> PythonReference:
 
 def python_aggregate(path: Path, name: str) -> PythonReference:
     """Returns a class of a Python file that implements an aggregate.
-
-    Raises:
-        ConfigError: the file is missing, fails, or has no class with the four methods.
-    """
+    Raises ConfigError if the file is missing, fails, or has no class with the four methods."""
     reference = _attribute(path, name)
     if not isinstance(reference.target, type):
         raise ConfigError(f"{name} of {path} is no class", f"write `class {name}:` with {', '.join(AGGREGATE_METHODS)}")
@@ -123,10 +113,7 @@ def python_aggregate(path: Path, name: str) -> PythonReference:
 
 def read_content(path: str, hint: str = "a MODULE path is relative to the file of the declarations") -> bytes:
     """Returns the bytes of a file of declarations or of a Python file.
-
-    Raises:
-        ConfigError: the file cannot be read, or has more than FUNCTION_FILE_BYTES.
-    """
+    Raises ConfigError if the file cannot be read, or has more than FUNCTION_FILE_BYTES."""
     try:
         with open(path, "rb") as file:
             data = file.read(FUNCTION_FILE_BYTES + 1)
@@ -267,16 +254,11 @@ class TypedDeclaration:
         return dict(self.node.modifiers).get(word)
 
     def fault(self, message: str, hint: str = "", place: TextPlace | None = None) -> QueryError:
-        """Returns an error at the declaration, or at a place in it.
-
-        Args:
-            hint: the remedy; empty for none.
-            place: the place of the mistake; None for the name of the declaration.
-        """
+        """Returns an error at the declaration, or at a place in it. `place`: the place of the mistake; None for the
+        name of the declaration."""
         return error_at(self.file, place or self.node.place, message, hint)
 
     def call(self) -> str:
-        """Returns name and types for messages."""
         return show_call(self.node.name, self.parameters)
 
 
@@ -302,11 +284,7 @@ def show_call(name: str, parameters: Iterable[Type]) -> str:
 
 
 def resolve_types(file: DeclaredFile, node: DeclaredItem) -> TypedDeclaration:
-    """Resolves the types of a declaration.
-
-    Raises:
-        QueryError: the declaration has an unknown type.
-    """
+    """Resolves the types of a declaration. Raises QueryError if the declaration has an unknown type."""
 
     def resolve(name: str, place: TextPlace) -> Type:
         kind = _TYPES.get(name.lower())
@@ -350,11 +328,8 @@ def declaration_errors(entries: Sequence[TypedDeclaration]) -> Iterator[QueryErr
 def extraction(
     entry: TypedDeclaration, aggregates: Iterable[Signature], functions: Iterable[Signature]
 ) -> tuple[int, bool]:
-    """Finds the aggregate and the function of an EXTR.
-
-    Returns:
-        The number of parameters of the aggregate, -1 if there is none, and whether its function fits.
-    """
+    """Finds the aggregate and the function of an EXTR. Returns the number of parameters of the aggregate, -1 if there
+    is none, and whether its function fits."""
     inner, outer = entry.node.uses
     longest = -1
     candidates = [f for f in functions if f.name == outer and f.returns == entry.returns]
@@ -489,16 +464,9 @@ def load_functions(paths: Iterable[Path | str], read: Reader, python: bool = Tru
 
 
 def functions_digest(paths: Iterable[Path | str], read: Reader) -> str:
-    """Returns the sha256 of the declarations and of the Python files that they name, in order: an input of the
-    queries (S1).
-
-    Args:
-        read: `lowwater.gsql.declarations.parse_declarations`.
-
-    Raises:
-        QueryError: a file of declarations has a mistake, or names a Python file that cannot be read.
-        ConfigError: a file of declarations cannot be read.
-    """
+    """Returns the sha256 of the declarations and of the Python files that they name, in order: an input of the queries
+    (S1). Raises QueryError if a file of declarations has a mistake, or names a Python file that cannot be read, and
+    ConfigError if a file of declarations cannot be read. `read`: `lowwater.gsql.declarations.parse_declarations`."""
     digest = sha256()
     for path in paths:
         file = read(_read_declarations(path), str(path))
@@ -692,11 +660,7 @@ _EXTRACTABLE = "not one of the eight that every engine has of its own: they cann
 
 
 def _parts(catalog: Catalog, entry: TypedDeclaration) -> tuple[AggregateFunction, Function]:
-    """Returns the inner aggregate and the outer function of an EXTR.
-
-    Raises:
-        QueryError: one of them has no Python.
-    """
+    """Returns the inner aggregate and the outer function of an EXTR. Raises QueryError if one of them has no Python."""
     inner_name, outer_name = entry.node.uses
     aggregates = [candidate for candidate in catalog.aggregates if candidate.name == inner_name and candidate.make]
     functions = [

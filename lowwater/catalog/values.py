@@ -42,11 +42,7 @@ def pack_ip(text: str) -> bytes:
 
 
 def ip_from_words(version: int, high: int, low: int) -> bytes:
-    """Returns the IP value of an address stored as two signed 64-bit words.
-
-    Args:
-        high: the upper word; 0 for IPv4.
-    """
+    """Returns the IP value of an address stored as two signed 64-bit words. `high`: the upper word; 0 for IPv4."""
     mask = (1 << 64) - 1
     if version == 4:
         return b"\x04" + (low & 0xFFFFFFFF).to_bytes(4, "big")
@@ -84,11 +80,7 @@ def format_mac(value: int) -> str:
 
 
 def parse_mac(text: str) -> int:
-    """Returns the value of an Ethernet address text.
-
-    Raises:
-        ValueError: the text is not an Ethernet address.
-    """
+    """Returns the value of an Ethernet address text. Raises ValueError if the text is not an Ethernet address."""
     parts = text.split(":")
     if len(parts) != 6:
         raise ValueError(f"{text!r} is no Ethernet address")

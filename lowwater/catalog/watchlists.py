@@ -49,11 +49,7 @@ def read_watchlist(path: str, columns: Sequence[tuple[str, Type]]) -> list[Watch
 
 
 def watchlist_digest(path: str) -> str:
-    """Returns the sha256 of a watch list, 64 hexadecimal digits.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
+    """Returns the sha256 of a watch list, 64 hexadecimal digits. Raises ConfigError if the file cannot be read."""
     return hashlib.sha256(_content(path)).hexdigest()
 
 

@@ -67,16 +67,12 @@ def watch_patterns(
     spark: str | None = None,
 ) -> None:
     """Ingests the new and changed files of all patterns until SIGINT or SIGTERM; what is at work is finished first.
+    Raises ConfigError: at the start, the settings are wrong, or no link has a pattern.
 
     Args:
         link: the only link to watch; None for all.
         settle: time without a write after which a file may be complete, ns.
-        every: time between two looks, ns.
         span: only files that cover some of [start, end), ns, count; None for no bound.
-        spark: as for `named_spark`.
-
-    Raises:
-        ConfigError: at the start, the settings are wrong, or no link has a pattern.
     """
     config, lake = load_config(root), open_lake(root, make=False)
     with until_stopped() as stopped:
@@ -142,25 +138,16 @@ STOPS = "stopping: intervals that run are finished first; Ctrl-C again gives the
 
 @dataclass(frozen=True)
 class IntervalSelection:
-    """Selects intervals of query sets: the options that `plan` and `backfill` share.
-
-    Attributes:
-        start: first instant, ns since the epoch; None for no bound.
-        end: end, ns since the epoch, exclusive; None for no bound.
-        names: names of query sets; empty for all of the settings.
-        kinds: states of `due.KINDS` to include; empty for all.
-        through_end: whether to include intervals that captures cover only in part, where a link begins or ends.
-        changes: query files and skews to try; None for none.
-    """
+    """Selects intervals of query sets: the options that `plan` and `backfill` share."""
 
     lake: PurePath
-    start: int | None
-    end: int | None
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-    through_end: bool
+    start: int | None  # first instant, ns since the epoch; None for no bound
+    end: int | None  # end, ns since the epoch, exclusive; None for no bound
+    names: tuple[str, ...]  # names of query sets; empty for all of the settings
+    kinds: tuple[str, ...]  # states of `due.KINDS` to include; empty for all
+    through_end: bool  # whether to include intervals that captures cover only in part, where a link begins or ends
     queries: Path
-    changes: TrialChanges | None = None
+    changes: TrialChanges | None = None  # query files and skews to try; None for none
 
 
 def show_plan(selection: IntervalSelection, form: str) -> None:
@@ -291,11 +278,8 @@ def _as_json(work: Sequence[Due], unread: Sequence[str]) -> str:
 
 
 def _due(selection: IntervalSelection) -> tuple[list[Job], list[Due], bool]:
-    """Finds the intervals that are due, and prints the errors of query sets that cannot be planned.
-
-    Returns:
-        The query sets, their due intervals, and whether all configured query sets can be planned.
-    """
+    """Finds the intervals that are due, and prints the errors of query sets that cannot be planned. Returns the query
+    sets, their due intervals, and whether all configured query sets can be planned."""
     start, end = selection.start, selection.end
     if start is not None and end is not None and start >= end:
         raise click.UsageError("--to must be after --from")
@@ -386,12 +370,8 @@ def _packets(count: int, exact: bool) -> str:
 
 
 def run_backfill(selection: IntervalSelection, workers: int, order: str, spark: str | None = None) -> bool:
-    """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere.
-
-    Args:
-        order: a value of `backfill.Order`.
-        spark: as for `named_spark`.
-    """
+    """Runs the due intervals and prints their results. Returns whether each was published, or runs elsewhere. `order`:
+    a value of `backfill.Order`."""
     jobs, work, sound = _due(selection)
     if not work:
         _pin(jobs)
@@ -475,7 +455,6 @@ def _watched(work: Sequence[Due], workers: int) -> Iterator[BackfillListener]:
 
 
 def _waits(due: Sequence[Due], why: str) -> str:
-    """Says which intervals run elsewhere."""
     several = _number(due) > 1
     return (
         f"{_intervals(_number(due))} {'run' if several else 'runs'} elsewhere, and {'are' if several else 'is'} waited "
@@ -534,15 +513,8 @@ def _duration(seconds: float) -> str:
 def watch_lake(
     root: PurePath, names: Sequence[str], queries: Path, workers: int, once: bool, spark: str | None
 ) -> bool:
-    """Looks at a lake once, or until SIGINT or SIGTERM. Returns whether the only look was sound.
-
-    Args:
-        names: query sets; empty for those of the settings.
-        spark: as for `named_spark`.
-
-    Raises:
-        ConfigError: at the start, the settings are wrong.
-    """
+    """Looks at a lake once, or until SIGINT or SIGTERM. Returns whether the only look was sound. Raises ConfigError: at
+    the start, the settings are wrong. `names`: query sets; empty for those of the settings."""
     config = load_config(root)
     told = _Told(config.schedule.look_back)
     with until_stopped() as stopped:
@@ -621,7 +593,6 @@ class _Told:
         say(f"{line}: {details}" if details else line, err=not result.published)
 
     def elsewhere(self, due: Sequence[Due], why: str) -> None:
-        """Says which intervals run elsewhere."""
         for each in due:
             self.once(f"{interval_name(each)}: runs elsewhere: {why}")
 
@@ -636,27 +607,18 @@ DIFFER = 3
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """Options of `lowwater try`.
-
-    Attributes:
-        query_set: query set to change; None for the one that has the files.
-        changes: query files and skews to try; empty for those of an existing trial.
-        start: first instant of the intervals, ns since the epoch; None for no bound.
-        end: end of the intervals, ns since the epoch, exclusive; None for no bound.
-        limit: most rows to print.
-        promote: whether to publish the intervals of the trial.
-    """
+    """Options of `lowwater try`."""
 
     name: str
     lake: PurePath
     queries: Path
-    query_set: str | None
-    changes: TrialChanges
-    start: int | None
-    end: int | None
+    query_set: str | None  # query set to change; None for the one that has the files
+    changes: TrialChanges  # query files and skews to try; empty for those of an existing trial
+    start: int | None  # first instant of the intervals, ns since the epoch; None for no bound
+    end: int | None  # end of the intervals, ns since the epoch, exclusive; None for no bound
     workers: int
-    limit: int
-    promote: bool
+    limit: int  # most rows to print
+    promote: bool  # whether to publish the intervals of the trial
 
 
 def list_trials(lake: Lake) -> None:
@@ -670,10 +632,7 @@ def list_trials(lake: Lake) -> None:
 
 def run_trial(options: TrialOptions) -> int:
     """Runs, compares or promotes a trial. Returns the exit code.
-
-    Raises:
-        LowwaterError: the trial cannot be opened or run.
-    """
+    Raises LowwaterError if the trial cannot be opened or run."""
     query_set = options.query_set or _set_of(options)
     trial = open_trial(options.lake, options.name, options.queries, query_set, options.changes or None)
     if options.promote:

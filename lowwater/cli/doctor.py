@@ -15,7 +15,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path, PurePath
 
 import psutil
@@ -41,6 +40,7 @@ from lowwater.terminal import Terminal, styled
 
 # This machine.
 
+COLOURS = {OK: "green", WARNING: "yellow", MISSING: "red"}
 GIB = 1 << 30
 JAVA = 17
 LOCKED = [(3, 11)]
@@ -54,35 +54,19 @@ _INSTALL_JAVA = (
 )
 
 
-class State(StrEnum):
-    """Result of a check. Only `missing` keeps Lowwater from running."""
-
-    OK = "ok"
-    WARNING = "warning"
-    MISSING = "missing"
-
-
 @dataclass(frozen=True)
 class Check:
-    """Check of one requirement.
-
-    Attributes:
-        state: whether the machine meets it.
-        mend: command that fixes the problem, or adds what is absent; empty without a problem.
-    """
+    """Check of one requirement."""
 
     name: str
-    state: State
+    state: str  # whether the machine meets it: OK, WARNING or MISSING, which alone keeps Lowwater from running
     found: str
-    mend: str = ""
+    mend: str = ""  # command that fixes the problem, or adds what is absent; empty without a problem
 
 
 def checks() -> list[Check]:
-    """Checks every requirement of Lowwater, in the order in which to fix problems.
-
-    Returns:
-        One `Check` for each requirement. No check raises or needs the network.
-    """
+    """Checks every requirement of Lowwater, in the order in which to fix problems. Returns one `Check` for each
+    requirement. No check raises or needs the network."""
     spark = [check_java(), check_jars()] if not absent("spark") else []
     return [
         check_python(),
@@ -100,22 +84,18 @@ def checks() -> list[Check]:
 
 
 def doctor(console: Terminal) -> int:
-    """Prints the table of checks, then a command for each requirement that is not ok.
-
-    Returns:
-        0 if nothing is missing (warnings allowed), else 1.
-    """
+    """Prints the table of checks, then a command for each requirement that is not ok. Returns 0 if nothing is missing
+    (warnings allowed), else 1."""
     results = checks()
-    colours = {State.OK: "green", State.WARNING: "yellow", State.MISSING: "red"}
     table = Table("check", "state", "found")
     for result in results:
-        table.add_row(result.name, styled(result.state, colours[result.state]), result.found)
+        table.add_row(result.name, styled(result.state, COLOURS[result.state]), result.found)
     console.print(table)
     for result in results:
         if result.mend:
             # On a line of its own and never wrapped, so that it can be copied.
             console.print(f"{result.name}: {result.mend}", soft_wrap=True)
-    return int(any(result.state is State.MISSING for result in results))
+    return int(any(result.state == MISSING for result in results))
 
 
 def check_python() -> Check:
@@ -123,9 +103,9 @@ def check_python() -> Check:
     version = "{}.{}.{}".format(*sys.version_info[:3])
     name, supported = ("Python 3.11", LOCKED) if checkout() else ("Python 3.11 to 3.13", PYTHONS)
     if sys.version_info[:2] in supported:
-        return Check(name, State.OK, version)
+        return Check(name, OK, version)
     mend = "make clean && rm -rf .venv && make PYTHON=python3.11 setup" if checkout() else "uv venv --python 3.13"
-    return Check(name, State.MISSING, version, mend)
+    return Check(name, MISSING, version, mend)
 
 
 def check_java() -> Check:
@@ -134,20 +114,20 @@ def check_java() -> Check:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin") if home else None)
     if java is None and home:
-        return Check(name, State.MISSING, f"JAVA_HOME={home} has no bin/java", "unset JAVA_HOME")
+        return Check(name, MISSING, f"JAVA_HOME={home} has no bin/java", "unset JAVA_HOME")
     if java is None:
-        return Check(name, State.MISSING, "no java on PATH", _INSTALL_JAVA)
+        return Check(name, MISSING, "no java on PATH", _INSTALL_JAVA)
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check(name, State.MISSING, f"{java} does not run: {error}", _INSTALL_JAVA)
+        return Check(name, MISSING, f"{java} does not run: {error}", _INSTALL_JAVA)
     version = java_version(done.stderr + done.stdout)
     if version is None:
-        return Check(name, State.MISSING, f"{java} does not tell its version", _INSTALL_JAVA)
+        return Check(name, MISSING, f"{java} does not tell its version", _INSTALL_JAVA)
     if version < JAVA:
         mend = _INSTALL_JAVA + (" && unset JAVA_HOME" if home else "")
-        return Check(name, State.MISSING, f"{java} is Java {version}", mend)
-    return Check(name, State.OK, f"{version} ({java})")
+        return Check(name, MISSING, f"{java} is Java {version}", mend)
+    return Check(name, OK, f"{version} ({java})")
 
 
 def java_version(text: str) -> int | None:
@@ -163,24 +143,21 @@ def java_version(text: str) -> int | None:
 
 
 def check_packages(root: Path | None) -> Check:
-    """Checks that the packages have their locked versions; ok in an installation without a lock.
-
-    Args:
-        root: folder of the checkout, which holds `requirements.txt`; None where Lowwater is an installed package.
-    """
+    """Checks that the packages have their locked versions; ok in an installation without a lock. `root`: folder of the
+    checkout, which holds `requirements.txt`; None where Lowwater is an installed package."""
     lock = (root or Path()) / "requirements.txt"
     if root is None or not lock.is_file():
-        return Check("packages", State.OK, "no lock here: not a checkout")
+        return Check("packages", OK, "no lock here: not a checkout")
     pins = dict(_PIN.findall(lock.read_text(encoding="utf-8")))
     wrong = [
         f"{name} {version_of(name) or 'absent'}, not {pin}" for name, pin in pins.items() if version_of(name) != pin
     ]
     if not wrong:
-        return Check("packages", State.OK, f"{len(pins)} as locked")
+        return Check("packages", OK, f"{len(pins)} as locked")
     more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     uv = Path(sys.prefix) / "bin" / "uv"
     mend = f"{uv} pip install --python {sys.executable} --require-hashes -r {lock}" if uv.exists() else "make setup"
-    return Check("packages", State.MISSING, "; ".join(wrong[:3]) + more, mend)
+    return Check("packages", MISSING, "; ".join(wrong[:3]) + more, mend)
 
 
 def check_extras() -> Check:
@@ -189,8 +166,8 @@ def check_extras() -> Check:
     rest = [extra for extra in EXTRAS if extra not in present]
     found = ", ".join(present) or "none: the light core"
     if not rest:
-        return Check("extras", State.OK, found)
-    return Check("extras", State.OK, f"{found}; absent: {', '.join(rest)}", f"pip install 'lowwater[{','.join(rest)}]'")
+        return Check("extras", OK, found)
+    return Check("extras", OK, f"{found}; absent: {', '.join(rest)}", f"pip install 'lowwater[{','.join(rest)}]'")
 
 
 def check_kernels() -> Check:
@@ -199,58 +176,55 @@ def check_kernels() -> Check:
     from lowwater.capture.headers.packet import compiled
 
     if compiled(ETHERNET):
-        return Check("compiled kernels", State.OK, "for Ethernet, and the link types that were met")
-    return Check("compiled kernels", State.OK, "none yet: compiled at first use, or now by lowwater doctor --prepare")
+        return Check("compiled kernels", OK, "for Ethernet, and the link types that were met")
+    return Check("compiled kernels", OK, "none yet: compiled at first use, or now by lowwater doctor --prepare")
 
 
 def check_jars() -> Check:
     """Checks for the Delta jars. Spark needs them to read tables of a lake, and tests of a checkout do; no run does."""
     fetch = f"{sys.executable} -m lowwater.spark.jars"
-    state = State.MISSING if checkout() else State.WARNING
+    state = MISSING if checkout() else WARNING
     try:
         # Imported here, because the doctor must also run without PySpark.
         from lowwater.spark.jars import delta_jars, jars_folder
 
         jars = delta_jars()
     except ImportError as error:
-        return Check("Delta jars", State.MISSING, f"the session cannot be imported: {error}", "make setup")
+        return Check("Delta jars", MISSING, f"the session cannot be imported: {error}", "make setup")
     except ConfigError as error:
         return Check("Delta jars", state, error.message, fetch)
-    return Check("Delta jars", State.OK, f"{len(jars)} in {jars_folder()}")
+    return Check("Delta jars", OK, f"{len(jars)} in {jars_folder()}")
 
 
 def check_memory() -> Check:
     """Checks for 4 GiB of free memory, for Spark's JVM, its Python workers and the tables of the kernels."""
     free = psutil.virtual_memory().available
     if free >= MEMORY:
-        return Check("memory", State.OK, f"{free / GIB:.1f} GiB free")
-    return Check("memory", State.WARNING, f"{free / GIB:.1f} GiB free, 4 recommended", "ps aux --sort=-rss | head")
+        return Check("memory", OK, f"{free / GIB:.1f} GiB free")
+    return Check("memory", WARNING, f"{free / GIB:.1f} GiB free, 4 recommended", "ps aux --sort=-rss | head")
 
 
 def check_bounds(lake: PurePath | None = None) -> Check:
-    """Says what bounds the memory of a run; warns of a setting beyond the memory of this machine.
-
-    Args:
-        lake: a lake with settings; None for those of the environment.
-    """
+    """Says what bounds the memory of a run; warns of a setting beyond the memory of this machine. `lake`: a lake with
+    settings; None for those of the environment."""
     try:
         bounds = memory_of(load_config(lake))
     except ConfigError as error:
-        return Check("memory of a run", State.MISSING, error.message, "env | grep ^LOWWATER_")
+        return Check("memory of a run", MISSING, error.message, "env | grep ^LOWWATER_")
     found = "; ".join(memory_lines(bounds))
     if bounds.process <= memory():
-        return Check("memory of a run", State.OK, found)
+        return Check("memory of a run", OK, found)
     most = max(1, memory() >> 20)
     found += f"; this machine or its container has {memory():,}"
-    return Check("memory of a run", State.WARNING, found, f"export LOWWATER_REPLAY__MEMORY={most}m")
+    return Check("memory of a run", WARNING, found, f"export LOWWATER_REPLAY__MEMORY={most}m")
 
 
 def check_disk(folder: Path) -> Check:
     """Checks for 5 GiB of free disk space; less than 1 GiB counts as missing."""
     free = shutil.disk_usage(folder).free
     if free >= DISK:
-        return Check("disk", State.OK, f"{free / GIB:.1f} GiB free")
-    state = State.WARNING if free >= GIB else State.MISSING
+        return Check("disk", OK, f"{free / GIB:.1f} GiB free")
+    state = WARNING if free >= GIB else MISSING
     return Check("disk", state, f"{free / GIB:.1f} GiB free, 5 recommended", f"du -xh -d 2 {folder} | sort -h | tail")
 
 
@@ -261,8 +235,8 @@ def check_port() -> Check:
             port = server.getsockname()[1]
             socket.create_connection(("127.0.0.1", port), timeout=5).close()
     except OSError as error:
-        return Check("loopback port", State.MISSING, str(error), "sudo ip link set lo up")
-    return Check("loopback port", State.OK, f"127.0.0.1:{port}")
+        return Check("loopback port", MISSING, str(error), "sudo ip link set lo up")
+    return Check("loopback port", OK, f"127.0.0.1:{port}")
 
 
 def check_writable(folder: Path) -> Check:
@@ -271,8 +245,8 @@ def check_writable(folder: Path) -> Check:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        return Check("working directory", State.MISSING, f"{folder}: {error.strerror}", f"chmod u+w {folder}")
-    return Check("working directory", State.OK, f"{folder} is writable")
+        return Check("working directory", MISSING, f"{folder}: {error.strerror}", f"chmod u+w {folder}")
+    return Check("working directory", OK, f"{folder} is writable")
 
 
 def check_airflow() -> list[Check]:
@@ -286,19 +260,16 @@ def check_airflow() -> list[Check]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if done.returncode:
         cause = (done.stderr.strip() or "no word").splitlines()[-1]
-        return [Check("Airflow", State.WARNING, f"{home}: {cause}", "airflow db migrate")]
+        return [Check("Airflow", WARNING, f"{home}: {cause}", "airflow db migrate")]
     found = json.loads(done.stdout.strip().splitlines()[-1])
     if not found:
-        return [Check("Airflow", State.OK, f"{version_of('apache-airflow')} in {home}, nothing is missing")]
-    return [Check(f"Airflow: {each['about']}", State.WARNING, each["what"], each["mend"]) for each in found]
+        return [Check("Airflow", OK, f"{version_of('apache-airflow')} in {home}, nothing is missing")]
+    return [Check(f"Airflow: {each['about']}", WARNING, each["what"], each["mend"]) for each in found]
 
 
 def prepare(console: Terminal) -> None:
     """Does what the first use would do: compiles kernels; with Spark, fetches Delta's jars.
-
-    Raises:
-        LowwaterError: a step fails.
-    """
+    Raises LowwaterError if a step fails."""
     from lowwater.replay.kernels import compile_kernels
 
     console.print("compiling the kernels of every link type: about half a minute, once on this machine")
@@ -320,13 +291,8 @@ def prepare(console: Terminal) -> None:
 
 def examine_lake(root: PurePath, console: Terminal) -> int:
     """Tries the store or the disk of a lake, and prints a table, then what does not hold, and which tables are wrong.
-
-    Returns:
-        0 if nothing is missing (warnings allowed) and no table is wrong, else 1.
-
-    Raises:
-        LakeError: nothing can be tried.
-    """
+    Returns 0 if nothing is missing (warnings allowed) and no table is wrong, else 1.
+    Raises LakeError if nothing can be tried."""
     path = lake_path(root)
     try:
         with private():
@@ -336,11 +302,10 @@ def examine_lake(root: PurePath, console: Terminal) -> int:
             raise
         console.print(f"{error.message}: so it can be read only, and its disk is not tried", soft_wrap=True)
         return _tell_wrong(path, console)
-    colours = {OK: "green", WARNING: "yellow", MISSING: "red"}
     table = Table("needed", "state", "found", "median / longest ms", box=None)
     table.columns[2].overflow = "fold"
     for each in found:
-        table.add_row(each.name, styled(each.state, colours[each.state]), styled(each.found), each.timing)
+        table.add_row(each.name, styled(each.state, COLOURS[each.state]), styled(each.found), each.timing)
     console.print(table)
     for each in found:
         if each.state != OK:

@@ -123,13 +123,9 @@ _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".log", ".parquet")
 
 @dataclass(frozen=True)
 class TableFacts:
-    """Facts of a file of records.
+    """Facts of a file of records."""
 
-    Attributes:
-        facts: its bytes, times and order.
-    """
-
-    facts: inspecting.CaptureFacts
+    facts: inspecting.CaptureFacts  # its bytes, times and order
     proposal: RecordProposal | LogProposal
     max_jump: int
 
@@ -150,14 +146,8 @@ def is_table(path: Path) -> bool:
 
 def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int], None], given: bool) -> TableFacts:
     """Proposes a protocol for the records of a file, or finds the ready one of a log, and reads all of them by it.
-
-    Args:
-        skew: disorder that is admitted, ns.
-        given: whether the user gave max_jump; else the disorder of the sample is added to it.
-
-    Raises:
-        CaptureError: the file cannot be read, is no table, or has no clock.
-    """
+    Raises CaptureError if the file cannot be read, is no table, or has no clock. `given`: whether the user gave
+    max_jump; else the disorder of the sample is added to it."""
     from lowwater.capture.tables.reader import inspect_records
     from lowwater.capture.tables.sniffing import sniff
     from lowwater.lake.files.sample import propose_log, propose_protocol
@@ -180,7 +170,7 @@ def inspect_table(path: Path, max_jump: int, skew: int, progress: Callable[[int]
 def table_sheet(table: TableFacts, skew: int) -> Table:
     """Formats a file with a line for each fact, and the protocol of its records."""
     sheet = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for name, text in {**_file_lines(table), **_record_lines(table.records, skew)}.items():
+    for name, text in {**_file_lines(table.facts, _form_lines(table)), **_record_lines(table.records, skew)}.items():
         sheet.add_row(name, styled(text, fold=True))
     from lowwater.lake.files.sample import LogProposal
 
@@ -192,14 +182,15 @@ def table_sheet(table: TableFacts, skew: int) -> Table:
     return whole
 
 
-def _file_lines(table: TableFacts) -> dict[str, str]:
-    facts, summary = table.facts, table.facts.summary
+def _file_lines(facts: inspecting.CaptureFacts, form: Mapping[str, str]) -> dict[str, str]:
+    """The lines of a sheet about a file; `form` says how a text of records is written."""
+    summary = facts.summary
     packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
     parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
     return {
         "file": str(facts.path),
         "format": f"{summary.format} {summary.compression}".strip(),
-        **_form_lines(table),
+        **form,
         "sha256": summary.sha256,
         "bytes": f"{summary.bytes:,}{packed}" + ("" if summary.format == "parquet" else f": {parts}"),
         "end": "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip(),
@@ -224,14 +215,29 @@ def _form_lines(table: TableFacts) -> dict[str, str]:
 
 
 def _record_lines(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
-    late, summary = facts.lateness, facts.summary
     lines = {
         "records": f"{facts.packets:,}",
-        "malformed": counts_text(facts.malformed.items()),
-        "first": instant_text(summary.first if summary else None),
-        "last": instant_text(summary.last if summary else None),
-        "duration": duration_text(facts.duration),
+        **_time_lines(facts),
         "rate": f"{rate_text(facts.rate(facts.packets))} records/s",
+        **_late_lines(facts, skew),
+    }
+    return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[: inspecting.GAPS], 1)}
+
+
+def _time_lines(facts: inspecting.InterfaceFacts) -> dict[str, str]:
+    """The lines of a sheet about damage and times, of captures and of other records."""
+    return {
+        "malformed": counts_text(facts.malformed.items()),
+        "first": instant_text(facts.summary.first if facts.summary else None),
+        "last": instant_text(facts.summary.last if facts.summary else None),
+        "duration": duration_text(facts.duration),
+    }
+
+
+def _late_lines(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
+    """The lines of a sheet about order, of captures and of other records."""
+    late = facts.lateness
+    return {
         "out of order": f"{late.late:,}",
         "lateness": ", ".join(
             f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in inspecting.QUANTILES
@@ -239,7 +245,6 @@ def _record_lines(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]
         "skew that admits all": duration_text(late.largest if facts.packets else None),
         f"later than {format_duration(skew)}": f"{late.refused:,}",
     }
-    return lines | {f"gap {number}": text for number, text in enumerate(gap_texts(facts)[: inspecting.GAPS], 1)}
 
 
 def table_document(table: TableFacts) -> dict[str, Any]:
@@ -346,7 +351,6 @@ def inspect_files(
     Args:
         form: `table`, `json` or `csv`.
         max_jump: how far a timestamp may be ahead of its neighbours, ns; None for skew + 60 s.
-        skew: disorder that is admitted, ns.
         spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
         window: longest time from a packet to its copies, ns; None to count no copies.
         compared: bytes that are equal in copies: `content` or `packet`.
@@ -381,8 +385,6 @@ def _inspect(
     """Inspects files one after the other.
 
     Args:
-        max_jump: how far a timestamp may be ahead of its neighbours, ns.
-        skew: disorder that is admitted, ns.
         window: longest time from a packet to its copies, ns; None to count no copies.
         compared: bytes that are equal in copies.
         given: whether the user gave max_jump; else the disorder of other records is added to it.
@@ -446,19 +448,8 @@ def _show(inspections: Sequence[Inspection], skew: int) -> None:
 
 def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
     """Formats one capture with a line for each fact and a column for each interface."""
-    summary = facts.summary
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    packed = f", unpacked {summary.unpacked:,}" if summary.compression else ""
-    state = "ends where a record ends" if summary.ended_cleanly else f"damaged {summary.damage}".strip()
-    parts = f"records {summary.record_bytes:,} + malformed {facts.malformed_bytes:,} + overhead {summary.overhead:,}"
-    lines = {
-        "file": str(facts.path),
-        "format": f"{summary.format} {summary.compression}".strip(),
-        "sha256": summary.sha256,
-        "bytes": f"{summary.bytes:,}{packed}: {parts}",
-        "end": state,
-    }
-    for name, text in lines.items():
+    for name, text in _file_lines(facts, {}).items():
         table.add_row(name, styled(text, fold=True))
     columns = [_facts(interface, skew) for interface in facts.interfaces]
     body = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -472,25 +463,18 @@ def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
 
 def _facts(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
     """Returns the facts of one interface as text, by label."""
-    late, packets = facts.lateness, facts.packets
-    quantiles = ", ".join(f"{100 * share:g} % {duration_text(late.quantile(share))}" for share in inspecting.QUANTILES)
+    packets = facts.packets
     lines = {
         "interface": f"{facts.interface.index} {facts.interface.name}".strip(),
         "link type": f"{facts.interface.link_type} ({facts.interface.link_number})",
         "snaplen": f"{facts.interface.snaplen:,}",
         "packets": f"{packets:,}",
-        "malformed": counts_text(facts.malformed.items()),
-        "first": instant_text(facts.summary.first if facts.summary else None),
-        "last": instant_text(facts.summary.last if facts.summary else None),
-        "duration": duration_text(facts.duration),
+        **_time_lines(facts),
         "rate": f"{rate_text(facts.rate(packets))} packets/s, "
         f"{rate_text(facts.rate(8 * facts.wire))} bits/s on the wire",
         "bytes": f"{facts.captured:,} captured, {facts.wire:,} on the wire",
         "truncated": f"{facts.truncated:,}",
-        "out of order": f"{late.late:,}",
-        "lateness": quantiles,
-        "skew that admits all": duration_text(late.largest if packets else None),
-        f"later than {format_duration(skew)}": f"{late.refused:,}",
+        **_late_lines(facts, skew),
     }
     if facts.copies is not None:
         share = facts.copies.copies / (facts.copies.compared or 1)
@@ -614,7 +598,6 @@ def _interface(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
 
 
 def _duplicates(facts: inspecting.InterfaceFacts) -> dict[str, Any]:
-    """Returns the copies of packets, if they were counted."""
     copies = facts.copies
     if copies is None:
         return {}

@@ -21,7 +21,7 @@ from lowwater import __version__
 from lowwater.caches import remove_all
 from lowwater.cli.commands import CommandFolder
 from lowwater.errors import LowwaterError
-from lowwater.extras import EXTRAS, absent
+from lowwater.extras import EXTRAS, absent, absent_error, extra_of
 from lowwater.processes import interrupt_once
 from lowwater.storage.paths import private
 from lowwater.terminal import say, say_refused
@@ -228,8 +228,6 @@ def _forget_output() -> None:
 
 def _absent(error: ModuleNotFoundError) -> LowwaterError | None:
     """Translates the failed import of a package of an extra, where no command asked for the extra before."""
-    from lowwater.extras import absent_error, extra_of
-
     extra = extra_of(error.name or "")
     return absent_error("this command", [str(error.name)], [extra]) if extra else None
 

@@ -16,7 +16,8 @@ from types import MappingProxyType
 
 from lowwater.capture.inspect import doubts
 from lowwater.capture.tables.delimited import TextOptions
-from lowwater.config import FILE_NAME, Config, load_config, section_of
+from lowwater.config import Config, load_config, section_of
+from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.files.names import LinkFiles
@@ -27,7 +28,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.plan.definitions import make_context
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.checks import lines_to_add
-from lowwater.replay.job import config_links
+from lowwater.replay.names import config_links
 from lowwater.storage import paths
 from lowwater.storage.captures import StoredCapture
 from lowwater.storage.failures import hint_of
@@ -57,11 +58,8 @@ def toml_text(value: str) -> str:
 
 
 def record_settings(link: LinkProposal, schema: str) -> list[str]:
-    """Returns the lines of settings that say how the records of a link are read.
-
-    Args:
-        schema: file of its PROTOCOL block, relative to the settings.
-    """
+    """Returns the lines of settings that say how the records of a link are read. `schema`: file of its PROTOCOL block,
+    relative to the settings."""
     assert link.records is not None
     if isinstance(link.records, LogProposal):
         return [*_log_settings(link.records), *(f"# {line}" for line in _malformed(link))]
@@ -154,11 +152,8 @@ QUERIES = """
 
 def init_lake(given: Sequence[Path], lake: PurePath, queries: Sequence[Path], sample: int) -> None:
     """Writes the settings of a lake, and the protocols of its links, and prints the links that it found.
-
-    Raises:
-        ConfigError: the lake has settings already, or there are no captures.
-        LakeError: the lake cannot be written.
-    """
+    Raises ConfigError if the lake has settings already, or there are no captures, and LakeError if the lake cannot be
+    written."""
     target = lake / FILE_NAME
     with _made(lake):
         if paths.exists(target):
@@ -240,7 +235,6 @@ def _folder(given: Sequence[Path]) -> tuple[Path, list[str] | None]:
 
 
 def _common(folders: Sequence[Path]) -> Path:
-    """Returns the innermost folder that has all folders."""
     if not any(isinstance(path, StoredCapture) for path in folders):
         return Path(os.path.commonpath(folders))
     levels = zip(*(folder.parts for folder in folders), strict=False)
@@ -354,7 +348,6 @@ def _link(link: LinkProposal, folder: str, schemas: str, kept: Sequence[str] = (
 
 
 def _doubts(link: LinkProposal) -> list[str]:
-    """Says what is doubtful about the times of its files."""
     lines = [f"{facts.path.name}: {facts.doubted}" for facts in link.facts if facts.doubted]
     lines += [f"{facts.path.name}: {doubt.words}" for facts in link.facts for doubt in doubts(facts)]
     if len(lines) > MOST_DOUBTS:

@@ -32,7 +32,8 @@ from lowwater.plan.text import Note
 from lowwater.refused import refusals
 from lowwater.replay import checks
 from lowwater.replay.accounts import empty_query_notes
-from lowwater.replay.job import config_links, lake_links
+from lowwater.replay.job import lake_links
+from lowwater.replay.names import config_links
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
 from lowwater.replay.stages.runners import memory_of, runner_of
@@ -43,24 +44,16 @@ from lowwater.terminal import open_console, say
 
 @dataclass(frozen=True)
 class Definitions:
-    """Options of a command that define names for its queries.
-
-    Attributes:
-        params: (name, value) of the parameters `$name`.
-        dialect: `lowwater` or `gigascope`.
-    """
+    """Options of a command that define names for its queries."""
 
     schemas: Sequence[Path] = ()
     functions: Sequence[Path] = ()
-    params: Sequence[tuple[str, Any]] = ()
-    dialect: str = "lowwater"
+    params: Sequence[tuple[str, Any]] = ()  # (name, value) of the parameters `$name`
+    dialect: str = "lowwater"  # `lowwater` or `gigascope`
 
     def plan(self, files: Sequence[Path], links: Links, config: Config) -> Plan:
-        """Plans query files.
-
-        Args:
-            config: settings: protocols of the links, and folders of files that the queries may read.
-        """
+        """Plans query files. `config`: settings: protocols of the links, and folders of files that the queries may
+        read."""
         params = dict(self.params)
         schemas = _distinct([*config.link_schemas, *self.schemas])
         context = make_context(links, schemas, self.functions, params, self.dialect, config.files.folders)
@@ -73,11 +66,7 @@ class Definitions:
 
     def plan_over(self, files: Sequence[Path], root: PurePath) -> tuple[Lake, Config, Plan]:
         """Opens a lake, and plans query files over its links: files of one of its query sets as that set does.
-
-        Raises:
-            LakeError: there is no lake in the folder.
-            QueryError: a query is not valid.
-        """
+        Raises LakeError if there is no lake in the folder, and QueryError if a query is not valid."""
         config, lake = load_config(root), lake_to_read(root)
         definitions, whole = self, files
         for section in config.query_sets.values():
@@ -190,39 +179,23 @@ def _as_json(error: QueryError) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `lowwater run`.
+    """The options of `lowwater run`."""
 
-    Attributes:
-        capture: (link, file); a link may have several files.
-        form: `csv`, `json` or `parquet`.
-        query: only this output query; None for all.
-        links: file of settings; None for defaults.
-        kind: (link, kind of its files).
-        skew: (link, duration as written).
-        heartbeat: period or policy, as written.
-        engine: `reference` for the oracle of the tests.
-        spark: master URL; None for this process.
-        interval: length of the evaluated intervals, ns; None for one interval.
-        copies: maximum number of windows and groupings that a row may be in; None for the settings' value.
-        spreadsheet: whether to quote texts of the CSV that a spreadsheet would take for formulas.
-        instants: whether the instants of temporal columns are written too.
-    """
-
-    capture: Sequence[tuple[str, str]]
+    capture: Sequence[tuple[str, str]]  # (link, file); a link may have several files
     out: Path
-    form: str
-    query: str | None
-    links: Path | None
-    kind: Sequence[tuple[str, str]]
-    skew: Sequence[tuple[str, str]]
-    heartbeat: str
-    engine: str
-    spark: str | None
-    interval: int | None
-    copies: int | None
+    form: str  # `csv`, `json` or `parquet`
+    query: str | None  # only this output query; None for all
+    links: Path | None  # file of settings; None for defaults
+    kind: Sequence[tuple[str, str]]  # (link, kind of its files)
+    skew: Sequence[tuple[str, str]]  # (link, duration as written)
+    heartbeat: str  # period or policy, as written
+    engine: str  # `reference` for the oracle of the tests
+    spark: str | None  # master URL; None for this process
+    interval: int | None  # length of the evaluated intervals, ns; None for one interval
+    copies: int | None  # maximum number of windows and groupings that a row may be in; None for the settings' value
     traces: bool
-    spreadsheet: bool
-    instants: bool
+    spreadsheet: bool  # whether to quote texts of the CSV that a spreadsheet would take for formulas
+    instants: bool  # whether the instants of temporal columns are written too
 
 
 def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> None:
@@ -237,7 +210,6 @@ def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definition
 
 
 def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> RunRequest:
-    """Plans the queries over the links of the options."""
     if chosen.spreadsheet and chosen.form != "csv":
         raise click.UsageError("--spreadsheet goes with --format csv")
     if chosen.interval is not None and chosen.interval <= 0:
@@ -391,14 +363,11 @@ _UNKNOWN = "no run has counted it yet: lowwater replay it, with the same paramet
 
 def explain_statistics(files: Sequence[Path], form: str, root: PurePath, definitions: Mapping[str, Any]) -> str:
     """Returns the statistics of the LFTAs of query files, from the last runs over a lake.
+    Raises LakeError if there is no lake in the folder, and QueryError if a query is not valid.
 
     Args:
         form: `text` or `json`.
         definitions: fields of `Definitions`.
-
-    Raises:
-        LakeError: there is no lake in the folder.
-        QueryError: a query is not valid.
     """
     lake, config, plan = Definitions(**definitions).plan_over(files, root)
     statistics, tunings = recommended(lake, plan, config)

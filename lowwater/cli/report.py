@@ -26,14 +26,9 @@ from lowwater.terminal import open_console, say, styled
 
 
 def show_report(root: PurePath, interval: int | None, queries: Path) -> None:
-    """Prints the verdicts of the audits of a lake, the reasons of unfinished intervals, and a summary.
-
-    Args:
-        interval: start of the only interval to show, in detail, ns since the epoch; None for all.
-
-    Raises:
-        LakeError: there is no interval, or none starts at this instant.
-    """
+    """Prints the verdicts of the audits of a lake, the reasons of unfinished intervals, and a summary. Raises LakeError
+    if there is no interval, or none starts at this instant. `interval`: start of the only interval to show, in detail,
+    ns since the epoch; None for all."""
     lake = lake_to_read(root)
     audits = {audit.key: audit for audit in interval_audits(lake)}
     states = _states(lake, queries)
@@ -97,10 +92,7 @@ def summary(rows: Sequence[StatusRow]) -> str:
 
 def write_pages(root: PurePath, queries: Path, folder: Path) -> None:
     """Writes the review pages of a lake as files.
-
-    Raises:
-        LakeError: the lake cannot be read, or the folder cannot be written.
-    """
+    Raises LakeError if the lake cannot be read, or the folder cannot be written."""
     from lowwater_review import Ledgers, write_site
 
     count = write_site(Ledgers(root, queries), folder)

@@ -189,7 +189,6 @@ class Bounds:
 
     @staticmethod
     def of(number: int, shares: int) -> Bounds:
-        """Returns the digests of a share, of so many."""
         return Bounds((number << _BITS) // shares, (number + 1 << _BITS) // shares)
 
     def meets(self, other: Bounds) -> bool:
@@ -210,37 +209,27 @@ EVERYTHING = Bounds()
 
 @dataclass(frozen=True)
 class Share:
-    """One of several shares of the rows of a part.
+    """One of several shares of the rows of a part."""
 
-    Attributes:
-        number: from 0.
-        keys: leaf -> the expressions that divide its rows; of a leaf that is not here any rows are a share.
-    """
-
-    number: int
+    number: int  # from 0
     shares: int
+    # leaf -> the expressions that divide its rows; of a leaf that is not here any rows are a share
     keys: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
 
     @property
     def bounds(self) -> Bounds:
-        """The digests of the share."""
         return Bounds.of(self.number, self.shares)
 
 
 @dataclass(frozen=True)
 class Index:
-    """By what the row groups of a file are divided.
+    """By what the row groups of a file are divided."""
 
-    Attributes:
-        by: texts of the keys; empty for a file without an index.
-    """
-
-    by: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()  # texts of the keys; empty for a file without an index
     groups: Sequence[Bounds] = ()
 
     @staticmethod
     def of(stored: pq.ParquetFile) -> Index:
-        """Reads the index of a file."""
         text = (stored.metadata.metadata or {}).get(_INDEX)
         if text is None:
             return Index()
@@ -248,7 +237,6 @@ class Index:
         return Index(tuple(content["by"]), [Bounds(*pair) for pair in content["groups"]])
 
     def bounds(self, group: int) -> Bounds:
-        """The digests of a row group."""
         return self.groups[group] if self.by else EVERYTHING
 
 
@@ -279,7 +267,6 @@ class DividedWriter:
             self._groups += [bounds] * -(-piece.num_rows // self._most)
 
     def close(self) -> None:
-        """Ends the file."""
         if any(bounds != EVERYTHING for bounds in self._groups):
             groups = [[bounds.first, bounds.end] for bounds in self._groups]
             index = {"by": texts(self._keys), "groups": groups}
@@ -383,7 +370,6 @@ class HourFiles:
             self._close(hour)
 
     def write(self, rows: pa.Table) -> None:
-        """Writes rows of the schema."""
         hours = rows.column("_last").to_numpy() // HOUR
         row_hours = np.unique(hours)
         for hour in row_hours.tolist():
@@ -460,7 +446,6 @@ class Chunk:
         """Reads the data rows with `_last` in [first, end).
 
         Args:
-            first, end: bounds, ns.
             link: number of the link, to add the column PLACE; None to leave it out.
             number: column with the number of the record on its link, for PLACE; empty takes the number of the row.
         """

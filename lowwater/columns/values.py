@@ -155,25 +155,21 @@ class Frame:
 
     @staticmethod
     def of(table: pa.Table) -> Frame:
-        """The rows of a table."""
         return Frame({name: one_array(table[name]) for name in table.column_names}, table.num_rows)
 
     def __getitem__(self, name: str) -> pa.Array:
         return self.columns[name]
 
     def take(self, places: npt.NDArray[np.int64]) -> Frame:
-        """The rows at these positions."""
         chosen = pa.array(places)
         return Frame({name: column.take(chosen) for name, column in self.columns.items()}, len(places))
 
     def where(self, test: pa.Array) -> Frame:
-        """The rows for which a test is true."""
         if test.true_count == self.rows:
             return self
         return Frame({name: column.filter(test) for name, column in self.columns.items()}, test.true_count)
 
     def filtered(self, predicate: ex.Expr | None) -> Frame:
-        """The rows for which a predicate is true."""
         return self if predicate is None else self.where(self.of_expr(predicate).fill_null(False))
 
     def of_expr(self, expr: ex.Expr) -> pa.Array:
@@ -181,7 +177,6 @@ class Frame:
         return evaluate(expr, self.columns.__getitem__, self.rows)
 
     def renamed(self, names: Mapping[str, str]) -> Frame:
-        """The columns with a new name, under that name."""
         return Frame({new: self.columns[old] for old, new in names.items()}, self.rows)
 
 
@@ -200,11 +195,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def evaluate(expr: ex.Expr, column: Resolve, rows: int) -> pa.Array:
-    """Evaluates an expression for every row, in stream types.
-
-    Raises:
-        LowwaterError: if the Python of a user fails.
-    """
+    """Evaluates an expression for every row, in stream types. Raises LowwaterError if the Python of a user fails."""
     if isinstance(expr, ex.Column):
         return column(expr.name)
     if isinstance(expr, ex.Const):
@@ -311,11 +302,8 @@ Numbers = npt.NDArray[np.int64]
 
 
 def codes(columns: Sequence[pa.Array], rows: int) -> tuple[Numbers, int]:
-    """Encodes the key of each row as a number; also returns an upper limit of the numbers.
-
-    Args:
-        columns: key columns of equal length; empty if all rows are equal.
-    """
+    """Encodes the key of each row as a number; also returns an upper limit of the numbers. `columns`: key columns of
+    equal length; empty if all rows are equal."""
     numbers, size = np.zeros(rows, np.int64), 1
     for column in columns:
         coded = normal(column).dictionary_encode()
@@ -403,7 +391,6 @@ class Spill:
         self._writers: dict[int, ipc.RecordBatchFileWriter] = {}
 
     def add(self, frame: Frame, keys: Sequence[pa.Array]) -> None:
-        """Adds rows, partitioned by their keys."""
         parts = row_digests([normal(key) for key in keys], frame.rows) % np.uint64(PARTS)
         order = np.argsort(parts, kind="stable")
         edges = np.searchsorted(parts[order], np.arange(PARTS + 1, dtype=np.uint64))
@@ -421,7 +408,6 @@ class Spill:
         return self._writers[part]
 
     def parts(self) -> Iterator[Frame]:
-        """Yields the rows of each partition."""
         self._files.close()
         for part in range(PARTS):
             if part in self._writers:

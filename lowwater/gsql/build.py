@@ -35,21 +35,13 @@ def place_of(token: Token) -> syntax.Place:
 
 
 def fault(message: str, hint: str, place: syntax.Place) -> QueryError:
-    """Returns a QueryError with a place. `parser.parse` adds the file name and the text.
-
-    Args:
-        hint: the remedy; empty for none.
-    """
+    """Returns a QueryError with a place. `parser.parse` adds the file name and the text."""
     return QueryError(message, hint, line=place.line, column=place.column)
 
 
 def refusal(construct: str, hint: str, place: syntax.Place) -> UnsupportedError:
-    """Returns an UnsupportedError that names a construct. `parser.parse` adds the file name and the text.
-
-    Args:
-        construct: the construct, as it ends the sentence "Lowwater does not run ...".
-        hint: the remedy; empty for none.
-    """
+    """Returns an UnsupportedError that names a construct. `parser.parse` adds the file name and the text. `construct`:
+    the construct, as it ends the sentence "Lowwater does not run ..."."""
     return UnsupportedError(f"Lowwater does not run {construct}", hint, line=place.line, column=place.column)
 
 
@@ -60,14 +52,8 @@ def unquoted(token: Token) -> str:
 
 
 def integer(token: Token, digits: str, base: int) -> syntax.Literal:
-    """Returns an integer literal.
-
-    Args:
-        base: the base of the digits, 10 or 16.
-
-    Raises:
-        QueryError: the number does not fit 64 bits.
-    """
+    """Returns an integer literal. Raises QueryError if the number does not fit 64 bits. `base`: the base of the digits,
+    10 or 16."""
     # `int` refuses thousands of digits, so the length is checked first.
     digits = digits.lstrip("0") or "0"
     if len(digits) > 19 or (value := int(digits, base)) > _LARGEST:
@@ -88,11 +74,7 @@ def hexadecimal(token: Token) -> syntax.Literal:
 
 
 def real(token: Token) -> syntax.Literal:
-    """Returns a float literal.
-
-    Raises:
-        QueryError: the number is larger than a float.
-    """
+    """Returns a float literal. Raises QueryError if the number is larger than a float."""
     value = float(token.value)
     if math.isinf(value):
         raise fault(f"the number {token.value[:24]} is too large", "write 1.7e308 at most", place_of(token))
@@ -101,10 +83,7 @@ def real(token: Token) -> syntax.Literal:
 
 def number_of(token: Token) -> int | float:
     """Returns the value of a number before a unit; the token is an INT or a FLOAT.
-
-    Raises:
-        QueryError: the number does not fit 64 bits.
-    """
+    Raises QueryError if the number does not fit 64 bits."""
     literal = integer(token, token.value.rstrip("UL"), 10) if token.type == "INT" else real(token)
     assert isinstance(literal.value, int | float)
     return literal.value
@@ -112,10 +91,7 @@ def number_of(token: Token) -> int | float:
 
 def address(token: Token) -> syntax.Literal:
     """Returns the literal of IP_VAL'...' or IPV6_VAL'...'.
-
-    Raises:
-        QueryError: the text is not an address of this family.
-    """
+    Raises QueryError if the text is not an address of this family."""
     text = unquoted(token)
     version, example = (4, "IP_VAL'192.0.2.1'") if token.type == "IP" else (6, "IPV6_VAL'2001:db8::1'")
     try:
@@ -148,10 +124,7 @@ def checked_name(token: Token) -> str:
 
 def link_name(token: Token) -> str:
     """Returns the text of a link name. In quotes it may hold `.`, `-`, and a `/` before the name of an interface.
-
-    Raises:
-        QueryError: the name holds any other character.
-    """
+    Raises QueryError if the name holds any other character."""
     name = str(token.value)
     if not is_link_name(name):
         raise fault(f'"{name[:40]}" is not a valid name of a link', FORM, place_of(token))
@@ -560,11 +533,8 @@ def _check_unique(entries: Iterable[tuple[str, syntax.Place]]) -> None:
 
 
 def _join_clause(join: Any, sources: Sources, place: syntax.Place) -> tuple[tuple[syntax.SourceRef, ...], str, Any]:
-    """Returns the sources, the keyword of their join, and the arguments of FILTER_JOIN.
-
-    Args:
-        join: the join before FROM, as (keyword, arguments of FILTER_JOIN); None where the query writes none there.
-    """
+    """Returns the sources, the keyword of their join, and the arguments of FILTER_JOIN. `join`: the join before FROM,
+    as (keyword, arguments of FILTER_JOIN); None where the query writes none there."""
     refs, keywords = sources
     keyword, filter_range = join or (next((token for token in keywords if token), None), None)
     if join and any(keywords):

@@ -41,42 +41,29 @@ class Module:
 
 @dataclass(frozen=True)
 class FunctionParameter:
-    """A parameter of a function: `type[(attribute, ...)] [HANDLE|CONST] [CLASS]`.
+    """A parameter of a function: `type[(attribute, ...)] [HANDLE|CONST] [CLASS]`."""
 
-    Attributes:
-        type: the name of the type, as written.
-        attributes: the attributes of the type, such as `increasing`, as written.
-        constant: `HANDLE`, `CONST` or empty.
-        classed: whether CLASS follows.
-    """
-
-    type: str
-    attributes: tuple[str, ...] = ()
-    constant: str = ""
-    classed: bool = False
+    type: str  # the name of the type, as written
+    attributes: tuple[str, ...] = ()  # the attributes of the type, such as `increasing`, as written
+    constant: str = ""  # `HANDLE`, `CONST` or empty
+    classed: bool = False  # whether CLASS follows
     place: Place = field(default=Place(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of one function, predicate, aggregate or state.
-
-    Attributes:
-        returns: the type of the result, as written; empty for PRED and STATE.
-        modifiers: (word, value) pairs; the value of a word of FLAGS is empty.
-        uses: the names after the declared name (before it for STATE): the storage type of a UDAF or STATE, the
-            aggregate and the function of an EXTR, the state of an SFUN.
-        module: the latest MODULE line before the declaration; None without one.
-    """
+    """The declaration of one function, predicate, aggregate or state."""
 
     kind: str
     name: str
-    returns: str = ""
+    returns: str = ""  # the type of the result, as written; empty for PRED and STATE
     attributes: tuple[str, ...] = ()
-    modifiers: tuple[tuple[str, str], ...] = ()
+    modifiers: tuple[tuple[str, str], ...] = ()  # (word, value) pairs; the value of a word of FLAGS is empty
     parameters: tuple[FunctionParameter, ...] = ()
+    # the names after the declared name (before it for STATE): the storage type of a UDAF or STATE, the aggregate and
+    # the function of an EXTR, the state of an SFUN
     uses: tuple[str, ...] = ()
-    module: Module | None = None
+    module: Module | None = None  # the latest MODULE line before the declaration; None without one
     place: Place = field(default=Place(), compare=False, repr=False)
 
 

@@ -194,11 +194,8 @@ def refused_token(token: Token) -> QueryError | None:
 
 
 def refused_construct(tokens: Sequence[Token], at: int, accepted: set[str], clause: str) -> QueryError | None:
-    """Returns the error of a construct that Lowwater does not run, if one stands at a token; else None.
-
-    Args:
-        clause: the terminal that begins the clause of the token; empty before the first clause.
-    """
+    """Returns the error of a construct that Lowwater does not run, if one stands at a token; else None. `clause`: the
+    terminal that begins the clause of the token; empty before the first clause."""
     construct = _block(tokens, at, accepted) or _sql_word(tokens, at, clause) or _nested(tokens, at, clause)
     if construct:
         name, hint, position = construct
@@ -304,7 +301,6 @@ class ErrorContext:
 
     @cached_property
     def clause(self) -> str:
-        """The terminal that begins the clause of the token."""
         return clause_before(self.tokens, self.at)
 
     @cached_property
@@ -587,10 +583,7 @@ def _accepted(parser: InteractiveParser) -> set[str]:
 
 def _misspelt(tokens: Sequence[Token], at: int, state: Callable[[int], InteractiveParser]) -> tuple[int, str]:
     """Finds a keyword that lets the parse go on, in place of the name at or just before the token that does not fit.
-
-    Returns:
-        The index of the misspelt name, and the keyword; the keyword is empty if none helps.
-    """
+    Returns the index of the misspelt name, and the keyword; the keyword is empty if none helps."""
     for position in (at - 1, at):
         if position < 0 or tokens[position].type != "NAME":
             continue

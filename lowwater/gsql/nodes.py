@@ -32,15 +32,10 @@ class Expression:
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A literal.
+    """A literal."""
 
-    Attributes:
-        kind: `int`, `float`, `string`, `bool`, `null` or `ip` (IP_VAL or IPV6_VAL).
-        value: the value; the text as written for `ip`.
-    """
-
-    kind: str
-    value: int | float | str | bool | None
+    kind: str  # `int`, `float`, `string`, `bool`, `null` or `ip` (IP_VAL or IPV6_VAL)
+    value: int | float | str | bool | None  # the value; the text as written for `ip`
     place: Place = _place()
 
 
@@ -110,21 +105,14 @@ class BinaryOp(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """A function or aggregate: `name(arguments)`.
-
-    Attributes:
-        star: `name(*)`.
-        distinct: `name(DISTINCT argument)`.
-        brackets: a predicate, `name[arguments]`.
-        over: `name$(arguments)`, a superaggregate.
-    """
+    """A function or aggregate: `name(arguments)`."""
 
     name: str
     arguments: tuple[Expression, ...] = ()
-    star: bool = False
-    distinct: bool = False
-    brackets: bool = False
-    over: bool = False
+    star: bool = False  # `name(*)`
+    distinct: bool = False  # `name(DISTINCT argument)`
+    brackets: bool = False  # a predicate, `name[arguments]`
+    over: bool = False  # `name$(arguments)`, a superaggregate
     place: Place = _place()
 
 
@@ -242,15 +230,11 @@ class SelectItem:
 
 @dataclass(frozen=True)
 class Grouping:
-    """`CUBE(...)`, `ROLLUP(...)` or `GROUPING_SETS((...), ...)` in GROUP BY.
-
-    Attributes:
-        sets: the names of every set of GROUPING_SETS; empty for CUBE and ROLLUP.
-    """
+    """`CUBE(...)`, `ROLLUP(...)` or `GROUPING_SETS((...), ...)` in GROUP BY."""
 
     kind: str
     items: tuple[SelectItem, ...]
-    sets: tuple[tuple[str, ...], ...] = ()
+    sets: tuple[tuple[str, ...], ...] = ()  # the names of every set of GROUPING_SETS; empty for CUBE and ROLLUP
     place: Place = _place()
 
 
@@ -277,27 +261,18 @@ class Window:
 
 @dataclass(frozen=True)
 class SourceRef:
-    """One source of FROM.
-
-    Attributes:
-        links: `(link,)` for `main1.TCP`, several links for `[main1, control].TCP`, the name of a link set for
-            `[backbone].TCP`; empty for a name alone (a query, a protocol on all links, or a link).
-        bracketed: whether the links stand in brackets; only there may a name be a link set.
-        alias: the alias of the source; empty for none.
-        host: the host of the link; empty for none.
-        library: the library of the query; empty for none.
-        window: the window behind the source; None for none.
-        union: further sources of `A UNION B AS M`, without alias and window.
-    """
+    """One source of FROM."""
 
     name: str
+    # `(link,)` for `main1.TCP`, several links for `[main1, control].TCP`, the name of a link set for `[backbone].TCP`;
+    # empty for a name alone (a query, a protocol on all links, or a link)
     links: tuple[str, ...] = ()
-    bracketed: bool = False
-    alias: str = ""
-    host: str = ""
-    library: str = ""
-    window: Window | None = None
-    union: tuple[SourceRef, ...] = ()
+    bracketed: bool = False  # whether the links stand in brackets; only there may a name be a link set
+    alias: str = ""  # the alias of the source; empty for none
+    host: str = ""  # the host of the link; empty for none
+    library: str = ""  # the library of the query; empty for none
+    window: Window | None = None  # the window behind the source; None for none
+    union: tuple[SourceRef, ...] = ()  # further sources of `A UNION B AS M`, without alias and window
     place: Place = _place()
 
 
@@ -318,23 +293,17 @@ class Statement:
 
 @dataclass(frozen=True)
 class Select(Statement):
-    """A SELECT statement.
-
-    Attributes:
-        join: empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, FILTER_JOIN, WATCHLIST_JOIN.
-        filter_range: the temporal field and the range of FILTER_JOIN; else None.
-        window: the window after the select list; None for none.
-    """
+    """A SELECT statement."""
 
     items: tuple[SelectItem, ...]
     sources: tuple[SourceRef, ...]
-    join: str = ""
+    join: str = ""  # empty, or INNER_JOIN, OUTER_JOIN, LEFT_OUTER_JOIN, RIGHT_OUTER_JOIN, FILTER_JOIN, WATCHLIST_JOIN
     where: Expression | None = None
     group_by: tuple[SelectItem | Grouping, ...] = ()
     having: Expression | None = None
     distinct: bool = False
-    window: Window | None = None
-    filter_range: tuple[Name, Expression] | None = None
+    window: Window | None = None  # the window after the select list; None for none
+    filter_range: tuple[Name, Expression] | None = None  # the temporal field and the range of FILTER_JOIN; else None
     supergroup: tuple[Name, ...] = ()
     cleaning_when: Expression | None = None
     cleaning_by: Expression | None = None
@@ -358,16 +327,12 @@ class Merge(Statement):
 
 @dataclass(frozen=True)
 class FieldDecl:
-    """One column of a PROTOCOL or WATCHLIST: `type name access_function (attribute, ...) [unpack, ...];`.
-
-    Attributes:
-        attributes: (word, value) pairs: `increasing`, `snap_len 10`.
-    """
+    """One column of a PROTOCOL or WATCHLIST: `type name access_function (attribute, ...) [unpack, ...];`."""
 
     type: str
     name: str
     access: str = ""
-    attributes: tuple[tuple[str, str], ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()  # (word, value) pairs: `increasing`, `snap_len 10`
     place: Place = _place()
 
 

@@ -35,11 +35,8 @@ def unix_lines(text: str) -> str:
 
 
 def load_grammar(name: str, transformer: Transformer[Any, Any], postlex: PostLex | None = None) -> Lark:
-    """Returns the LALR parser of a grammar file.
-
-    Args:
-        postlex: changes tokens between the lexer and the parser; None for no changes.
-    """
+    """Returns the LALR parser of a grammar file. `postlex`: changes tokens between the lexer and the parser; None for
+    no changes."""
     grammar = files("lowwater.gsql").joinpath(name).read_text(encoding="utf-8")
     cache: str | bool = False
     try:

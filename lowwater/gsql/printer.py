@@ -36,10 +36,7 @@ def print_file(file: syntax.QueryFile) -> str:
 
 def print_statement(statement: syntax.Statement) -> str:
     """Returns one statement as canonical text, without `;` and without a newline at the end.
-
-    Raises:
-        TypeError: the class of the statement is unknown.
-    """
+    Raises TypeError if the class of the statement is unknown."""
     if isinstance(statement, syntax.Select):
         clauses = _select(statement)
     elif isinstance(statement, syntax.Merge):
@@ -58,14 +55,11 @@ def print_statement(statement: syntax.Statement) -> str:
 
 
 def print_expression(expression: syntax.Expression, outer: int = 0) -> str:
-    """Returns an expression as canonical text.
+    """Returns an expression as canonical text. Raises TypeError if the class of the expression is unknown.
 
     Args:
         outer: the binding power of the operator around the expression; an operator that binds less gets parentheses. 0
             for none.
-
-    Raises:
-        TypeError: the class of the expression is unknown.
     """
     if isinstance(expression, syntax.BinaryOp):
         power = POWER[expression.op]

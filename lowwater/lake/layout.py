@@ -446,7 +446,6 @@ class Lake:
         return self.root / "lateness"
 
     def measures(self, name: str) -> PurePath:
-        """Path of a table of measures."""
         return self.root / "measures" / name
 
     @property
@@ -462,7 +461,6 @@ class Lake:
         return self.root / "_locks"
 
     def lfta(self, query_set: str, node: str) -> PurePath:
-        """Path of an LFTA's table."""
         return self.root / "lfta" / safe_name(query_set) / safe_name(node)
 
     def stream(self, query: str) -> PurePath:
@@ -470,7 +468,6 @@ class Lake:
         return self.root / "streams" / safe_name(query)
 
     def table(self, query: str) -> PurePath:
-        """Path of a query's published table."""
         return self.root / "tables" / safe_name(query)
 
 
@@ -482,10 +479,7 @@ UNWRITABLE = "this command writes to the lake: run it as a user who may; to read
 
 def make_records_table(path: PurePath, columns: pa.Schema) -> None:
     """Creates the table of a link with other records than packets, and adds the columns that it lacks.
-
-    Raises:
-        LakeError: the table cannot be created.
-    """
+    Raises LakeError if the table cannot be created."""
     keys = [*IDENTITY, _required("timestamp", _INT)]
     objects.look_again(path.parent, path.parent.parent)
     create(path, pa.schema([*keys, *columns, _required("link", _TEXT), _required("hour", _INT)]), ["link", "hour"])
@@ -498,20 +492,14 @@ TRIAL = "trial.json"
 def is_lake(root: PurePath) -> bool:
     """Whether a folder or a prefix is a lake: it has settings, which `init` writes, or ledgers, as older versions made
     without them; or it is a trial.
-
-    Raises:
-        OSError: it may not be looked into.
-    """
+    Raises OSError if it may not be looked into."""
     names = paths.names_in(root)
     return not names.isdisjoint((FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
 
 
 def lake_to_read(root: str | PurePath) -> Lake:
     """Returns a lake of which nothing is made or written.
-
-    Raises:
-        LakeError: there is no lake, or it may not be read.
-    """
+    Raises LakeError if there is no lake, or it may not be read."""
     path = paths.lake_path(root)
     try:
         found = is_lake(path)
@@ -529,10 +517,7 @@ def make_ledgers(lake: Lake) -> None:
     """Makes the folders and ledgers that a lake lacks: who writes to it calls this first.
 
     From then on what this process makes is private (`paths.keep_private`).
-
-    Raises:
-        LakeError: they cannot be made.
-    """
+    Raises LakeError if they cannot be made."""
     root = lake.root
     untrusted.require_plain_folder(root)
     paths.keep_private()
@@ -548,14 +533,11 @@ def make_ledgers(lake: Lake) -> None:
 
 
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
-    """Opens a lake to write to it.
+    """Opens a lake to write to it. Raises LakeError if the lake cannot be created, read or written.
 
     Args:
         make: whether to create a missing lake; otherwise it is an error.
         shared: the lake whose packets, records and captures this one has too; None without one.
-
-    Raises:
-        LakeError: if the lake cannot be created, read or written.
     """
     lake = Lake(paths.lake_path(root), shared=shared) if make else lake_to_read(root)
     make_ledgers(lake)

@@ -30,6 +30,7 @@ WRITABLE = "check that the lake is writable"
 @contextmanager
 def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
     """Holds a named lock of the lake, which is free again once the process is dead.
+    Raises BusyError if another process still holds it; names that process.
 
     Args:
         wait: seconds to wait for the holder.
@@ -37,9 +38,6 @@ def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()
 
     Yields:
         The fence of commits under this lock; None in a folder, where nobody can take it from a living process.
-
-    Raises:
-        BusyError: if another process still holds it; names that process.
     """
     with _hold(lake, _component(name), name, wait, sees) as fence:
         yield fence
@@ -47,11 +45,7 @@ def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()
 
 @contextmanager
 def hold_staging(lake: Lake, folder: PurePath) -> Iterator[None]:
-    """Holds the lock of whoever made a folder of staging.
-
-    Raises:
-        BusyError: it is at work.
-    """
+    """Holds the lock of whoever made a folder of staging. Raises BusyError if it is at work."""
     if run := _RUN.fullmatch(folder.name):
         path = lake.locks / f"runs_of_{run[1]}"
         with ExitStack() as stack:
@@ -92,13 +86,7 @@ def hold_range(
     lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
 ) -> Iterator[Fence | None]:
     """Locks the range [start, end), ns, of a query set; it is free again once the process is dead. Yields as `hold`.
-
-    Args:
-        sees: as of `hold`.
-
-    Raises:
-        BusyError: if another process holds an overlapping range; names process and range.
-    """
+    Raises BusyError if another process holds an overlapping range; names process and range."""
     path = _ranges(lake, query_set)
     with ExitStack() as stack:
         with _lock_errors(path, f"{query_set} {_span(start, end)}"):
@@ -108,10 +96,7 @@ def hold_range(
 
 def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
     """Returns the locked ranges [start, end), ns, of a query set, with the process that holds each.
-
-    Raises:
-        LakeError: if the locks cannot be read.
-    """
+    Raises LakeError if the locks cannot be read."""
     path = _ranges(lake, query_set)
     with _lock_errors(path, path.name):
         return {span: str(holder) for span, holder in locks.held_ranges(path).items()}
@@ -240,10 +225,7 @@ def run_attempt(
     """Locks the range [start, end), ns, of a query set; yields a folder for a run of that interval, and its fence.
 
     Arguments as of `hold_range`.
-
-    Raises:
-        BusyError: if another process works on an overlapping interval.
-    """
+    Raises BusyError if another process works on an overlapping interval."""
     # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
     name = f"run of {query_set} {_span(start, end)}"
     with hold_range(lake, query_set, start, end, sees) as fence:

@@ -43,15 +43,10 @@ DOUBLED = "doubled"
 
 @dataclass(frozen=True)
 class UpkeepStep:
-    """A step of the maintenance: done, or with `dry_run` due.
+    """A step of the maintenance: done, or with `dry_run` due."""
 
-    Attributes:
-        what: joined, summed, removed streams, removed files, removed staging, mended; or `DOUBLED`.
-        where: path relative to the lake.
-    """
-
-    what: str
-    where: str
+    what: str  # joined, summed, removed streams, removed files, removed staging, mended; or `DOUBLED`
+    where: str  # path relative to the lake
     files: int
     bytes: int
     why: str = ""
@@ -64,15 +59,9 @@ def maintain(
     clock: Callable[[], int] | None = None,
     mend: bool = False,
 ) -> list[UpkeepStep]:
-    """Maintains a lake. It may run beside everything else and be killed at any moment.
-
-    Args:
-        clock: returns the current time, ns; None for the time of the store.
-
-    Raises:
-        BusyError: if another process maintains the lake.
-        LakeError: if the lake cannot be read or written, or doubled rows cannot be mended.
-    """
+    """Maintains a lake. It may run beside everything else and be killed at any moment. Raises BusyError if another
+    process maintains the lake, and LakeError if the lake cannot be read or written, or doubled rows cannot be mended.
+    `clock`: returns the current time, ns; None for the time of the store."""
     with hold(lake, "maintenance") as fence:
         lake = replace(lake, fence=fence)
         now = store_clock(lake, dry_run) if clock is None else clock()
@@ -135,14 +124,8 @@ def _tell_lost(path: PurePath, fence: Fence | None) -> None:
 
 
 def store_clock(lake: Lake, dry_run: bool = False) -> int:
-    """Returns the time of the disk or store of a lake, ns since the epoch.
-
-    Args:
-        dry_run: whether nothing is removed by it: the time of this machine then does for a lake that is read only.
-
-    Raises:
-        LakeError: the store does not tell.
-    """
+    """Returns the time of the disk or store of a lake, ns since the epoch. Raises LakeError if the store does not tell.
+    `dry_run`: whether nothing is removed by it: the time of this machine then does for a lake that is read only."""
     try:
         return paths.clock(lake.locks)
     except OSError as error:
@@ -165,15 +148,10 @@ def clock_words(lake: Lake) -> str:
 
 @dataclass(frozen=True)
 class _Unused:
-    """What a table has that nobody needs, as of its newest version.
+    """What a table has that nobody needs, as of its newest version."""
 
-    Attributes:
-        files: files that no recent version names, which are old themselves.
-        doubled: what doubled rows of it; None for nothing.
-    """
-
-    files: list[paths.Listed]
-    doubled: Doubled | None
+    files: list[paths.Listed]  # files that no recent version names, which are old themselves
+    doubled: Doubled | None  # what doubled rows of it; None for nothing
 
 
 def _look(lake: Lake, path: PurePath, before: int) -> _Unused | None:

@@ -64,10 +64,7 @@ _Entry = tuple[str, int]
 
 def require_modest_log(path: PurePath, version: int | None = None) -> None:
     """Checks what Delta reads to open a table at a version, or the newest one.
-
-    Raises:
-        LakeError: it is too much, or what no writer of a lake makes.
-    """
+    Raises LakeError if it is too much, or what no writer of a lake makes."""
     log = path / "_delta_log"
     hint = _hint(log)
     entries = sorted(_entries(log, hint))
@@ -224,10 +221,7 @@ def _require_flat(place: PurePath, where: str, text: bytes) -> None:
 
 def require_plain_table(path: PurePath, table: DeltaTable) -> None:
     """Checks that the files of a table are what they say: its log hides no row, and names columns as the files do.
-
-    Raises:
-        LakeError: Lowwater would read other rows, or a schema that is too large.
-    """
+    Raises LakeError: Lowwater would read other rows, or a schema that is too large."""
     protocol = table.protocol()
     features = set(protocol.reader_features or ()) - FEATURES
     if protocol.min_reader_version not in (1, 3) or features:
@@ -310,11 +304,7 @@ class Mirror:
         self._whole: set[int] = set()  # older versions that can be opened
 
     def look(self, again: bool = False) -> bool:
-        """Brings what is new of the log; returns whether there is a table.
-
-        Raises:
-            OSError: if the store fails.
-        """
+        """Brings what is new of the log; returns whether there is a table. Raises OSError if the store fails."""
         with self.lock:
             now, looked = time.monotonic(), self._looked_at
             if looked is not None and not again and is_recent(looked, self._path):
@@ -459,11 +449,7 @@ class Mirror:
         return self._path / "_delta_log" / f"{version:020d}.json"
 
     def entry(self, version: int) -> bytes:
-        """Returns the content of a commit.
-
-        Raises:
-            OSError: if there is none, or the store fails.
-        """
+        """Returns the content of a commit. Raises OSError if there is none, or the store fails."""
         with suppress(FileNotFoundError):
             if version <= self.version and (data := (self._log / f"{version:020d}.json").read_bytes()) != _UNSEEN:
                 return data
@@ -504,10 +490,7 @@ class Mirror:
 
     def change(self, work: Callable[[], object]) -> None:
         """Lets Delta do something here; a data file that it reads and that is not here is brought, and it begins again.
-
-        Raises:
-            Exception: what Delta raises.
-        """
+        Raises what Delta raises."""
         brought: set[str] = set()
         while True:
             try:
@@ -534,11 +517,8 @@ class Mirror:
 
     def put(self, version: int) -> bool:
         """Puts a commit that Delta has written here into the store; False if another commit has its number.
-
-        Raises:
-            LakeError: it names a file outside of the table.
-            OSError: if the store fails; then it is unknown whether the commit is there.
-        """
+        Raises LakeError if it names a file outside of the table, and OSError if the store fails; then it is unknown
+        whether the commit is there."""
         file = self._log / f"{version:020d}.json"
         data = file.read_bytes()
         actions = [json.loads(line) for line in data.splitlines() if line.strip()]
@@ -744,10 +724,7 @@ _VALUES = ValuesByState(OPEN_TABLES)
 
 def _open(path: PurePath, version: int | None = None, mirror: Mirror | None = None) -> DeltaTable:
     """Opens a table, the one place where Delta reads a log from its beginning; that of a store from its mirror.
-
-    Raises:
-        LakeError: the log, or the table, is none of a lake.
-    """
+    Raises LakeError if the log, or the table, is none of a lake."""
     from deltalake import DeltaTable
 
     folder = path if mirror is None else mirror.folder
@@ -825,11 +802,7 @@ def was_opened(path: PurePath) -> bool:
 
 
 def existing(path: PurePath) -> DeltaTable:
-    """Returns a table at its newest version.
-
-    Raises:
-        TableNotFoundError: if there is none.
-    """
+    """Returns a table at its newest version. Raises TableNotFoundError if there is none."""
     from deltalake.exceptions import TableNotFoundError
 
     if (table := newest(path)) is None:
@@ -848,11 +821,7 @@ def at_version(path: PurePath, version: int) -> DeltaTable:
 
 def make_table(path: PurePath, **arguments: Any) -> DeltaTable | None:
     """Makes a table, by the arguments of `DeltaTable.create`; None if another process was first.
-
-    Raises:
-        DeltaError: if it cannot be made.
-        OSError: if the store fails.
-    """
+    Raises DeltaError if it cannot be made, and OSError if the store fails."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -878,15 +847,12 @@ def make_table(path: PurePath, **arguments: Any) -> DeltaTable | None:
 
 def change(path: PurePath, table: DeltaTable, work: Callable[[], object]) -> None:
     """Lets Delta change an open table; of one in an object store the change is in the store afterwards, or nothing is.
+    Raises CommitFailedError if another writer was faster, DeltaError if Delta fails, and OSError if the store fails;
+    then it is unknown whether the commit is there.
 
     Args:
         table: the table, as `existing` gave it to this thread.
         work: commits once by Delta, or not at all.
-
-    Raises:
-        CommitFailedError: if another writer was faster.
-        DeltaError: if Delta fails.
-        OSError: if the store fails; then it is unknown whether the commit is there.
     """
     from deltalake.exceptions import CommitFailedError
 
@@ -906,11 +872,7 @@ def change(path: PurePath, table: DeltaTable, work: Callable[[], object]) -> Non
 
 
 def entry(path: PurePath, version: int) -> bytes:
-    """Returns the content of a commit.
-
-    Raises:
-        OSError: if it is not, or no longer, in the log, or cannot be read.
-    """
+    """Returns the content of a commit. Raises OSError if it is not, or no longer, in the log, or cannot be read."""
     return mirror_of(path).entry(version) if isinstance(path, ObjectPath) else paths.read(_entry(path, version))
 
 

@@ -42,52 +42,34 @@ _TIMES = ("timestamp", "arrival")
 
 @dataclass(frozen=True)
 class HashedFile:
-    """A file of `packets/` with hashes.
-
-    Attributes:
-        clock: clock of the link before its capture, ns.
-        first: arrival of its first packet, ns.
-        last: arrival of its last packet, ns.
-    """
+    """A file of `packets/` with hashes."""
 
     path: PurePath
     rows: int
-    clock: int
-    first: int
-    last: int
+    clock: int  # clock of the link before its capture, ns
+    first: int  # arrival of its first packet, ns
+    last: int  # arrival of its last packet, ns
 
 
 @dataclass(frozen=True)
 class HashedLink:
-    """The packets of a link whose copies are looked for, or among which they are looked for.
-
-    Attributes:
-        files: files in the order of the link.
-        since: begin of the link's life, ns.
-        until: end of its life, ns, exclusive.
-        skews: skews of its records; late records are not compared (D3).
-    """
+    """The packets of a link whose copies are looked for, or among which they are looked for."""
 
     link: str
-    files: tuple[HashedFile, ...]
-    since: int
-    until: int
-    skews: Skews
+    files: tuple[HashedFile, ...]  # files in the order of the link
+    since: int  # begin of the link's life, ns
+    until: int  # end of its life, ns, exclusive
+    skews: Skews  # skews of its records; late records are not compared (D3)
 
 
 @dataclass(frozen=True)
 class DuplicateRule:
-    """How the copies of a link's packets are found; picklable.
+    """How the copies of a link's packets are found; picklable."""
 
-    Attributes:
-        window: longest time from a packet to its copy, ns.
-        drop: whether copies do not belong to the link.
-        others: other links, in which earlier packets with the same bytes are looked for, for reports.
-    """
-
-    window: int
-    drop: bool
+    window: int  # longest time from a packet to its copy, ns
+    drop: bool  # whether copies do not belong to the link
     own: HashedLink
+    # other links, in which earlier packets with the same bytes are looked for, for reports
     others: tuple[HashedLink, ...] = ()
 
 
@@ -108,11 +90,7 @@ class DuplicateFinder:
 
     def copies_of(self, path: PurePath) -> NDArray[np.bool_]:
         """Returns for every packet of a file whether it is a copy of an earlier one of the link.
-
-        Raises:
-            LakeError: if a file has no hashes.
-            OSError: if a file cannot be read.
-        """
+        Raises LakeError if a file has no hashes, and OSError if a file cannot be read."""
         return self._of(path)[0]
 
     def seen_elsewhere(self, path: PurePath) -> NDArray[np.bool_]:
@@ -186,11 +164,7 @@ def read_hashes(
     link: HashedLink, file: HashedFile, number: int = 0, classes: int = 1
 ) -> tuple[Hashed, NDArray[np.int64]]:
     """Reads the hashes of the packets that are compared: those of the link's life that are not late.
-
-    Raises:
-        LakeError: if the file has no hashes.
-        OSError: if it cannot be read.
-    """
+    Raises LakeError if the file has no hashes, and OSError if it cannot be read."""
     parts, numbers, at = [], [], 0
     for batch in _batches(link, file):
         stamps, arrivals, high, low = (batch.column(name).to_numpy() for name in (*_TIMES, *PACKET_HASH))
@@ -235,68 +209,44 @@ _READ_AGAIN = "`lowwater ingest` with --link and the capture file reads what is 
 
 @dataclass(frozen=True)
 class PacketFile:
-    """A file of `packets/`.
-
-    Attributes:
-        first: arrival of its first packet within the capture, as stored, ns.
-        last: arrival of its last packet within the capture, as stored, ns.
-    """
+    """A file of `packets/`."""
 
     path: PurePath
     rows: int
-    first: int
-    last: int
+    first: int  # arrival of its first packet within the capture, as stored, ns
+    last: int  # arrival of its last packet within the capture, as stored, ns
 
 
 @dataclass(frozen=True)
 class CaptureRead:
-    """The files of a capture.
+    """The files of a capture."""
 
-    Attributes:
-        capture: identity of the capture, hex.
-        clock: clock of the link before the capture, ns (T7).
-        files: ordered by hour of arrival and chunk, so by position.
-    """
-
-    capture: str
-    clock: int
-    files: tuple[PacketFile, ...]
+    capture: str  # identity of the capture, hex
+    clock: int  # clock of the link before the capture, ns (T7)
+    files: tuple[PacketFile, ...]  # ordered by hour of arrival and chunk, so by position
 
 
 @dataclass(frozen=True)
 class LinkRead:
-    """The packets of a link that a run reads, or a chunk of them (`lake.packets`); picklable.
-
-    Attributes:
-        captures: captures in the order of T1.
-        read_from: begin of the read range (I2), ns.
-        since: begin of the link's life, ns (T5). Records outside of its life do not belong to the link.
-        until: end of the link's life, ns, exclusive.
-        begin: packets of the first file that lie before the chunk.
-        stop: packets of the last file up to the end of the chunk; None for all.
-        entered: clock of the link before the chunk, ns; -1 if nothing lies before it.
-        left: clock of the link after the chunk, ns; None if nothing lies after it.
-        before: packets of the link before the chunk.
-        copies: finds the copies of packets; None where they are packets like all others (SEMANTICS D4).
-    """
+    """The packets of a link that a run reads, or a chunk of them (`lake.packets`); picklable."""
 
     link: str
-    captures: tuple[CaptureRead, ...]
-    read_from: int
+    captures: tuple[CaptureRead, ...]  # captures in the order of T1
+    read_from: int  # begin of the read range (I2), ns
     start: int
     end: int
-    since: int = 0
-    until: int = END_OF_TIME
-    begin: int = 0
-    stop: int | None = None
-    entered: int = -1
-    left: int | None = None
-    before: int = 0
+    since: int = 0  # begin of the link's life, ns (T5). Records outside of its life do not belong to the link.
+    until: int = END_OF_TIME  # end of the link's life, ns, exclusive
+    begin: int = 0  # packets of the first file that lie before the chunk
+    stop: int | None = None  # packets of the last file up to the end of the chunk; None for all
+    entered: int = -1  # clock of the link before the chunk, ns; -1 if nothing lies before it
+    left: int | None = None  # clock of the link after the chunk, ns; None if nothing lies after it
+    before: int = 0  # packets of the link before the chunk
+    # finds the copies of packets; None where they are packets like all others (SEMANTICS D4)
     copies: DuplicateRule | None = None
 
     @property
     def packets(self) -> int:
-        """Number of packets in the files."""
         return sum(file.rows for capture in self.captures for file in capture.files)
 
     def batches(
@@ -338,7 +288,6 @@ class LinkRead:
                         yield from self._filtered(part, capture, self.schema(columns, marked))
 
     def schema(self, columns: Sequence[str] = (), marked: bool = False) -> pa.Schema:
-        """Schema of `batches`."""
         marks = [pa.field(name, pa.bool_(), nullable=False) for name in (COPY, ELSEWHERE)] if marked else []
         keys = [RECORD.field(name) if name != "capture" else pa.field(name, CAPTURE, nullable=False) for name in KEYS]
         return pa.schema([*keys, *(stored_field(name) for name in columns if name not in KEYS), *marks])
@@ -442,10 +391,7 @@ def hashed_link(read: LinkRead, skews: Skews) -> HashedLink:
 @contextmanager
 def readable(link: str, path: PurePath) -> Iterator[None]:
     """Turns the error of an unreadable packet file into a LakeError that says what may have happened.
-
-    Raises:
-        LakeError: if the block cannot read the file.
-    """
+    Raises LakeError if the block cannot read the file."""
     try:
         yield
     except OSError as error:
@@ -470,23 +416,15 @@ def _bounds(group: Any) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True)
 class PacketFiles:
-    """The files of `packets/` and `records/` at one instant, read once for all links.
+    """The files of `packets/` and `records/` at one instant, read once for all links."""
 
-    Attributes:
-        folder: folder of `packets/`, or of the only table.
-        attempts: ingest attempt -> its rows of `live_files`, of all links, with the folder of their table.
-    """
-
-    folder: PurePath
+    folder: PurePath  # folder of `packets/`, or of the only table
+    # ingest attempt -> its rows of `live_files`, of all links, with the folder of their table
     attempts: Mapping[str, Sequence[dict[str, Any]]]
 
     @classmethod
     def of(cls, lake: Lake) -> PacketFiles:
-        """Reads the list of files of a lake.
-
-        Raises:
-            LakeError: if the lake cannot be read.
-        """
+        """Reads the list of files of a lake. Raises LakeError if the lake cannot be read."""
         packets = cls.of_table(lake.packets)
         # A table of records is made before the first capture that is in it.
         folders = cached_value(lake.captures, "tables of records", lambda _: lake.record_tables())
@@ -500,16 +438,12 @@ class PacketFiles:
     @classmethod
     def of_table(cls, folder: PurePath) -> PacketFiles:
         """Reads the list of files of `packets/`, or of the table of a link with other records.
-
-        Raises:
-            LakeError: if the table cannot be read.
-        """
+        Raises LakeError if the table cannot be read."""
         with lake_errors(f"{folder}: the table cannot be read"):
             return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
 
     @staticmethod
     def path(row: Mapping[str, Any]) -> PurePath:
-        """Returns the path of a file of `attempts`."""
         path: PurePath = row["folder"] / row["path"]
         return path
 
@@ -531,18 +465,9 @@ def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[di
 def packet_files(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, read_from: int, start: int, end: int
 ) -> LinkRead:
-    """Finds the files that a run of [start, end) reads of a link; on the driver.
-
-    Args:
-        captures: captures of the link in the order of T1, from `read_captures`.
-        read_from: begin of the read range, ns since the epoch.
-
-    Returns:
-        The files of these captures that may hold such packets, by the statistics of their commits.
-
-    Raises:
-        LakeError: if files of a capture are missing.
-    """
+    """Finds the files that a run of [start, end) reads of a link; on the driver. Returns the files of these captures
+    that may hold such packets, by the statistics of their commits. Raises LakeError if files of a capture are missing.
+    `captures`: captures of the link in the order of T1, from `read_captures`."""
     empty = LinkRead(
         link,
         (),
@@ -598,7 +523,6 @@ def read_packets(
 
     Args:
         captures: ledger rows of the link, in the order of T1.
-        read_from: first timestamp that is read, ns since the epoch.
         columns: stored columns (`catalog.schemas.READABLE`) besides the KEYS.
     """
     files = PacketFiles.of_table(lake.table_of(link, settings.kind != "pcap"))
@@ -617,10 +541,7 @@ def divide(read: LinkRead, most: int) -> list[LinkRead]:
 
     A chunk consists of whole files unless they are larger than a chunk. The last late packets, after the end of the
     interval, are not divided.
-
-    Raises:
-        LakeError: if a file cannot be read.
-    """
+    Raises LakeError if a file cannot be read."""
     count = -(-read.packets // most)
     if count <= 1:
         return [read]

@@ -263,7 +263,8 @@ def page(
     values: Any, valid: Any, offset: int, nullable: bool, narrow: bool, slots: Any, entries: Any, size: int,
     present: Any, numbers: Any, out: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Writes a page: as dictionary numbers if all values fit into the dictionary, else as differences.
+    """Writes a page: as dictionary numbers if all values fit into the dictionary, else as differences. Returns bytes in
+    `out`; number of values that are not NULL; entries of the dictionary, or -1 for a page of differences.
 
     Args:
         values: int32 or int64 array.
@@ -275,9 +276,6 @@ def page(
         present: int64 work array with room for a block more than `values`.
         numbers: int64 work array of the same size.
         out: uint8 array (room(len(values))), filled.
-
-    Returns:
-        Bytes in `out`; number of values that are not NULL; entries of the dictionary, or -1 for a page of differences.
     """
     rows = len(values)
     count = _present(values, valid, offset, rows, present)
@@ -312,38 +310,25 @@ _Field = tuple[int, int, bytes]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the schema.
-
-    Attributes:
-        nullable: whether it has definition levels.
-        text: whether its bytes are text.
-    """
+    """A column of the schema."""
 
     name: str
     kind: int
-    nullable: bool
-    text: bool = False
+    nullable: bool  # whether it has definition levels
+    text: bool = False  # whether its bytes are text
 
 
 @dataclass(frozen=True)
 class ColumnChunk:
-    """The pages of a column, as the footer describes them.
-
-    Attributes:
-        size: bytes in the file, with headers and dictionary.
-        encodings: encodings in use.
-        data: bytes before the first data page.
-        unpacked: bytes without compression.
-        bounds: smallest and largest value of a 64-bit column; None without them.
-    """
+    """The pages of a column, as the footer describes them."""
 
     column: Column
-    size: int
-    encodings: Sequence[int]
-    data: int
-    unpacked: int
+    size: int  # bytes in the file, with headers and dictionary
+    encodings: Sequence[int]  # encodings in use
+    data: int  # bytes before the first data page
+    unpacked: int  # bytes without compression
     codec: int = 0
-    bounds: tuple[int, int] | None = None
+    bounds: tuple[int, int] | None = None  # smallest and largest value of a 64-bit column; None without them
 
 
 def varint(value: int) -> bytes:
@@ -473,7 +458,6 @@ class PageBuffers:
         self.slots = np.zeros(1, np.int16)
 
     def fit(self, rows: int) -> None:
-        """Grows the memory for a page of this number of rows."""
         if len(self.present) < rows + _BLOCK_ROOM:
             self.present = np.empty(rows + _BLOCK_ROOM, np.int64)
             self.numbers = np.empty(rows + _BLOCK_ROOM, np.int64)
@@ -529,11 +513,8 @@ class NumberColumn:
         self._pages += data_header(len(values), kind, size), scratch.out[:size].tobytes()
 
     def add_pages(self, array: pa.Array, pages: bytes, uses: Collection[int]) -> None:
-        """Adds an array that is pages already, of differences or plain.
-
-        Args:
-            pages: them with their headers, not compressed.
-        """
+        """Adds an array that is pages already, of differences or plain. `pages`: them with their headers, not
+        compressed."""
         self._widen(_parts(array, np.int32 if self._narrow else np.int64)[0])
         self.present += len(array) - array.null_count
         self._uses.update(uses)
@@ -551,7 +532,6 @@ class NumberColumn:
         return self._slots
 
     def chunk(self) -> tuple[ColumnChunk, list[bytes]]:
-        """Returns the column chunk and its pages."""
         pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses - {RLE})]
         if DICTIONARY in self._uses:
             entries = self._entries[: self._size].astype(np.int32 if self._narrow else np.int64).tobytes()
@@ -609,10 +589,7 @@ class FileWriter:
 
     def add(self, batches: Sequence[pa.RecordBatch], scratch: PageBuffers) -> None:
         """Adds rows: a page for every column of numbers. Arrow writes the pages while our encoder is not compiled.
-
-        Args:
-            batches: rows of the schema; texts may be in dictionaries of 32-bit numbers.
-        """
+        `batches`: rows of the schema; texts may be in dictionaries of 32-bit numbers."""
         numbers = [batch.select(list(self._numbers)) for batch in batches]
         page = numbers[0] if len(numbers) == 1 else pa.concat_batches(numbers)
         if _FIRST.few(page.num_rows):
@@ -649,14 +626,8 @@ class FileWriter:
 
 
 def by_arrow(columns: Mapping[pa.Field, Sequence[pa.Array]]) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
-    """Encodes texts, bytes, booleans and floats by Arrow.
-
-    Args:
-        columns: field -> its values, in parts; texts may be in dictionaries.
-
-    Returns:
-        Chunk and pages by column name, without columns that have no value.
-    """
+    """Encodes texts, bytes, booleans and floats by Arrow. Returns chunk and pages by column name, without columns that
+    have no value. `columns`: field -> its values, in parts; texts may be in dictionaries."""
     joined = {field: _joined(parts, field.type) for field, parts in columns.items()}
     filled = {field: values for field, values in joined.items() if values.null_count < len(values)}
     if not filled:

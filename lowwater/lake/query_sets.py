@@ -33,10 +33,7 @@ SKIPPED, UNREPORTED = "skipped", "unreported"
 
 def store_chained(root: PurePath, query_set: str, chained: bool) -> None:
     """Stores whether the intervals of a query set must run in order.
-
-    Raises:
-        LakeError: if the marker cannot be written.
-    """
+    Raises LakeError if the marker cannot be written."""
     path = _marker(root, query_set)
     if (paths.may_hold(root, path.parent.name) and paths.has_file(path)) == chained:
         return
@@ -75,15 +72,10 @@ class Told:
 
 @dataclass(frozen=True)
 class LastLook:
-    """The last look at a query set.
+    """The last look at a query set."""
 
-    Attributes:
-        at: when, ns since the epoch; 0 if nobody has ever looked.
-        told: what cannot start, as it was told.
-    """
-
-    at: int = 0
-    told: tuple[Told, ...] = ()
+    at: int = 0  # when, ns since the epoch; 0 if nobody has ever looked
+    told: tuple[Told, ...] = ()  # what cannot start, as it was told
 
 
 def last_look(root: PurePath, query_set: str) -> LastLook:
@@ -105,11 +97,7 @@ def last_look(root: PurePath, query_set: str) -> LastLook:
 
 
 def store_look(root: PurePath, query_set: str, look: LastLook) -> None:
-    """Keeps a look, in the place of the one before.
-
-    Raises:
-        LakeError: it cannot be written.
-    """
+    """Keeps a look, in the place of the one before. Raises LakeError if it cannot be written."""
     path = _path(root, query_set)
     told = [{"from": t.start, "to": t.end, "why": t.why} | ({"by": t.by} if t.by else {}) for t in look.told]
     values = {"at": look.at, "cannot_start": told}

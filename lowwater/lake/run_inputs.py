@@ -145,8 +145,6 @@ def outdated(
     Args:
         captures: ledger rows of the link, in any order.
         decoder_version: current version of the reader of the link's files.
-        read_from: first timestamp that the run reads, ns since the epoch.
-        end: end of the run's interval, ns since the epoch, exclusive.
         records: how queries read the records of the link; None for packets.
         content: what queries read of packets beside the headers, as the ledger names it.
     """

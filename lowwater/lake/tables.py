@@ -74,23 +74,15 @@ _STORE = re.compile(r"https?://|Generic (S3|GCS|MicrosoftAzure) error|status cod
 
 @dataclass(frozen=True)
 class DataFile:
-    """A parquet file in the directory of its table, before its commit.
+    """A parquet file in the directory of its table, before its commit."""
 
-    Attributes:
-        path: path relative to the table.
-        size: size in bytes.
-        smallest: lower bound of every column with statistics, as JSON.
-        largest: upper bound of each of these columns.
-        nulls: number of NULLs of every column where it is known.
-    """
-
-    path: str
-    size: int
+    path: str  # path relative to the table
+    size: int  # size in bytes
     rows: int
     partition: Mapping[str, str | None]
-    smallest: Mapping[str, Any]
-    largest: Mapping[str, Any]
-    nulls: Mapping[str, int] = field(default_factory=dict)
+    smallest: Mapping[str, Any]  # lower bound of every column with statistics, as JSON
+    largest: Mapping[str, Any]  # upper bound of each of these columns
+    nulls: Mapping[str, int] = field(default_factory=dict)  # number of NULLs of every column where it is known
 
 
 def safe_name(text: str) -> str:
@@ -176,14 +168,8 @@ def _one_line(error: BaseException) -> str:
 
 
 def require_room(path: PurePath, more: int = 0) -> None:
-    """Checks that the disk of a local table has room for a commit: Delta's threads panic in the middle of one.
-
-    Args:
-        more: bytes that are written beside the commit.
-
-    Raises:
-        OSError: it has not.
-    """
+    """Checks that the disk of a local table has room for a commit: Delta's threads panic in the middle of one. Raises
+    OSError if it has not. `more`: bytes that are written beside the commit."""
     if isinstance(path, Path):
         disk = os.statvfs(path)
         if disk.f_bavail * disk.f_frsize < limits.COMMIT_ROOM_BYTES + more:
@@ -320,10 +306,7 @@ def with_constraints(
 
 def check_owner(path: PurePath, owner: str) -> None:
     """Checks that a table, if it exists, belongs to a query set (S3).
-
-    Raises:
-        OwnerError: if it belongs to another query set.
-    """
+    Raises OwnerError if it belongs to another query set."""
     table = open_table(path)
     holder = table.metadata().configuration.get(OWNER) if table else owner
     if holder is None:
@@ -431,10 +414,7 @@ def _clock_agrees(path: PurePath) -> bool:
 def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> CommitProperties:
     """Returns the token and the fence of a commit. With them it is a commit after the version that was looked at, or
     none: Delta itself does not try again on a newer one.
-
-    Raises:
-        LakeError: if the lease was lost.
-    """
+    Raises LakeError if the lease was lost."""
     from deltalake import CommitProperties, Transaction
 
     fences = []
@@ -449,10 +429,7 @@ def _properties(path: PurePath, table: DeltaTable, token: str, fence: Fence | No
 
 def require_held(path: PurePath, fence: Fence) -> None:
     """Checks that a lease under which a table is changed is still held, as far as its holder knows.
-
-    Raises:
-        LakeError: it is not.
-    """
+    Raises LakeError if it is not."""
     try:
         fence.require()
     except LostError as error:
@@ -520,11 +497,7 @@ def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: F
 def append_rows(
     path: PurePath, rows: pa.Table, fence: Fence | None = None, grouped: int = limits.LEDGER_GROUP_ROWS
 ) -> None:
-    """Appends rows in one commit.
-
-    Args:
-        grouped: most rows of a row group, which readers decode as a whole.
-    """
+    """Appends rows in one commit. `grouped`: most rows of a row group, which readers decode as a whole."""
     from deltalake import write_deltalake
 
     def append(table: DeltaTable, options: Options) -> None:
@@ -601,10 +574,7 @@ def live_files(table: DeltaTable) -> list[dict[str, Any]]:
 
 def files_of(table: DeltaTable) -> pa.Table:
     """Returns what `live_files` lists as a table.
-
-    Raises:
-        LakeError: the log names a file outside of the folder of the table, or does not say what a file holds.
-    """
+    Raises LakeError if the log names a file outside of the folder of the table, or does not say what a file holds."""
     files, folder = pa.table(table.get_add_actions(flatten=True)), table_address(table)
     require_names(folder, files.column("path").to_pylist())
     if files.num_rows:
@@ -670,10 +640,7 @@ def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
 
 def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.Schema) -> pads.Dataset:
     """Returns some files of a table as an Arrow dataset; that of the whole table takes a millisecond for each file.
-
-    Args:
-        files: path of each file in the log, and an expression that says the values of its partition.
-    """
+    `files`: path of each file in the log, and an expression that says the values of its partition."""
     import pyarrow.dataset as pads
 
     parts = [(unquote(name), partition) for name, partition in files]  # the log writes paths as URLs
@@ -722,11 +689,8 @@ def chosen_rows(dataset: pads.Dataset, names: Sequence[str], predicate: Any = No
 
 
 def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> list[Any]:
-    """Returns the values of a column; equal texts, such as states, and equal whole numbers are one object.
-
-    Args:
-        pool: whole numbers that were met before, of other columns too.
-    """
+    """Returns the values of a column; equal texts, such as states, and equal whole numbers are one object. `pool`:
+    whole numbers that were met before, of other columns too."""
     if not pa.types.is_string(column.type):
         return [pool.setdefault(value, value) if type(value) is int else value for value in column.to_pylist()]
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -55,11 +55,8 @@ class _Join:
 def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[PurePath] = ()) -> None:
     """Joins the small files of some ledgers, at the end of a command that wrote to them, and packs the logs of a lake.
 
-    Ledgers that cannot be joined stay as they are: who reads them says what is wrong.
-
-    Args:
-        unread: those that no run reads, which wait for others.
-    """
+    Ledgers that cannot be joined stay as they are: who reads them says what is wrong. `unread`: those that no run
+    reads, which wait for others."""
 
     def need(path: PurePath) -> float:
         return max(_fragments(path).values(), default=0) / (SELDOM if path in unread else 1)
@@ -72,11 +69,8 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
 
 
 def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:
-    """Joins the small files of those partitions of a ledger that have the most, once these are many.
-
-    Args:
-        grouped: most rows of a row group, which readers decode as a whole.
-    """
+    """Joins the small files of those partitions of a ledger that have the most, once these are many. `grouped`: most
+    rows of a row group, which readers decode as a whole."""
     fragments = _fragments(path)
     most = max(fragments.values(), default=0)
     if most > (limits.LEDGER_FRAGMENTS_OF_STORE if isinstance(path, ObjectPath) else limits.LEDGER_FRAGMENTS):
@@ -84,7 +78,6 @@ def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:
 
 
 def _fragments(path: PurePath) -> Counter[Hashable]:
-    """Counts the small files of each partition of a table."""
     table = tables.open_table(path)
     return (
         Counter(_part(row) for row in tables.live_files(table) if _is_small(path, row))
@@ -107,17 +100,13 @@ def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
 
 
 def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: int = limits.JOINED_GROUP_ROWS) -> bool:
-    """Joins the chosen files of each partition.
+    """Joins the chosen files of each partition. Returns whether all were joined; a file that a writer has removed
+    meanwhile is not there to be joined.
+    Raises LakeError if the table cannot be read or written.
 
     Args:
         chosen: says of a row of `live_files` whether the file is joined with others.
         grouped: most rows of a row group.
-
-    Returns:
-        Whether all were joined; a file that a writer has removed meanwhile is not there to be joined.
-
-    Raises:
-        LakeError: if the table cannot be read or written.
     """
     with tables.lake_errors(f"{path}: its files cannot be joined"):
         table = existing(path)
@@ -193,7 +182,6 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields the rows of small batches together."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -239,18 +227,12 @@ class Change:
 
     @property
     def writer(self) -> str:
-        """The program that made it, in words."""
         return str(self.info.get("engineInfo") or self.info.get("clientVersion") or "a program that gives no name")
 
 
 def changes(path: PurePath, since: int = 0) -> list[Change]:
-    """Reads the commits whose entries were written at an instant or later, in order.
-
-    Args:
-        since: the instant, ns since the epoch by the clock of the store.
-
-    Raises:
-        LakeError: the log cannot be read, or names a file outside of the table.
+    """Reads the commits whose entries were written at an instant or later, in order. Raises LakeError if the log cannot
+    be read, or names a file outside of the table. `since`: the instant, ns since the epoch by the clock of the store.
     """
     with tables.lake_errors(f"{path}: its log cannot be read"):
         found = sorted((entry.path, entry.at) for entry in paths.listed(path / LOG) if _is_commit(entry.path))
@@ -289,18 +271,12 @@ def _change(file: PurePath, at: int, data: bytes) -> Change:
 
 @dataclass(frozen=True)
 class Doubled:
-    """What doubled rows of a table, and what takes them out.
+    """What doubled rows of a table, and what takes them out."""
 
-    Attributes:
-        causes: commits that removed files which were gone already.
-        void: files whose rows are there in others.
-        lacking: files that are to come back: only void ones have their rows.
-        unclear: a commit that changed rows on top of doubled ones; None if the log alone says what is right.
-    """
-
-    causes: tuple[Change, ...]
-    void: frozenset[str]
-    lacking: dict[str, dict[str, Any]]
+    causes: tuple[Change, ...]  # commits that removed files which were gone already
+    void: frozenset[str]  # files whose rows are there in others
+    lacking: dict[str, dict[str, Any]]  # files that are to come back: only void ones have their rows
+    # a commit that changed rows on top of doubled ones; None if the log alone says what is right
     unclear: Change | None
 
     def words(self, verb: str = "holds") -> str:
@@ -348,10 +324,7 @@ def mended_note(found: Doubled) -> dict[str, str]:
 
 def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
     """Yields the tables of a lake whose logs say that they have rows twice.
-
-    Raises:
-        LakeError: a log cannot be read.
-    """
+    Raises LakeError if a log cannot be read."""
     for path in lake.all_tables():
         found = doubled(changes(path)) if tables.open_table(path) is not None else None
         if found is not None:
@@ -360,10 +333,7 @@ def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
 
 def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
     """Takes doubled rows out of a table, in one commit.
-
-    Raises:
-        LakeError: the log does not say what is right, files are gone, or the table cannot be written.
-    """
+    Raises LakeError if the log does not say what is right, files are gone, or the table cannot be written."""
     if found.unclear is not None and path not in lake.ledgers():
         raise LakeError(
             f"{path}: version {found.unclear.version} changed rows that were there twice since version "
@@ -449,9 +419,6 @@ def _tables(lake: Lake) -> Iterator[PurePath]:
 
 
 def _wrong(folder: PurePath, row: Mapping[str, Any]) -> Iterator[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     place = folder / unquote(row["path"])
     try:
         metadata = pq.read_metadata(paths.local(place))

@@ -75,19 +75,13 @@ class Links:
 
 @dataclass(frozen=True)
 class Context:
-    """The names that a query set may use besides its own queries.
-
-    Attributes:
-        params: parameter -> its value, as written.
-        dialect: `lowwater` or `gigascope`, for queries that do not name a dialect.
-        digests: sha256 of each file that declares functions, for the digest of inputs (SEMANTICS S1).
-        folders: folders in which queries may read files, besides the folder of their own file.
-    """
+    """The names that a query set may use besides its own queries."""
 
     links: Links = field(default_factory=Links)
     catalog: Catalog = CATALOG
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: BUILTIN)
-    params: Mapping[str, Value] = field(default_factory=dict)
-    dialect: str = "lowwater"
+    params: Mapping[str, Value] = field(default_factory=dict)  # parameter -> its value, as written
+    dialect: str = "lowwater"  # `lowwater` or `gigascope`, for queries that do not name a dialect
+    # sha256 of each file that declares functions, for the digest of inputs (SEMANTICS S1)
     digests: tuple[str, ...] = ()
-    folders: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()  # folders in which queries may read files, besides the folder of their own file

@@ -30,16 +30,13 @@ def make_context(
     python: bool = True,
 ) -> Context:
     """Returns the context of a query set from files and values.
+    Raises LowwaterError if a file cannot be read, and QueryError if a definition is wrong; QueryErrors for several.
 
     Args:
         functions: files of declarations in GSQL's own format, with MODULE lines for Python.
         params: parameter -> its value.
         dialect: `lowwater` or `gigascope`.
         python: whether the Python files of MODULE lines are run; without them queries can be planned but not run.
-
-    Raises:
-        LowwaterError: a file cannot be read.
-        QueryError: a definition is wrong; QueryErrors for several.
     """
     context = Context(links=links, params=params or {}, dialect=dialect, folders=tuple(map(Path, folders)))
     if schemas:

@@ -29,18 +29,12 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a stream.
+    """A column of a stream."""
 
-    Attributes:
-        name: the name of the column.
-        temporal: its progress; None for a column without progress.
-        declared: the type in GSQL, if the query asks for the semantics of the old compilers; else empty.
-    """
-
-    name: str
+    name: str  # the name of the column
     type: Type
-    temporal: Temporal | None = None
-    declared: str = ""
+    temporal: Temporal | None = None  # its progress; None for a column without progress
+    declared: str = ""  # the type in GSQL, if the query asks for the semantics of the old compilers; else empty
 
 
 @dataclass(frozen=True)
@@ -93,13 +87,9 @@ def one_origin(origins: Sequence[str]) -> str:
 
 @dataclass
 class UniqueNames:
-    """Names of columns that differ in any case: a name that is taken gets 1, 2, ... appended.
+    """Names of columns that differ in any case: a name that is taken gets 1, 2, ... appended."""
 
-    Attributes:
-        taken: names in use, in lower case.
-    """
-
-    taken: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)  # names in use, in lower case
     # Of a name that thousands of columns ask for, each number is tried once.
     _tried: dict[str, int] = field(default_factory=dict)
 
@@ -127,66 +117,43 @@ Final = Callable[[int], int]
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of a kind of operator, the same in every query.
-
-    Attributes:
-        passes: whether packets pass through unchanged and in their places (SEMANTICS O1).
-        waits: whether rows or groups wait in the operator for a promise.
-        outlives: why state lives beyond a slice of time and passes from interval to interval (I4); empty without such
-            state.
-        promise: from which promise the operator makes its punctuation.
-    """
+    """The facts of a kind of operator, the same in every query."""
 
     label: str
-    passes: bool
-    waits: bool
+    passes: bool  # whether packets pass through unchanged and in their places (SEMANTICS O1)
+    waits: bool  # whether rows or groups wait in the operator for a promise
+    # why state lives beyond a slice of time and passes from interval to interval (I4); empty without such state
     outlives: str
-    promise: str
+    promise: str  # from which promise the operator makes its punctuation
 
 
 @dataclass(frozen=True)
 class Physical:
-    """Physical operator: how the high level runs an operator, as EXPLAIN shows it.
+    """Physical operator: how the high level runs an operator, as EXPLAIN shows it."""
 
-    Attributes:
-        operator: name of the physical operator, which EXPLAIN shows after `by`.
-        in_python: whether Python code takes the rows of a slice one by one.
-    """
-
-    operator: str
+    operator: str  # name of the physical operator, which EXPLAIN shows after `by`
     reason: str
-    in_python: bool = False
+    in_python: bool = False  # whether Python code takes the rows of a slice one by one
 
 
 @dataclass(frozen=True)
 class Punctuation:
-    """The promises of one operator.
+    """The promises of one operator."""
 
-    Attributes:
-        columns: the promised output columns, in order; empty if only the clock of the operator makes progress.
-        joint: whether one punctuation row promises all columns; else every column has punctuation rows of its own.
-        groupwise: columns with separate promises for their values; empty if a promise is for all rows.
-    """
-
+    # the promised output columns, in order; empty if only the clock of the operator makes progress
     columns: tuple[str, ...]
-    joint: bool
-    groupwise: tuple[str, ...]
+    joint: bool  # whether one punctuation row promises all columns; else every column has punctuation rows of its own
+    groupwise: tuple[str, ...]  # columns with separate promises for their values; empty if a promise is for all rows
     reason: str
 
 
 @dataclass(frozen=True)
 class Copies:
-    """How an operator multiplies rows.
+    """How an operator multiplies rows."""
 
-    Attributes:
-        times: the number of output rows per input row.
-        what: name of the copies, in the plural.
-        less: how to write the query so that it makes fewer copies.
-    """
-
-    times: int
-    what: str
-    less: str
+    times: int  # the number of output rows per input row
+    what: str  # name of the copies, in the plural
+    less: str  # how to write the query so that it makes fewer copies
     place: Place
 
 
@@ -215,7 +182,6 @@ class Node:
         cls.facts = facts
 
     def inputs(self) -> tuple[Node, ...]:
-        """Returns the operators whose rows the operator reads."""
         raise NotImplementedError
 
     def over(self, *inputs: Node) -> Self:
@@ -232,7 +198,6 @@ class Node:
 
     @property
     def label(self) -> str:
-        """Name of the operator in EXPLAIN."""
         return self.facts.label
 
     @property
@@ -282,11 +247,8 @@ class Node:
         return first, max([first, *self.ends(latest)])
 
     def punctuation(self, reader: Node | None) -> Punctuation:
-        """Returns the promises for a reader.
-
-        Args:
-            reader: the operator that reads the rows; None for the output of the query.
-        """
+        """Returns the promises for a reader. `reader`: the operator that reads the rows; None for the output of the
+        query."""
         columns = temporal_names(self.fields)
         if not columns:
             return Punctuation((), False, (), "no output column is temporal: only its clock makes progress")
@@ -301,11 +263,8 @@ class Node:
         return {field.name for field in below.fields}
 
     def key(self, below: Sequence[Key]) -> Key:
-        """Returns the columns of a unique key of the operator's rows; None if the plan implies no key.
-
-        Args:
-            below: the keys of the inputs.
-        """
+        """Returns the columns of a unique key of the operator's rows; None if the plan implies no key. `below`: the
+        keys of the inputs."""
         return None
 
     def copies(self) -> Copies | None:
@@ -355,10 +314,7 @@ def key_through(
     key: Sequence[Collection[str]], items: Sequence[Item], fields: Sequence[Field]
 ) -> tuple[str, ...] | None:
     """Returns the output columns that carry a key, in order; None if the items do not determine a column of the key.
-
-    Args:
-        key: for every column of the key, the columns that are equal to it, itself included.
-    """
+    `key`: for every column of the key, the columns that are equal to it, itself included."""
     chosen: set[str] = set()
     for equal in key:
         images = [item.name for item, field in zip(items, fields, strict=True) if _image_of(item.expr, field) in equal]
@@ -406,37 +362,24 @@ ANY_LINK = "*"
 
 @dataclass(frozen=True)
 class Sample:
-    """Uniform sampling of packets (SEMANTICS O5): every engine and every division of a run selects the same packets.
+    """Uniform sampling of packets (SEMANTICS O5): every engine and every division of a run selects the same packets."""
 
-    Attributes:
-        rate: the share of selected packets, above 0 and at most 1.
-    """
-
-    rate: float
+    rate: float  # the share of selected packets, above 0 and at most 1
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Source(Leaf, facts=Facts("source", passes=False, waits=False, outlives="", promise="clock - skew")):
-    """Packets of one protocol on some links, merged in canonical order (O1); `fields` are the stored columns read.
-
-    Attributes:
-        links: names of the links, sorted.
-        member: condition of the protocol's packets; None for all packets.
-        kind: the kind of the records: `pcap`, `csv` or `other`.
-        group: column whose values have skews of their own on these links (SEMANTICS T8); empty for no column.
-        sample: the sampling of packets; None for all packets.
-        layout: how records that are no packets are read; None for packets.
-    """
+    """Packets of one protocol on some links, merged in canonical order (O1); `fields` are the stored columns read."""
 
     alias: str
-    links: tuple[str, ...]
+    links: tuple[str, ...]  # names of the links, sorted
     protocol: str
-    member: Expr | None
-    kind: str = "pcap"
-    group: str = ""
-    sample: Sample | None = None
-    layout: RecordLayout | None = None
+    member: Expr | None  # condition of the protocol's packets; None for all packets
+    kind: str = "pcap"  # the kind of the records: `pcap`, `csv` or `other`
+    group: str = ""  # column whose values have skews of their own on these links (SEMANTICS T8); empty for no column
+    sample: Sample | None = None  # the sampling of packets; None for all packets
+    layout: RecordLayout | None = None  # how records that are no packets are read; None for packets
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -455,13 +398,9 @@ CARRIED_THROUGH = "a promise of the input, passed on"
 
 @dataclass(frozen=True)
 class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)):
-    """Selection and projection: keeps the rows whose predicate is true and computes the items; `_last` stays.
+    """Selection and projection: keeps the rows whose predicate is true and computes the items; `_last` stays."""
 
-    Attributes:
-        predicate: condition over the input row; None for all rows.
-    """
-
-    predicate: Expr | None
+    predicate: Expr | None  # condition over the input row; None for all rows
     items: tuple[Item, ...]
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -489,16 +428,11 @@ class Map(OneInput, facts=Facts("selection", passes=True, waits=False, outlives=
 
 @dataclass(frozen=True)
 class Expand(OneInput, facts=Facts("grouping sets", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)):
-    """Outputs one row per grouping set: CUBE, ROLLUP and GROUPING_SETS.
+    """Outputs one row per grouping set: CUBE, ROLLUP and GROUPING_SETS."""
 
-    Attributes:
-        keys: the columns that the sets choose from; a row has NULL in every column that its set omits.
-        name: output column with the number of the set; the other output columns are the input's.
-    """
-
-    keys: tuple[str, ...]
+    keys: tuple[str, ...]  # the columns that the sets choose from; a row has NULL in every column that its set omits
     sets: tuple[tuple[str, ...], ...]
-    name: str
+    name: str  # output column with the number of the set; the other output columns are the input's
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -533,7 +467,6 @@ class Union(
         return ()
 
     def physical(self) -> Physical:
-        """Returns a union: rows pass through."""
         return Physical("union", "its promise is the smallest promise of the inputs")
 
 
@@ -547,24 +480,16 @@ class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives
     """Window assigner: outputs one row per window that a row belongs to (WID; 002, Figure A-2).
 
     Window w holds the values v of the attribute with w*slide <= v < w*slide + range.
-
-    Attributes:
-        attribute: expression over the input row; for a window of rows the number of the row.
-        range: length of a window, in units of the attribute.
-        slide: distance between the starts of two windows, in units of the attribute.
-        name: output column with the number of the window; the other output columns are the input's.
-        rows: whether the attribute counts rows.
-        partition: expressions over the input row; every partition counts its rows separately.
-        counted: condition over the input row; only rows for which it is true are counted and are in windows. None for
-            a window of rows counts every record of the links, unless there is a partition.
     """
 
-    attribute: Expr
-    range: int
-    slide: int
-    name: str
-    rows: bool = False
-    partition: tuple[Item, ...] = ()
+    attribute: Expr  # expression over the input row; for a window of rows the number of the row
+    range: int  # length of a window, in units of the attribute
+    slide: int  # distance between the starts of two windows, in units of the attribute
+    name: str  # output column with the number of the window; the other output columns are the input's
+    rows: bool = False  # whether the attribute counts rows
+    partition: tuple[Item, ...] = ()  # expressions over the input row; every partition counts its rows separately
+    # condition over the input row; only rows for which it is true are counted and are in windows. None for a window of
+    # rows counts every record of the links, unless there is a partition.
     counted: Expr | None = None
     place: Place = field(default=(0, 0), compare=False)
 
@@ -616,13 +541,9 @@ class Bucket(OneInput, facts=Facts("windows", passes=True, waits=False, outlives
 
 @dataclass(frozen=True)
 class Cut(Leaf, facts=Facts("part", passes=False, waits=False, outlives="", promise="the promise of the part")):
-    """Leaf of the high level: the rows of another part of the same query.
+    """Leaf of the high level: the rows of another part of the same query."""
 
-    Attributes:
-        name: name of the part that writes the rows.
-    """
-
-    name: str
+    name: str  # name of the part that writes the rows
 
     def exprs(self) -> tuple[Expr, ...]:
         return ()
@@ -637,22 +558,16 @@ class Cut(Leaf, facts=Facts("part", passes=False, waits=False, outlives="", prom
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An aggregate of an aggregation.
+    """An aggregate of an aggregation."""
 
-    Attributes:
-        name: the column by which HAVING and the select items read the aggregate.
-        function: the function of the catalog. Every function but count ignores NULL. Without another value, a built-in
-            function other than count returns NULL.
-        argument: expression over the input row; None for count.
-        udaf: the catalog's entry of an aggregate that is not native; else None.
-    """
-
-    name: str
+    name: str  # the column by which HAVING and the select items read the aggregate
+    # the function of the catalog. Every function but count ignores NULL. Without another value, a built-in function
+    # other than count returns NULL.
     function: str
-    argument: Expr | None
+    argument: Expr | None  # expression over the input row; None for count
     type: Type
     more: tuple[Expr, ...] = ()
-    udaf: AggregateFunction | None = None
+    udaf: AggregateFunction | None = None  # the catalog's entry of an aggregate that is not native; else None
     place: Place = field(default=(0, 0), compare=False)
 
     @property
@@ -667,29 +582,20 @@ class Aggregate:
         return arguments[: self.udaf.taken] if self.udaf is not None else arguments
 
     def over(self, change: Callable[[Expr], Expr]) -> Aggregate:
-        """Returns the aggregate with every argument changed."""
         argument = None if self.argument is None else change(self.argument)
         return replace(self, argument=argument, more=tuple(change(expr) for expr in self.more))
 
 
 @dataclass(frozen=True)
 class Aggregation(OneInput, abstract=True):
-    """Base of all aggregations: WHERE, GROUP BY, HAVING and select items.
+    """Base of all aggregations: WHERE, GROUP BY, HAVING and select items."""
 
-    Attributes:
-        predicate: condition over the input row, before grouping; None for all rows.
-        keys: group-by variables over the input row; at least one is temporal. NULL equals NULL.
-        key_fields: the columns of the keys, in the same order.
-        having: condition over the names of keys and aggregates; None for all groups.
-        items: the output columns in order, over the names of keys and aggregates.
-    """
-
-    predicate: Expr | None
-    keys: tuple[Item, ...]
-    key_fields: tuple[Field, ...]
+    predicate: Expr | None  # condition over the input row, before grouping; None for all rows
+    keys: tuple[Item, ...]  # group-by variables over the input row; at least one is temporal. NULL equals NULL.
+    key_fields: tuple[Field, ...]  # the columns of the keys, in the same order
     aggregates: tuple[Aggregate, ...]
-    having: Expr | None
-    items: tuple[Item, ...]
+    having: Expr | None  # condition over the names of keys and aggregates; None for all groups
+    items: tuple[Item, ...]  # the output columns in order, over the names of keys and aggregates
 
     def exprs(self) -> tuple[Expr, ...]:
         arguments = [expr for aggregate in self.aggregates for expr in (aggregate.argument, *aggregate.more)]
@@ -807,13 +713,9 @@ class Running(
         promise=EPOCH_WORKED_ON,
     ),
 ):
-    """Running aggregation: a group lives from epoch to epoch until CLOSING_WHEN holds (SEMANTICS O4, 004).
+    """Running aggregation: a group lives from epoch to epoch until CLOSING_WHEN holds (SEMANTICS O4, 004)."""
 
-    Attributes:
-        closing: condition over the names of keys and aggregates.
-    """
-
-    closing: Expr
+    closing: Expr  # condition over the names of keys and aggregates
     place: Place = field(default=(0, 0), compare=False)
 
     def exprs(self) -> tuple[Expr, ...]:
@@ -844,18 +746,12 @@ class Sampling(
         promise=EPOCH_WORKED_ON,
     ),
 ):
-    """Sampling operator: WHERE admits rows, CLEANING_WHEN starts a cleaning and CLEANING_BY keeps groups.
+    """Sampling operator: WHERE admits rows, CLEANING_WHEN starts a cleaning and CLEANING_BY keeps groups."""
 
-    Attributes:
-        supergroup: names of the keys that share states and superaggregates.
-        supers: aggregates over the rows of a supergroup.
-        cleaning_when: condition over keys, superaggregates and stateful functions; None without cleaning.
-        cleaning_by: condition over keys, aggregates, superaggregates and stateful functions; None without cleaning.
-    """
-
-    supergroup: tuple[str, ...]
-    supers: tuple[Aggregate, ...]
-    cleaning_when: Expr | None
+    supergroup: tuple[str, ...]  # names of the keys that share states and superaggregates
+    supers: tuple[Aggregate, ...]  # aggregates over the rows of a supergroup
+    cleaning_when: Expr | None  # condition over keys, superaggregates and stateful functions; None without cleaning
+    # condition over keys, aggregates, superaggregates and stateful functions; None without cleaning
     cleaning_by: Expr | None
     states: tuple[StateFunction, ...]
     place: Place = field(default=(0, 0), compare=False)
@@ -881,17 +777,13 @@ class Partial:
     """Partial aggregate of an LFTA: a native aggregate, or the SUBAGGR of a user's aggregate.
 
     A count with an argument counts the rows with a value other than NULL (the divisor of avg).
-
-    Attributes:
-        argument: expression over stored packet columns; None for count.
-        udaf: the catalog's entry of a user's SUBAGGR; None for a native aggregate.
     """
 
     name: str
     function: str
-    argument: Expr | None
+    argument: Expr | None  # expression over stored packet columns; None for count
     type: Type
-    udaf: AggregateFunction | None = None
+    udaf: AggregateFunction | None = None  # the catalog's entry of a user's SUBAGGR; None for a native aggregate
     place: Place = field(default=(0, 0), compare=False)
 
     @property
@@ -906,51 +798,35 @@ MOST_COLUMNS = 60
 
 @dataclass(frozen=True)
 class Lfta:
-    """Low-level query node: one pass over the packets of every link, with rows and heartbeats as output.
+    """Low-level query node: one pass over the packets of every link, with rows and heartbeats as output."""
 
-    Attributes:
-        name: the query, or `query.alias` if a query has several sources.
-        links: the names of the links; one instance runs per link.
-        member: condition of the protocol's packets; None for all packets.
-        predicate: condition over stored packet columns; None for all packets.
-        keys: output columns over stored packet columns: the group-by variables, else the select items.
-        partials: partial aggregates; empty for a selection.
-        aggregates: whether the LFTA groups rows.
-        slots: size of the group table, a power of two.
-        fields: output columns: the keys, then the partial aggregates.
-        kind: the kind of the records: `pcap`, `csv` or `other`.
-        group: column whose values have skews of their own (SEMANTICS T8); empty for no column.
-        sample: the sampling of packets; None for all packets.
-        layout: how records that are no packets are read; None for packets.
-        arrival: whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress.
-            Such an LFTA is a selection.
-        numbered: whether every record of the link becomes a row, because the query counts records. The row of a record
-            that the LFTA does not take is NULL.
-        whole: whether every record of the link becomes a row with its columns, late ones too, because an attribute that
-            is no function of the clock makes progress with every record (SEMANTICS T8). The high level then tells
-            which records are late. Such an LFTA has no predicate.
-        placed: whether the last column is the number of the record. An order-dependent reader of several LFTAs of one
-            link needs this number.
-    """
-
-    name: str
-    links: tuple[str, ...]
+    name: str  # the query, or `query.alias` if a query has several sources
+    links: tuple[str, ...]  # the names of the links; one instance runs per link
     protocol: str
-    member: Expr | None
-    predicate: Expr | None
-    keys: tuple[Item, ...]
-    partials: tuple[Partial, ...]
-    aggregates: bool
-    slots: int
-    fields: tuple[Field, ...]
-    kind: str = "pcap"
-    group: str = ""
-    sample: Sample | None = None
-    layout: RecordLayout | None = None
+    member: Expr | None  # condition of the protocol's packets; None for all packets
+    predicate: Expr | None  # condition over stored packet columns; None for all packets
+    keys: tuple[Item, ...]  # output columns over stored packet columns: the group-by variables, else the select items
+    partials: tuple[Partial, ...]  # partial aggregates; empty for a selection
+    aggregates: bool  # whether the LFTA groups rows
+    slots: int  # size of the group table, a power of two
+    fields: tuple[Field, ...]  # output columns: the keys, then the partial aggregates
+    kind: str = "pcap"  # the kind of the records: `pcap`, `csv` or `other`
+    group: str = ""  # column whose values have skews of their own (SEMANTICS T8); empty for no column
+    sample: Sample | None = None  # the sampling of packets; None for all packets
+    layout: RecordLayout | None = None  # how records that are no packets are read; None for packets
     place: Place = field(default=(0, 0), compare=False)
+    # whether the LFTA reads by arrival. Then `_last` of a row is its arrival, and no column makes progress. Such an
+    # LFTA is a selection.
     arrival: bool = False
+    # whether every record of the link becomes a row, because the query counts records. The row of a record that the
+    # LFTA does not take is NULL.
     numbered: bool = False
+    # whether every record of the link becomes a row with its columns, late ones too, because an attribute that is no
+    # function of the clock makes progress with every record (SEMANTICS T8). The high level then tells which records are
+    # late. Such an LFTA has no predicate.
     whole: bool = False
+    # whether the last column is the number of the record. An order-dependent reader of several LFTAs of one link needs
+    # this number.
     placed: bool = False
 
     @property
@@ -1025,33 +901,25 @@ class JoinKind(StrEnum):
 
     @property
     def keeps_left(self) -> bool:
-        """Whether unmatched left rows come out."""
         return self in (JoinKind.LEFT, JoinKind.OUTER)
 
     @property
     def keeps_right(self) -> bool:
-        """Whether unmatched right rows come out."""
         return self in (JoinKind.RIGHT, JoinKind.OUTER)
 
 
 @dataclass(frozen=True)
 class Window:
-    """Match window of a join: two rows meet if `left - below <= right <= left + above`.
-
-    Attributes:
-        right_time: temporal property of `right`, with the same direction.
-        below: how far `right` may be below `left`, in units of the expressions.
-        above: how far `right` may be above `left`, in units of the expressions.
-        equality: whether the query writes `left = right`. Then `below` and `above` are 0, and both columns have one
-            value (V1). A band of width 0 matches the same pairs, but its columns keep separate values.
-    """
+    """Match window of a join: two rows meet if `left - below <= right <= left + above`."""
 
     left: Expr
     right: Expr
     left_time: Temporal
-    right_time: Temporal
-    below: int
-    above: int
+    right_time: Temporal  # temporal property of `right`, with the same direction
+    below: int  # how far `right` may be below `left`, in units of the expressions
+    above: int  # how far `right` may be above `left`, in units of the expressions
+    # whether the query writes `left = right`. Then `below` and `above` are 0, and both columns have one value (V1). A
+    # band of width 0 matches the same pairs, but its columns keep separate values.
     equality: bool = False
 
     def present(self, kind: JoinKind) -> tuple[bool, bool]:
@@ -1169,7 +1037,6 @@ class Join(
         return not self.window.equality and not self.equalities
 
     def physical(self) -> Physical:
-        """Returns a hash join or band join by slices of time."""
         what = "hash join" if self.window.equality else "band join"
         return Physical(f"{what} in slices", "a promise closes the match windows of a slice, and no state remains")
 
@@ -1261,15 +1128,11 @@ class Join(
 
 @dataclass(frozen=True)
 class _Side:
-    """A side of an equality that every pair of a join satisfies.
+    """A side of an equality that every pair of a join satisfies."""
 
-    Attributes:
-        bare: the column, if the side is a bare column. It takes the other side's value in an unmatched row (V1).
-        told: the column that the value of the side determines; None for no column.
-    """
-
+    # the column, if the side is a bare column. It takes the other side's value in an unmatched row (V1).
     bare: str | None
-    told: str | None
+    told: str | None  # the column that the value of the side determines; None for no column
 
     @staticmethod
     def of(expr: Expr, temporal: bool) -> _Side:
@@ -1345,24 +1208,18 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
 
     Both sides are packets of one link. `_last` of a left row is the last instant at which its match may still come.
     That is the end of the left row's unit of t; for a decreasing t it is the end of the unit t - range.
-
-    Attributes:
-        right: the rows to search for a match, on the same links.
-        keys: pairs of equal expressions (over the left row, over the right row).
-        range: the largest distance of two matching rows, in units of the attribute.
-        algorithm: the algorithm that DEFINE asks for, shown by EXPLAIN; it does not change the rows.
     """
 
     left: Node
-    right: Node
+    right: Node  # the rows to search for a match, on the same links
     left_alias: str
     right_alias: str
-    keys: tuple[tuple[Expr, Expr], ...]
+    keys: tuple[tuple[Expr, Expr], ...]  # pairs of equal expressions (over the left row, over the right row)
     left_time: Expr
     right_time: Expr
-    range: int
+    range: int  # the largest distance of two matching rows, in units of the attribute
     items: tuple[Item, ...]
-    algorithm: str
+    algorithm: str  # the algorithm that DEFINE asks for, shown by EXPLAIN; it does not change the rows
     place: Place = field(default=(0, 0), compare=False)
 
     def inputs(self) -> tuple[Node, ...]:
@@ -1430,23 +1287,16 @@ class FilterJoin(Node, facts=Facts("FILTER_JOIN", passes=False, waits=True, outl
 class WatchJoin(
     OneInput, facts=Facts("WATCHLIST_JOIN", passes=True, waits=False, outlives="", promise=CARRIED_THROUGH)
 ):
-    """Lookup join: pairs a row with the row of a watch list that has its key. The run records the list's hash (S1).
-
-    Attributes:
-        refresh: period of the old engine's reloads, in seconds.
-        columns: the columns of the list, as `alias.name`.
-        keys: pairs (expression over the input row, column of the list).
-        residual: condition over both rows; None for no condition.
-    """
+    """Lookup join: pairs a row with the row of a watch list that has its key. The run records the list's hash (S1)."""
 
     alias: str
     watchlist: str
     watch_alias: str
     file: str
-    refresh: int
-    columns: tuple[Field, ...]
-    keys: tuple[tuple[Expr, str], ...]
-    residual: Expr | None
+    refresh: int  # period of the old engine's reloads, in seconds
+    columns: tuple[Field, ...]  # the columns of the list, as `alias.name`
+    keys: tuple[tuple[Expr, str], ...]  # pairs (expression over the input row, column of the list)
+    residual: Expr | None  # condition over both rows; None for no condition
     items: tuple[Item, ...]
     place: Place = field(default=(0, 0), compare=False)
 
@@ -1517,10 +1367,7 @@ def leaf_name(node: LftaInput | Cut) -> str:
 
 def lftas_of(*nodes: Node) -> list[Lfta]:
     """Returns the LFTAs below high plans, without repetition, in order of first use.
-
-    Raises:
-        LawError: two LFTAs have the same name.
-    """
+    Raises LawError if two LFTAs have the same name."""
     lftas: dict[str, Lfta] = {}
     for node in walk(*nodes):
         if isinstance(node, LftaInput) and lftas.setdefault(node.lfta.name, node.lfta) != node.lfta:

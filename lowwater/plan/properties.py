@@ -137,10 +137,7 @@ Need = tuple[int, str]
 
 def needed_granularity(*plans: ops.Node) -> dict[str, tuple[int, str]]:
     """Returns, for each LFTA, the granularity (ns) that its readers can use, and the first reader that needs it.
-
-    Args:
-        plans: high plans of output queries, which may share operators.
-    """
+    `plans`: high plans of output queries, which may share operators."""
     needs: dict[int, Need] = {}
     for plan in plans:
         output = grid([field.temporal for field in plan.fields if field.temporal])
@@ -207,11 +204,8 @@ def _product(node: ops.Node) -> int:
 
 
 def placed_leaves(node: ops.Node, besides: Collection[str] = ()) -> set[str]:
-    """Returns the LFTAs below an operator whose rows need their place.
-
-    Args:
-        besides: queries whose operators with a state do not count.
-    """
+    """Returns the LFTAs below an operator whose rows need their place. `besides`: queries whose operators with a state
+    do not count."""
     found: set[str] = set()
     seen: set[tuple[int, bool]] = set()
     waiting = [(node, False)]
@@ -237,22 +231,14 @@ def placed_leaves(node: ops.Node, besides: Collection[str] = ()) -> set[str]:
 
 @dataclass(frozen=True)
 class StatedKeys:
-    """The columns that DEFINE declares as the unique key of a query.
+    """The columns that DEFINE declares as the unique key of a query."""
 
-    Attributes:
-        whole: columns of `keys`, which replace the key that the plan shows; empty for none.
-        extra: columns of `extra_keys`, which are added to the key.
-    """
-
-    whole: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()  # columns of `keys`, which replace the key that the plan shows; empty for none
+    extra: tuple[str, ...] = ()  # columns of `extra_keys`, which are added to the key
 
     def with_derived(self, derived: ops.Key, names: Sequence[str]) -> ops.Key:
-        """Combines the declared columns with the key that the plan shows.
-
-        Args:
-            derived: the key that the plan shows; None for none.
-        """
+        """Combines the declared columns with the key that the plan shows. `derived`: the key that the plan shows; None
+        for none."""
         base = self.whole or derived
         if base is None and not self.extra:
             return None
@@ -324,15 +310,11 @@ INSTANT = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True)
 class InstantColumn:
-    """A column with the instants at which the epochs or windows of a temporal column begin.
-
-    Attributes:
-        begins: its values as a function of the packet clock.
-    """
+    """A column with the instants at which the epochs or windows of a temporal column begin."""
 
     name: str
     of: str
-    begins: Temporal
+    begins: Temporal  # its values as a function of the packet clock
 
 
 def instant_columns(fields: Sequence[ops.Field]) -> tuple[InstantColumn, ...]:
@@ -485,11 +467,8 @@ def _compares_link(node: ex.Binary) -> bool:
 
 
 def unsafe(expr: ex.Expr, threshold: int = Cost.HIGH) -> str:
-    """Returns why the low level may not evaluate an expression; empty if it may.
-
-    Args:
-        threshold: the cost from which a function stays at the high level.
-    """
+    """Returns why the low level may not evaluate an expression; empty if it may. `threshold`: the cost from which a
+    function stays at the high level."""
     for node in walk_expr(expr):
         if isinstance(node, ex.StateCall):
             return f"{node.function.name} has a state, which needs rows in canonical order in one process"
@@ -506,11 +485,8 @@ def unsafe(expr: ex.Expr, threshold: int = Cost.HIGH) -> str:
 
 
 def safe(expr: ex.Expr, threshold: int = Cost.HIGH) -> bool:
-    """Whether the low level may evaluate an expression.
-
-    Args:
-        threshold: the cost from which a function stays at the high level.
-    """
+    """Whether the low level may evaluate an expression. `threshold`: the cost from which a function stays at the high
+    level."""
     return not unsafe(expr, threshold)
 
 
@@ -538,16 +514,11 @@ MAX_BITS = 64
 
 @dataclass(frozen=True)
 class PrefilterSignature:
-    """The prefilter bits of one LFTA.
-
-    Attributes:
-        bits: positions of its conjuncts in the prefilter.
-        rest: the rest of its predicate; None for nothing.
-    """
+    """The prefilter bits of one LFTA."""
 
     lfta: str
-    bits: tuple[int, ...]
-    rest: ex.Expr | None
+    bits: tuple[int, ...]  # positions of its conjuncts in the prefilter
+    rest: ex.Expr | None  # the rest of its predicate; None for nothing
 
     @property
     def mask(self) -> int:
@@ -557,16 +528,12 @@ class PrefilterSignature:
 
 @dataclass(frozen=True)
 class Prefilter:
-    """The prefilter of links that the same LFTAs read.
-
-    Attributes:
-        bits: a conjunct per bit, over stored columns: those of several LFTAs first, then the cheap ones.
-        shared: the number of LFTAs that use each bit.
-    """
+    """The prefilter of links that the same LFTAs read."""
 
     links: tuple[str, ...]
+    # a conjunct per bit, over stored columns: those of several LFTAs first, then the cheap ones
     bits: tuple[ex.Expr, ...]
-    shared: tuple[int, ...]
+    shared: tuple[int, ...]  # the number of LFTAs that use each bit
     signatures: tuple[PrefilterSignature, ...]
 
 

@@ -30,24 +30,16 @@ from lowwater.plan.text import Note, nearest, place_of
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """The plan of one query.
-
-    Attributes:
-        text: the canonical text of the query and of everything that it reads, for the digest of inputs (S1).
-        logical: the plan before the split; the reference engine runs it.
-        high: the plan after the split; its leaves are the LFTAs.
-        internal: whether only other queries read it, so that it has no table.
-        key: a unique key of its rows: from DEFINE, else from the plan; None if unknown.
-        parts: the parts of `text`, as (label, text): `query flows`, `parameter $n`, `protocol LOG`.
-    """
+    """The plan of one query."""
 
     name: str
-    text: str
-    logical: Node
-    high: Node
+    text: str  # the canonical text of the query and of everything that it reads, for the digest of inputs (S1)
+    logical: Node  # the plan before the split; the reference engine runs it
+    high: Node  # the plan after the split; its leaves are the LFTAs
     file: str = ""
-    internal: bool = False
-    key: tuple[str, ...] | None = None
+    internal: bool = False  # whether only other queries read it, so that it has no table
+    key: tuple[str, ...] | None = None  # a unique key of its rows: from DEFINE, else from the plan; None if unknown
+    # the parts of `text`, as (label, text): `query flows`, `parameter $n`, `protocol LOG`
     parts: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -61,17 +53,12 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a query set.
-
-    Attributes:
-        internal: the queries that only other queries read, in the order of their text.
-        notes: remarks, such as an option without effect.
-    """
+    """The plan of a query set."""
 
     queries: tuple[QueryPlan, ...]
-    internal: tuple[QueryPlan, ...] = ()
+    internal: tuple[QueryPlan, ...] = ()  # the queries that only other queries read, in the order of their text
     prefilters: tuple[Prefilter, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = ()  # remarks, such as an option without effect
     setting: Setting = field(default_factory=Setting, compare=False, repr=False)
 
     @property
@@ -88,11 +75,7 @@ class Plan:
         return sorted({link for query in self.queries for link in query.links})
 
     def only(self, name: str) -> Plan:
-        """Returns the plan of one output query.
-
-        Raises:
-            LowwaterError: no output query has this name.
-        """
+        """Returns the plan of one output query. Raises LowwaterError if no output query has this name."""
         outputs = tuple(query for query in self.queries if query.name == name)
         if not outputs:
             names = [query.name for query in self.queries]
@@ -110,15 +93,12 @@ class Plan:
 
 def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, context: Context | None = None) -> Plan:
     """Plans the queries of some files as one query set.
+    Raises LowwaterError if a file cannot be read, and QueryError if a query is wrong; QueryErrors for several mistakes.
 
     Args:
         paths: `.gsql` files, UTF-8.
         slots: the number of slots of every group table, instead of what the queries say; for tests of the law.
         context: functions, protocols and parameters; None for the built-in ones.
-
-    Raises:
-        LowwaterError: a file cannot be read.
-        QueryError: a query is wrong; QueryErrors for several mistakes.
     """
     texts = [(str(path), read_query(path)) for path in paths]
     folders = tuple(dict.fromkeys(path.parent for path in paths))
@@ -127,11 +107,7 @@ def plan_files(paths: Sequence[Path], links: Links, slots: int | None = None, co
 
 def table_names(paths: Sequence[Path]) -> list[str]:
     """The queries of some files that have a table: what the files say, without planning them.
-
-    Raises:
-        LowwaterError: a file cannot be read.
-        QueryError: a file is no GSQL.
-    """
+    Raises LowwaterError if a file cannot be read, and QueryError if a file is no GSQL."""
     read = read_texts([(str(path), read_query(path)) for path in paths], [path.parent for path in paths])
     return [
         name
@@ -141,11 +117,7 @@ def table_names(paths: Sequence[Path]) -> list[str]:
 
 
 def read_query(path: Path) -> str:
-    """Returns the text of a query file.
-
-    Raises:
-        LowwaterError: the file cannot be read.
-    """
+    """Returns the text of a query file. Raises LowwaterError if the file cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

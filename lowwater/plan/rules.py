@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lowwater.catalog import expr as ex
 from lowwater.catalog.builtin import CATALOG
@@ -61,7 +61,6 @@ class Setting:
         return self.thresholds.get(query, Cost.HIGH)
 
     def size(self, query: str) -> int:
-        """Returns the slots of a query's group tables."""
         return self.slots.get(query, GROUP_TABLE_SLOTS)
 
     def one(self, above: ops.Node, below: ops.Node) -> bool:
@@ -88,16 +87,11 @@ BY_ARRIVAL = "_by_arrival"
 
 @dataclass
 class Selection:
-    """Builder of a selection LFTA.
-
-    Attributes:
-        threshold: the least cost at which a function is not LFTA-safe.
-        arrival: whether the LFTA reads by arrival.
-    """
+    """Builder of a selection LFTA."""
 
     source: ops.Source
-    threshold: int
-    arrival: bool = False
+    threshold: int  # the least cost at which a function is not LFTA-safe
+    arrival: bool = False  # whether the LFTA reads by arrival
     items: list[ops.Item] = field(default_factory=list)
     _columns: dict[ex.Expr, str] = field(default_factory=dict)
     _names: ops.UniqueNames = field(default_factory=ops.UniqueNames)
@@ -118,11 +112,8 @@ class Selection:
         return Selection(source, setting.threshold(query), setting.arrival)
 
     def column(self, expr: ex.Expr, name: str) -> ex.Column:
-        """Returns the LFTA's column of a safe expression; adds the column if the LFTA has none.
-
-        Args:
-            name: name of a new column; empty for the name of the expression.
-        """
+        """Returns the LFTA's column of a safe expression; adds the column if the LFTA has none. `name`: name of a new
+        column; empty for the name of the expression."""
         if expr not in self._columns:
             name = name or (self._own_name(expr.name) if isinstance(expr, ex.Column) else "_value")
             self._columns[expr] = self._names.unique(name)
@@ -190,13 +181,8 @@ def make_lfta(
     fields: tuple[ops.Field, ...],
     aggregates: bool = False,
 ) -> ops.Lfta:
-    """Returns an LFTA over the packets of a source.
-
-    Args:
-        source: the packets; the LFTA takes its links, protocol and sampling.
-        predicate: condition over packet columns; None for all packets.
-        partials: partial aggregates; empty for a selection.
-    """
+    """Returns an LFTA over the packets of a source. `source`: the packets; the LFTA takes its links, protocol and
+    sampling."""
     return ops.Lfta(
         name=name,
         links=source.links,
@@ -298,20 +284,15 @@ def _named(name: str, parameters: tuple[ex.Type, ...], setting: Setting) -> Aggr
 
 @dataclass
 class Merging:
-    """Both halves of some aggregates.
-
-    Attributes:
-        merged: superaggregates over the partial aggregates.
-        finish: name of an aggregate -> its value as an expression over the superaggregates.
-    """
+    """Both halves of some aggregates."""
 
     partials: list[ops.Partial] = field(default_factory=list)
-    merged: list[ops.Aggregate] = field(default_factory=list)
+    merged: list[ops.Aggregate] = field(default_factory=list)  # superaggregates over the partial aggregates
+    # name of an aggregate -> its value as an expression over the superaggregates
     finish: dict[str, ex.Expr] = field(default_factory=dict)
 
     @staticmethod
     def of(aggregates: Sequence[ops.Aggregate], setting: Setting) -> Merging:
-        """Returns both halves of some aggregates."""
         merging = Merging()
         for aggregate in aggregates:
             merging.add(aggregate, setting)
@@ -339,10 +320,7 @@ class Merging:
         self, aggregate: ops.Aggregate, native: Native, name: str, part: ex.Type, whole: ex.Type | None = None
     ) -> ex.Column:
         """Adds a partial aggregate and its superaggregate of the same name; returns the superaggregate's column.
-
-        Args:
-            whole: the type of the superaggregate; None for that of the partial aggregate.
-        """
+        `whole`: the type of the superaggregate; None for that of the partial aggregate."""
         self.partials.append(ops.Partial(name, native.name, aggregate.argument, part))
         value = ex.Column(whole or part, name)
         merged = ops.Aggregate(name, native.superaggregate, ex.Column(part, name), value.type, place=aggregate.place)
@@ -366,6 +344,16 @@ class Merging:
         """Returns an expression over aggregates as an expression over the superaggregates."""
         return ex.rewrite(expr, lambda e: self.finish.get(e.name, e) if isinstance(e, ex.Column) else e)
 
+    def above(self, node: ops.Group, **changed: Any) -> ops.Group:
+        """Returns an aggregation over the partial one, with other changed fields."""
+        return replace(
+            node,
+            aggregates=tuple(self.merged),
+            having=self.over(node.having) if node.having else None,
+            items=tuple(ops.Item(item.name, self.over(item.expr)) for item in node.items),
+            **changed,
+        )
+
 
 def partial_leaf(
     node: ops.Aggregation,
@@ -387,14 +375,11 @@ def aggregated(
 ) -> ops.Group:
     """Returns an aggregation of superaggregates over a partial aggregation in an LFTA."""
     merging = Merging.of(node.aggregates, setting)
-    return replace(
+    return merging.above(
         node,
         input=partial_leaf(node, source, keys, key_fields, merging, setting),
         predicate=None,
         keys=tuple(ops.Item(f.name, ex.Column(f.type, f.name)) for f in key_fields),
-        aggregates=tuple(merging.merged),
-        having=merging.over(node.having) if node.having else None,
-        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
     )
 
 
@@ -441,14 +426,11 @@ def split_sliding_window(node: ops.Node, setting: Setting) -> ops.Node | None:
     start = ex.Binary(ex.Type.INT, "*", ex.Column(ex.Type.INT, PANE), ex.Const(ex.Type.INT, length))
     number = next(field for field in bucket.fields if field.name == bucket.name)
     panes_tagged = replace(bucket, fields=(*leaf.fields, number), input=leaf, attribute=start)
-    return replace(
+    return merging.above(
         node,
         input=panes_tagged,
         predicate=None,
         keys=tuple(ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in node.keys),
-        aggregates=tuple(merging.merged),
-        having=merging.over(node.having) if node.having else None,
-        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
     )
 
 
@@ -522,13 +504,7 @@ def split_grouping_sets(node: ops.Node, setting: Setting) -> ops.Node | None:
     merging = Merging.of(aggregates, setting)
     key_fields = tuple(field for field in below.fields if field.name in names)
     leaf = partial_leaf(whole, source, keys, key_fields, merging, setting)
-    return replace(
-        node,
-        input=_expanded(expand, leaf),
-        aggregates=tuple(merging.merged),
-        having=merging.over(node.having) if node.having else None,
-        items=tuple(ops.Item(item.name, merging.over(item.expr)) for item in node.items),
-    )
+    return merging.above(node, input=_expanded(expand, leaf))
 
 
 def _expanded(expand: ops.Expand, leaf: ops.LftaInput) -> ops.Expand:
@@ -791,10 +767,7 @@ class Rewriter:
 
     def rewrite(self, node: ops.Node) -> ops.Node:
         """Returns the rewritten plan; the same node always gives the same plan.
-
-        Raises:
-            LawError: a rule changed the columns of an operator.
-        """
+        Raises LawError if a rule changed the columns of an operator."""
         earlier = self._rewritten.get(id(node))
         if earlier is not None:
             return earlier[1]

@@ -29,25 +29,18 @@ _REASON = "one of the two carries state from slice to slice, so its slices run i
 
 @dataclass(frozen=True)
 class Fragment:
-    """A plan whose rows another plan reads.
+    """A plan whose rows another plan reads."""
 
-    Attributes:
-        name: the name by which a `Cut` reads its rows.
-        why: why the reader cannot stand in the same plan.
-    """
-
-    name: str
+    name: str  # the name by which a `Cut` reads its rows
     node: ops.Node
     reader: ops.Node
-    why: str
+    why: str  # why the reader cannot stand in the same plan
 
 
 def fragment_plan(node: ops.Node) -> tuple[list[Fragment], ops.Node]:
     """Splits a plan where an operator whose state outlives a slice meets another operator that keeps rows or groups.
-
-    Returns:
-        The fragments in the order of their evaluation, and the remaining plan, with a `Cut` in place of each fragment.
-    """
+    Returns the fragments in the order of their evaluation, and the remaining plan, with a `Cut` in place of each
+    fragment."""
     # A plan by arrival is evaluated in one piece.
     if by_arrival(node):
         return [], node
@@ -130,7 +123,6 @@ class SubGroup(ops.Group, facts=replace(ops.Group.facts, label="sub-aggregation"
     """First phase: keys and partial aggregates of its rows, and no value yet. A group may have several rows."""
 
     def key(self, below: Sequence[ops.Key]) -> ops.Key:
-        """Returns none: a group may have several rows."""
         return None
 
 
@@ -178,21 +170,13 @@ _EXACT = (ex.Binary, ex.Case, ex.Column, ex.Const, ex.OneOf, ex.Unary)
 
 @dataclass(frozen=True)
 class Stage:
-    """A plan of which each share of the rows can be evaluated by itself.
+    """A plan of which each share of the rows can be evaluated by itself."""
 
-    Attributes:
-        name: the name by which a Cut of a later stage reads its rows; empty for the last stage.
-        node: the plan, over LFTAs and Cuts.
-        keys: what divides its rows; all together, or any of them.
-        anywhere: whether no operator brings rows together, so that any rows may be a share.
-        why: why it has these keys, or none.
-    """
-
-    name: str
-    node: ops.Node
-    keys: tuple[ShareKey, ...]
-    anywhere: bool
-    why: str
+    name: str  # the name by which a Cut of a later stage reads its rows; empty for the last stage
+    node: ops.Node  # the plan, over LFTAs and Cuts
+    keys: tuple[ShareKey, ...]  # what divides its rows; all together, or any of them
+    anywhere: bool  # whether no operator brings rows together, so that any rows may be a share
+    why: str  # why it has these keys, or none
 
 
 def stages_of(node: ops.Node, stored: Mapping[str, frozenset[str]] = MappingProxyType({})) -> list[Stage]:
@@ -254,15 +238,11 @@ def _over_leaf(expr: ex.Expr, columns: Mapping[str, ShareKey], leaf: str) -> ex.
 
 @dataclass
 class _Planner:
-    """Visits operators, inputs first. It needs no recursion: chains of queries are long.
-
-    Attributes:
-        found: identity of an operator -> what holds of it.
-    """
+    """Visits operators, inputs first. It needs no recursion: chains of queries are long."""
 
     stored: Mapping[str, frozenset[str]]
     stages: list[Stage] = field(default_factory=list)
-    found: dict[int, _Shared] = field(default_factory=dict)
+    found: dict[int, _Shared] = field(default_factory=dict)  # identity of an operator -> what holds of it
 
     def take(self, node: ops.Node) -> None:
         """Finds what holds of an operator whose inputs were visited."""
@@ -332,7 +312,6 @@ class _Planner:
         return _met(node, sides, ties, keys, node.items, missing, "equalities")
 
     def _cut(self, shared: _Shared) -> _Shared:
-        """Makes a stage of what is below an operator."""
         node = shared.node
         if isinstance(node, ops.Cut):
             return shared
@@ -440,7 +419,6 @@ Ties = Sequence[tuple[ex.Expr, ex.Expr]]
 
 
 def _ties(ties: Ties, sides: Sequence[_Shared]) -> tuple[ShareKey, ...]:
-    """Returns the equalities that are keys of both sides."""
     pairs = [
         _together([side.key(expr) for side, expr in zip(sides, tie, strict=True)])
         for tie in ties

@@ -24,24 +24,17 @@ INT64_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a component.
+    """One step of a component."""
 
-    Attributes:
-        op: `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), `neg`, or `day`: seconds to local days.
-        by: the constant c.
-        param: the parameter whose value c will be; empty if c is known. Such a step shows only the direction: no
-            instant can be computed, and the plan cannot run.
-        zone: the time zone of a `day`.
-    """
-
-    op: str
-    by: int = 0
+    op: str  # `add` c, `mul` c > 0, `div` c > 0 (truncating toward zero, V2), `neg`, or `day`: seconds to local days
+    by: int = 0  # the constant c
+    # the parameter whose value c will be; empty if c is known. Such a step shows only the direction: no instant can be
+    # computed, and the plan cannot run.
     param: str = ""
-    zone: str = ""
+    zone: str = ""  # the time zone of a `day`
 
     @property
     def days(self) -> LocalDays:
-        """The calendar of a `day`."""
         return local_days(self.zone)
 
     def __call__(self, value: int) -> int:
@@ -123,7 +116,6 @@ class Temporal:
 
     @property
     def chains(self) -> tuple[Component, ...]:
-        """The chains of the values alone."""
         return self.own or self.components
 
     @property
@@ -245,11 +237,7 @@ def infer(expr: Expr, columns: dict[str, Temporal]) -> Temporal | None:
     """Returns the temporal property of an expression; None if the expression is not monotone in the clock.
 
     Arithmetic with constants keeps the property, because constants do not change. The public compilers give up for `x -
-    constant` (shared rules of GSQL, section 4).
-
-    Args:
-        columns: column -> its temporal property.
-    """
+    constant` (shared rules of GSQL, section 4). `columns`: column -> its temporal property."""
     if isinstance(expr, Column):
         return columns.get(expr.name)
     if isinstance(expr, Call):

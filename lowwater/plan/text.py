@@ -32,13 +32,11 @@ class Text:
 
     def require_inside(self, path: str, place: Place, folders: Iterable[Path]) -> None:
         """Refuses a file that a query may not read, since messages and rows would show its content.
+        Raises QueryError if the file, or the target of a symbolic link, lies outside of these folders.
 
         Args:
             path: the path as the query names it, relative to the working folder.
             folders: folders in which queries may read files, besides the folder of their own file.
-
-        Raises:
-            QueryError: the file, or the target of a symbolic link, lies outside of these folders.
         """
         try:
             real = Path(path).resolve()
@@ -55,15 +53,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Note:
-    """A remark about a query that is correct.
-
-    Attributes:
-        place: line and column in the file of the query; (0, 0) for the entire query.
-    """
+    """A remark about a query that is correct."""
 
     query: str
     text: str
-    place: tuple[int, int] = (0, 0)
+    place: tuple[int, int] = (0, 0)  # line and column in the file of the query; (0, 0) for the entire query
 
     def __str__(self) -> str:
         return f"{self.place[0]}:{self.place[1]}: {self.text}" if self.place[0] else self.text
@@ -106,14 +100,8 @@ def _similarity(name: str, candidate: str) -> float:
 
 
 def attempt_all(steps: Sequence[Callable[[], T]]) -> list[T]:
-    """Runs independent steps, and reports the errors of all of them together.
-
-    Returns:
-        The results, in order.
-
-    Raises:
-        QueryError: the error of the step that fails; QueryErrors if several fail.
-    """
+    """Runs independent steps, and reports the errors of all of them together. Returns the results, in order.
+    Raises the error of the step that fails; QueryErrors if several fail."""
     results: list[T] = []
     errors: list[QueryError] = []
     for step in steps:

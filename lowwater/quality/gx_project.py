@@ -26,7 +26,6 @@ from lowwater.lake.tables import interval_label, live_files, open_table, safe_na
 from lowwater.quality.suites import FOLDER as FOLDER_OF_SUITES
 from lowwater.quality.suites import gx_name, suite_file
 from lowwater.storage import paths
-from lowwater.storage.mirror import mirror
 from lowwater.storage.object_paths import ObjectPath
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def bring(lake: Lake, folder: Path) -> Lake:
     for place in sorted(suites.glob("[!@]*/*.json")):
         if place.stat().st_mtime_ns > stored.get(place, 0):
             paths.write(root / place.relative_to(folder).as_posix(), place.read_bytes())
-    mirror(root, folder, ("tables", "streams", "measures", *LEDGERS, FOLDER_OF_SUITES))
+    paths.copy_folders(root, folder, ("tables", "streams", "measures", *LEDGERS, FOLDER_OF_SUITES))
     copy = Lake(folder)
     paths.make_folders(copy.locks, copy.work)
     return copy

@@ -107,7 +107,6 @@ class LatenessCounts:
         return list(zip(bounds.tolist(), counts.tolist(), strict=True))
 
     def losses(self) -> NDArray[np.int64]:
-        """Number of records that each of BOUNDS refuses."""
         lost: NDArray[np.int64] = self.records - np.cumsum(self._counts)[_BOUND_BUCKETS]
         return lost
 

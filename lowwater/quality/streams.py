@@ -233,7 +233,6 @@ class QueryMeasures:
 
     @property
     def broken(self) -> Mapping[str, BrokenRows]:
-        """Rows that break a rule, by the name of the measure."""
         rules = {"not_owned": self.stream.not_owned, "below_promise": self.stream.below_promise}
         return {**rules, "duplicate_keys": self.shared}
 

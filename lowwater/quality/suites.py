@@ -1,8 +1,7 @@
-"""The suites that people write for the rows of a query, and the process that judges rows and measures by them."""
+"""The suites that people write for the rows of a query, and the judgement of its rows by them."""
 
 from __future__ import annotations
 
-import atexit
 import json
 import math
 import re
@@ -19,20 +18,21 @@ import pyarrow as pa
 from lowwater.caches import cache_folder
 from lowwater.catalog.schemas import ROW
 from lowwater.config import SuiteLimits
-from lowwater.errors import ConfigError, LakeError
-from lowwater.extras import absent, require
+from lowwater.errors import ConfigError
+from lowwater.extras import absent
 from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote, safe_name
 from lowwater.limits import SUITE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
-from lowwater.processes import Answers, EndedError, Process
+from lowwater.processes import Answers, EndedError
+from lowwater.quality import judge
 from lowwater.quality.streams import BrokenRows, row_text, rows_at
 from lowwater.storage import paths
 
 # Reads custom suites: the expectations that users write about the rows of a query. A suite is the file
 # `expectations/<query set>/<query>.json` in the folder of the lake, in the JSON format of Great Expectations. It is
-# checked against the columns of the query before a run starts; `judging` applies it at the audit.
+# checked against the columns of the query before a run starts; `check_rows` applies it at the audit.
 
 FOLDER = "expectations"
 SEVERITIES = ("critical", "warning", "info")
@@ -76,7 +76,6 @@ class CustomExpectation:
         return float(self.kwargs.get("mostly", 1.0))
 
     def entry(self) -> dict[str, Any]:
-        """What Great Expectations has to know of it."""
         return {"type": self.type, "kwargs": dict(self.kwargs), "severity": self.severity}
 
 
@@ -91,11 +90,8 @@ def suite_file(root: PurePath, query_set: str, query: str) -> PurePath:
 
 def read_suites(root: PurePath, query_set: str, queries: Mapping[str, pa.Schema], code: bool = True) -> Suites:
     """Reads the suites of a query set; a query without a file has an empty suite.
-
-    Raises:
-        ConfigError: a file belongs to no query or cannot be read, a column is unknown, or Great Expectations cannot
-            judge an expectation.
-    """
+    Raises ConfigError if a file belongs to no query or cannot be read, a column is unknown, or Great Expectations
+    cannot judge an expectation."""
     folder = root / FOLDER / safe_name(query_set)
     query_names = {safe_name(query): query for query in queries}
     suites = paths.children(folder) if paths.may_hold(root, FOLDER) else []
@@ -264,10 +260,7 @@ def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema
         note.touch()
 
 
-# Asks the process that has Great Expectations: for the verdict on measures, and on the rows of a query by its suite.
-# It starts beside the stages, as its imports take seconds, and stays for the next interval. It can be ended: a
-# regular expression of Python cannot be interrupted, and SQL may take any memory. `lowwater_expectations.worker` is
-# what it runs.
+# Asks the process that has Great Expectations for its verdict on the rows of a query.
 
 NOTHING = "nothing is asked of its rows"
 """Name of the result of a query without a suite, so that its page says so."""
@@ -290,7 +283,6 @@ class RuleResult:
 
     @property
     def allowed(self) -> int:
-        """Number of values that may break the expectation."""
         # The small term makes up for the rounding of 1 - 0.9: nine of ten values are a share of 0.9.
         return math.floor(self.values * (1 - self.rule.mostly) + 1e-6) if self.rule else 0
 
@@ -337,7 +329,7 @@ def check_rows(
     answers: dict[int, dict[str, Any]] = {}
     why = ""
     try:
-        for answer in (ask or _ask)(request):
+        for answer in (ask or judge.request)(request):
             answers[answer["number"]] = answer
     except EndedError as error:
         late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
@@ -353,29 +345,3 @@ def check_rows(
         broken = BrokenRows(answer["broken"], [rows[place] for place in answer["places"]] or answer["rows"])
         results.append(RuleResult(rule, answer["success"], answer["values"], broken, answer["observed"]))
     return results
-
-
-def begin() -> None:
-    """Starts the process, so that it is ready when measures are there; it has much to import."""
-    require("an audit", "quality")
-    PROCESS.begin()
-
-
-def _ask(request: dict[str, Any]) -> Answers:
-    require("an audit", "quality")
-    return PROCESS.ask(request)
-
-
-def ask(request: dict[str, Any]) -> Answers:
-    """Asks the process for something that takes no long time; LakeError if it ended before its answer."""
-    try:
-        yield from _ask(request)
-    except EndedError as error:
-        raise LakeError(
-            f"the process with Great Expectations ended: {error}", "run the command again: nothing was published"
-        ) from error
-
-
-PROCESS = Process("lowwater_expectations.worker")
-"""The process of this one that has Great Expectations."""
-atexit.register(PROCESS.end)

@@ -21,21 +21,14 @@ POLICIES = (PERIODIC, DATA_DRIVEN, NONE)
 
 @dataclass(frozen=True)
 class Disorder:
-    """The lateness that a link allows.
+    """The lateness that a link allows."""
 
-    Attributes:
-        skew: largest lateness of timestamps, ns.
-        attributes: origin -> allowed disorder of a temporal attribute other than the clock, in its unit.
-        groups: value of `column` -> skew, ns; other values have `skew`.
-        column: column of packets that `groups` refers to; empty without groups.
-        delay: by how much promises come later than they could, ns (T2).
-    """
-
-    skew: int
+    skew: int  # largest lateness of timestamps, ns
+    # origin -> allowed disorder of a temporal attribute other than the clock, in its unit
     attributes: Mapping[str, int] = field(default_factory=dict)
-    groups: Mapping[Value, int] = field(default_factory=dict)
-    column: str = ""
-    delay: int = 0
+    groups: Mapping[Value, int] = field(default_factory=dict)  # value of `column` -> skew, ns; other values have `skew`
+    column: str = ""  # column of packets that `groups` refers to; empty without groups
+    delay: int = 0  # by how much promises come later than they could, ns (T2)
 
     @property
     def lag(self) -> int:
@@ -55,19 +48,13 @@ class Disorder:
 
 @dataclass(frozen=True)
 class RecordSelection:
-    """The records that an evaluation feeds.
-
-    Attributes:
-        resumed: whether the evaluation continues a state, so that earlier records are not fed again.
-        by_arrival: whether records belong to the interval of their arrival, not of their timestamp.
-        carried: whether the evaluation leaves a state for the next interval.
-    """
+    """The records that an evaluation feeds."""
 
     start: int
     end: int
-    resumed: bool
-    by_arrival: bool
-    carried: bool
+    resumed: bool  # whether the evaluation continues a state, so that earlier records are not fed again
+    by_arrival: bool  # whether records belong to the interval of their arrival, not of their timestamp
+    carried: bool  # whether the evaluation leaves a state for the next interval
 
     def takes(self, record: Record, read_from: int) -> bool:
         """Whether a record is fed."""
@@ -77,23 +64,17 @@ class RecordSelection:
 
 @dataclass(frozen=True)
 class SourcePort:
-    """The port of a source that reads a link.
-
-    Attributes:
-        pick: selects the columns of the source from the values of a record, which end with the number of the record.
-        attributes: origin -> selects the attribute from the same values, negated where it decreases.
-        groupwise: whether each value of the column has its own promises.
-        numbered: whether the source counts its records.
-        judged: whether a late timestamp is a violation; not where only other attributes progress.
-    """
+    """The port of a source that reads a link."""
 
     source: SourceOperator
     port: int
+    # selects the columns of the source from the values of a record, which end with the number of the record
     pick: Callable[[Values], Values]
+    # origin -> selects the attribute from the same values, negated where it decreases
     attributes: Mapping[str, Callable[[Values], int | None]]
-    groupwise: bool
-    numbered: bool
-    judged: bool
+    groupwise: bool  # whether each value of the column has its own promises
+    numbered: bool  # whether the source counts its records
+    judged: bool  # whether a late timestamp is a violation; not where only other attributes progress
 
 
 @dataclass
@@ -121,7 +102,6 @@ class Clock:
     Args:
         holders: operators that keep rows until a promise, with the smallest skew (ns) below each input.
         life: end of the links; set at the closing where it is unknown.
-        period: time between ticks, ns.
 
     Attributes:
         tick: tick of the rows and promises that are emitted now, ns.
@@ -186,11 +166,9 @@ class Clock:
         self._promise(closing, [(link, END_OF_TIME) for link in self._links.values()])
 
     def state(self) -> Any:
-        """The state of the clock for the next interval."""
         return [self.numbers, {name: (link.records, link.highest) for name, link in self._links.items()}]
 
     def restore(self, state: Any) -> None:
-        """Restores the state that another interval left."""
         self.numbers, links = state
         for name, (records, highest) in links.items():
             self._links[name].records, self._links[name].highest = records, highest

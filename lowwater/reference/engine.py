@@ -103,7 +103,6 @@ class Operators:
         ]
 
     def add(self, query: str, operator: StreamOperator) -> StreamOperator:
-        """Gives an operator its name."""
         # Stored states contain these names, so a class that gets another name must keep its kind.
         kind = type(operator).__name__.removeprefix("Stream").removesuffix("Operator")
         self.named[f"{query}/{kind}/{len(self.named)}"] = operator
@@ -295,10 +294,8 @@ def evaluate(
         packets: link -> batches of `catalog.schemas.RECORD` in canonical order, `arrival` absolute. They may reach
             beyond the read range; records outside it are not fed.
         links: link -> its allowed lateness; a number is the skew, ns (SEMANTICS T2).
-        start: first owned instant, ns.
         end: first instant, ns, that is neither owned nor read; END_OF_TIME where unbounded.
         read_from: `query.alias` of each source -> first timestamp that it reads, ns (SEMANTICS I2).
-        period: ns between ticks.
         policy: `periodic`, `data-driven` or `none`; changes ticks, never rows.
         state: state of the interval that ends at `start`; None for none.
         over: first instant after the end of all links, ns; END_OF_TIME takes the instant after the last record.

@@ -43,14 +43,10 @@ class LinkCounts:
 
 @dataclass
 class Accounts:
-    """The accounts of one or more intervals.
+    """The accounts of one or more intervals."""
 
-    Attributes:
-        links: link -> its counts.
-        lftas: (LFTA, link) -> counts named in COUNTED and TOTALS.
-    """
-
-    links: dict[str, LinkCounts] = field(default_factory=dict)
+    links: dict[str, LinkCounts] = field(default_factory=dict)  # link -> its counts
+    # (LFTA, link) -> counts named in COUNTED and TOTALS
     lftas: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add_link(self, name: str, sane: int, violations: pa.Table, duplicates: int = 0) -> None:
@@ -80,7 +76,6 @@ class Accounts:
                 self.counts(lfta, result.link)[name] += pc.sum(mine.column(name)).as_py()
 
     def counts(self, lfta: str, link: str) -> dict[str, int]:
-        """The counts of an LFTA on a link, zero at first."""
         return self.lftas.setdefault((lfta, link), dict.fromkeys((*COUNTED, *TOTALS), 0))
 
     def keep(self, links: Container[str]) -> None:
@@ -89,10 +84,7 @@ class Accounts:
 
     def check(self) -> None:
         """Checks that every LFTA accounts for every sane record of its link.
-
-        Raises:
-            LawError: a record is in no account, or in two.
-        """
+        Raises LawError if a record is in no account, or in two."""
         for (lfta, link), counts in self.lftas.items():
             named = sum(counts[name] for name in OUTCOMES)
             if counts["sane"] != named:
@@ -102,10 +94,7 @@ class Accounts:
 
     def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
         """Checks a run over whole captures against the ledger, and adds the malformed records of the ledger.
-
-        Raises:
-            LawError: the records of a link are not all accounted for.
-        """
+        Raises LawError if the records of a link are not all accounted for."""
         for name, counts in self.links.items():
             rows = captures[name]
             counts.malformed = sum(row.malformed for row in rows)
@@ -136,10 +125,7 @@ def link_summary(
     config: Config, accounts: Accounts, captures: Sequence[Capture], name: str, latest: int
 ) -> dict[str, Any]:
     """The entry of a link in the summary: captures, ends of cut captures, record counts, largest lateness (ns).
-
-    Args:
-        latest: largest lateness of its records, ns.
-    """
+    `latest`: largest lateness of its records, ns."""
     skew = config.link(name).skew
     cut = {row.path: format_instant(row.covers_to) for row in captures if not row.ended_cleanly}
     shared = {"captures": [row.path for row in captures], "cut": cut, "skew_ns": skew}
@@ -208,11 +194,8 @@ _ROWS = pa.schema([field for field in HEARTBEATS if field.name != "query_set"])
 
 
 def heartbeat_rows(result: LinkResult, start: int, end: int) -> pa.Table:
-    """Builds the accounts and statistics of one link, by LFTA and minute, within an interval.
-
-    Returns:
-        HEARTBEATS without `query_set`. A minute without accounts has zeros, a minute without statistics has NULL.
-    """
+    """Builds the accounts and statistics of one link, by LFTA and minute, within an interval. Returns HEARTBEATS
+    without `query_set`. A minute without accounts has zeros, a minute without statistics has NULL."""
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for row in result.minutes.to_pylist():
         rows[row["lfta"], row["minute"]] = row

@@ -29,10 +29,7 @@ MOST_COPIES = Replay().copies
 
 def require_affordable(plan: Plan, most: int) -> None:
     """Checks that no operator makes more than a number of rows from one row.
-
-    Raises:
-        QueryError: an operator exceeds the limit, with query and place; QueryErrors for several operators.
-    """
+    Raises QueryError if an operator exceeds the limit, with query and place; QueryErrors for several operators."""
     files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
     raise_all(
         sort_errors(
@@ -74,20 +71,13 @@ _NO_VALUE = "no value"
 
 @dataclass(frozen=True)
 class Missing:
-    """A construct that an engine does not run.
-
-    Attributes:
-        what: the construct, as messages name it; `$name` for a parameter.
-        why: the reason, after "is" or "has" in the message.
-        place: its line and column in the text; (0, 0) if unknown.
-        hint: the remedy; empty without one.
-    """
+    """A construct that an engine does not run."""
 
     query: str
-    what: str
-    why: str
-    place: ops.Place
-    hint: str = ""
+    what: str  # the construct, as messages name it; `$name` for a parameter
+    why: str  # the reason, after "is" or "has" in the message
+    place: ops.Place  # its line and column in the text; (0, 0) if unknown
+    hint: str = ""  # the remedy; empty without one
 
     @property
     def valueless(self) -> bool:
@@ -100,12 +90,8 @@ class Missing:
 
 def require_lowered(plan: Plan, engine: str = "") -> None:
     """Checks that an engine runs every operator and expression of a plan.
-
-    Raises:
-        UnsupportedError: the engine does not run a construct; the error has its query and place.
-        QueryError: a parameter has no value.
-        QueryErrors: the plan has several of these mistakes.
-    """
+    Raises UnsupportedError if the engine does not run a construct; the error has its query and place, QueryError if a
+    parameter has no value, and QueryErrors if the plan has several of these mistakes."""
     raise_all(
         sort_errors(
             [
@@ -217,10 +203,7 @@ _NONE: frozenset[ops.Source] = frozenset()
 
 def require_marked(plan: Plan, config: Config) -> None:
     """Checks that published rows carry the sampling rate of every source that sheds load.
-
-    Raises:
-        QueryError: the rows of a query do not carry it, with query and place; QueryErrors for several sources.
-    """
+    Raises QueryError if the rows of a query do not carry it, with query and place; QueryErrors for several sources."""
     files = {query.name: query.file for query in (*plan.queries, *plan.internal)}
     raise_all(
         sort_errors(
@@ -340,11 +323,8 @@ def content_of(columns: Collection[str]) -> list[str]:
 
 
 def lacking_content(kept: Collection[str], columns: Collection[str]) -> list[str]:
-    """What of a packet must be kept for some optional columns, and is not.
-
-    Args:
-        kept: what is kept, as the ledger names it: `payload 256`, `dns`, `sampling`.
-    """
+    """What of a packet must be kept for some optional columns, and is not. `kept`: what is kept, as the ledger names
+    it: `payload 256`, `dns`, `sampling`."""
     return [content for content in content_of(columns) if content not in {part.partition(" ")[0] for part in kept}]
 
 
@@ -370,10 +350,7 @@ def lines_to_add(plans: Iterable[Plan], config: Config) -> dict[str, list[str]]:
 
 def require_kept(plan: Plan, config: Config) -> None:
     """Checks that every link keeps the columns that queries read of it.
-
-    Raises:
-        QueryError: a link does not keep a column, with query and place; QueryErrors for several.
-    """
+    Raises QueryError if a link does not keep a column, with query and place; QueryErrors for several."""
     raise_all(
         sort_errors(
             [

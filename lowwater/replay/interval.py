@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -62,7 +62,7 @@ from lowwater.lake.upkeep import tidy_ledgers
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import QueryPlan
-from lowwater.quality import suites as judging
+from lowwater.quality import judge
 from lowwater.quality.streams import WrittenStream
 from lowwater.quality.suites import checks_of, suite_digest
 from lowwater.replay.accounts import Accounts, heartbeat_rows
@@ -81,25 +81,17 @@ AGAIN_OR_LIFT = "roll it back again with `lowwater rollback`, or lift the roll b
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one interval.
-
-    Attributes:
-        state: done, provisional or incomplete; the name of the stage if only one was run.
-        committed: whether anything in `tables/` changed.
-        digests: query -> digest of its inputs (S1).
-        verdict: verdict of the audit, passed or warned; empty without an audit.
-        report: absolute path of the audit's page; empty without an audit.
-    """
+    """The outcome of one interval."""
 
     start: int
     end: int
-    state: str
+    state: str  # done, provisional or incomplete; the name of the stage if only one was run
     reason: str
     rows: dict[str, int]
-    committed: bool
-    digests: dict[str, str] = field(default_factory=dict)
-    verdict: str = ""
-    report: str = ""
+    committed: bool  # whether anything in `tables/` changed
+    digests: dict[str, str] = field(default_factory=dict)  # query -> digest of its inputs (S1)
+    verdict: str = ""  # verdict of the audit, passed or warned; empty without an audit
+    report: str = ""  # absolute path of the audit's page; empty without an audit
 
 
 def replay(
@@ -118,7 +110,6 @@ def replay(
     call; earlier intervals stay published. Only audits go on with the other intervals, and fail at the end.
 
     Args:
-        stage: stage to run; None for all.
         runner: does the work; None for the one that the settings name.
         hold: stop before publishing; an interval that is already published is still skipped.
         ask: the interval of a look, or a stretch of them, which runs as one; it is not published where the audit warned
@@ -154,12 +145,14 @@ def run_interval(
     runner: Runner,
     stages: tuple[str, ...] = STAGES,
     ask: bool = False,
+    evaluated: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Runs one interval through its stages; may be called from several threads.
 
     Args:
         stages: one of STAGES, or all of them, the last perhaps left out.
         ask: stop before publishing where the audit warned and the settings ask for approval.
+        evaluated: called where low and high are done.
 
     Raises:
         LowwaterError: the interval cannot be published. The error is in the ledger then, or waits on this machine until
@@ -173,11 +166,13 @@ def run_interval(
         if {LOW, HIGH, AUDIT} & set(plan.stages):
             runner.begin()
         if AUDIT in plan.stages:
-            judging.begin()
+            judge.begin()
         for stage in plan.stages:
             if stage == PUBLISH and plan.ask and job.approval and outcome.verdict == WARNED:
                 outcome = replace(outcome, state=HELD, reason=_how_to_approve(attempt))
                 break
+            if stage == AUDIT:
+                evaluated()
             attempt.journal.begin(stage)
             if AUDIT in plan.stages and stage in (HIGH, AUDIT):
                 # The first query of a session waits for a second or two, on one core.
@@ -207,11 +202,9 @@ class _Journal:
     told: bool = False  # whether a failure is in the ledger, or kept for it
 
     def begin(self, stage: str) -> None:
-        """Begins a stage: the rows that follow are about it."""
         self.stage, self.begun = stage, time.monotonic()
 
     def took(self) -> None:
-        """Notes how long the stage has taken so far."""
         self.seconds[self.stage] = round(time.monotonic() - self.begun, 3)
 
     def rows(self) -> list[ReplayRow]:
@@ -260,7 +253,6 @@ class _Journal:
         return ReplayRow(*about, digest=digest, rows=rows, **{"reason": "", **kept, **more})
 
     def write(self, *rows: ReplayRow) -> None:
-        """Writes rows in one commit."""
         record_replays(self.job.lake, [*rows])
 
     def failed(self, error: LowwaterError) -> None:
@@ -330,7 +322,6 @@ def _attempt(job: Job, start: int, end: int, progress: Progress, runner: Runner,
 
 
 def _written(job: Job) -> list[PurePath]:
-    """The tables that a run writes."""
     lftas = [job.lake.lfta(job.query_set, lfta_folder(lfta)) for lfta in job.plan.lftas]
     tables = [path for query in job.plan.queries for path in (job.lake.stream(query.name), job.lake.table(query.name))]
     return [*tables, *lftas, *job.lake.run_ledgers()]
@@ -385,10 +376,7 @@ def _plan(attempt: _Attempt, stages: tuple[str, ...], ask: bool) -> _Plan:
 
 def _is_published(journal: _Journal, digests: dict[str, str]) -> bool:
     """Whether every query is published from these inputs, its table has the rows, and nothing has failed since.
-
-    Raises:
-        LakeError: the rows of a roll back are damaged: a run would publish what a person has refused.
-    """
+    Raises LakeError if the rows of a roll back are damaged: a run would publish what a person has refused."""
     publications = [journal.last(query) for query in digests]
     mine = [row for row in journal.rows() if row.query in ("", *digests)]
     whole = (not mine or mine[-1].state != FAILED) and all(

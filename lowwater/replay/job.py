@@ -14,13 +14,13 @@ from typing import Any
 
 from lowwater import __version__
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.catalog.time import link_skews
 from lowwater.catalog.watchlists import watchlist_digest
-from lowwater.config import FILE_NAME, LONGEST_SKEW, Config, Link, load_config, section_of
+from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
+from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
-from lowwater.lake.ingestion.record_options import known_protocol, planned_options, planned_skews, record_options
+from lowwater.lake.ingestion.record_options import planned_options, planned_skews, record_options
 from lowwater.lake.ingestion.replacement import version_of
 from lowwater.lake.layout import Lake, lake_to_read, make_ledgers, row_schema
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, interface_links, read_captures
@@ -41,8 +41,7 @@ from lowwater.lake.run_inputs import OLDER, InputSummary, inputs_digest, inputs_
 from lowwater.link_names import family_of
 from lowwater.low import Policy
 from lowwater.low.settings import Flush, LowSettings
-from lowwater.plan.context import Context, Links
-from lowwater.plan.definitions import make_context
+from lowwater.plan.context import Links
 from lowwater.plan.operators import WatchJoin, walk
 from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
@@ -57,6 +56,7 @@ from lowwater.replay.checks import (
     require_lowered,
     require_marked,
 )
+from lowwater.replay.names import config_links, set_context
 from lowwater.replay.stages.engines import LowInputs
 from lowwater.replay.tuning import Tuning, recommended, shortest_period
 from lowwater.storage import paths
@@ -66,25 +66,16 @@ from lowwater.storage import paths
 
 @dataclass(frozen=True)
 class TrialChanges:
-    """Query files and skews in place of those of a lake.
+    """Query files and skews in place of those of a lake."""
 
-    Attributes:
-        files: query files; each replaces the file with its name in a query set.
-        skews: link -> skew, ns.
-    """
-
-    files: tuple[Path, ...] = ()
-    skews: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()  # query files; each replaces the file with its name in a query set
+    skews: Mapping[str, int] = field(default_factory=dict)  # link -> skew, ns
 
     def __bool__(self) -> bool:
         return bool(self.files or self.skews)
 
     def config(self, config: Config, links: Sequence[str]) -> Config:
-        """Returns settings with these skews.
-
-        Raises:
-            ConfigError: there is no such link, or a skew is too long.
-        """
+        """Returns settings with these skews. Raises ConfigError if there is no such link, or a skew is too long."""
         changed: dict[str, Link] = {}
         for name, skew in self.skews.items():
             if name not in links:
@@ -106,11 +97,7 @@ class TrialChanges:
         return [named.get(file.name, file) for file in files]
 
     def require_used(self, files: Sequence[Path]) -> None:
-        """Checks that each file replaces one.
-
-        Raises:
-            ConfigError: no query set has a file with such a name.
-        """
+        """Checks that each file replaces one. Raises ConfigError if no query set has a file with such a name."""
         names = {file.name for file in files}
         for file in self.files:
             if file.name not in names:
@@ -125,26 +112,18 @@ class TrialChanges:
 
 @dataclass(frozen=True)
 class Job:
-    """A query set over a lake.
-
-    Attributes:
-        query_set: name of the set, owner of its tables (S3).
-        length: length of an interval, ns.
-        suites: output query -> custom expectations about its rows.
-        through_end: whether an interval runs that captures cover only from the first or to the last record of a link
-            (T6).
-        passed: instant, ns, up to which the schedule has seen time pass; intervals until then are expected.
-    """
+    """A query set over a lake."""
 
     lake: Lake
     config: Config
-    query_set: str
+    query_set: str  # name of the set, owner of its tables (S3)
     plan: Plan
-    length: int
-    suites: Suites = field(default_factory=dict)
+    length: int  # length of an interval, ns
+    suites: Suites = field(default_factory=dict)  # output query -> custom expectations about its rows
+    # whether an interval runs that captures cover only from the first or to the last record of a link (T6)
     through_end: bool = False
     files: tuple[Path, ...] = ()
-    passed: int = 0
+    passed: int = 0  # instant, ns, up to which the schedule has seen time pass; intervals until then are expected
 
     @staticmethod
     def open(root: PurePath, query_set: str, queries: Path, changes: TrialChanges | None = None) -> Job:
@@ -182,28 +161,19 @@ class Job:
 
     def prepare(self) -> None:
         """Makes what the lake lacks for a run, and stores for DAG files whether the set is chained.
-
-        Raises:
-            LakeError: the lake cannot be written.
-        """
+        Raises LakeError if the lake cannot be written."""
         make_ledgers(self.lake)
         store_chained(self.lake.root, self.query_set, self.chained)
 
     def intervals(self, start: int, end: int) -> list[tuple[int, int]]:
         """The intervals of [start, end), ns, aligned to the epoch (I3).
-
-        Raises:
-            ConfigError: a bound is no bound of an interval, or the range is empty.
-        """
+        Raises ConfigError if a bound is no bound of an interval, or the range is empty."""
         self.require_bounds(start, end)
         return [(at, at + self.length) for at in range(start, end, self.length)]
 
     def require_bounds(self, start: int, end: int) -> None:
         """Checks that [start, end), ns, is made of whole intervals.
-
-        Raises:
-            ConfigError: a bound is no bound of an interval, or the range is empty.
-        """
+        Raises ConfigError if a bound is no bound of an interval, or the range is empty."""
         if start >= end:
             message = f"--from {format_instant(start)} is not before --to {format_instant(end)}"
             raise ConfigError(message, "--to is the end of the last interval: give a later one, or exchange the two")
@@ -266,14 +236,12 @@ class Job:
 
     @property
     def _said(self) -> tuple[dict[str, str], str]:
-        """The suites, and the settings of links and audits."""
         suites = {query: suite_digest(suites) for query, suites in self.suites.items()}
         config, links = self.config, self.plan.links
         # Not the whole settings: the process of a task is told its Spark, and that of a look is not.
         return suites, repr((config.thresholds, config.history, config.suites, [config.link(x) for x in links]))
 
     def captures(self) -> dict[str, Captures]:
-        """The captures of the links that the set reads."""
         return read_captures(self.lake, self.plan.links)
 
     def known_missing(self, captures: Mapping[str, Sequence[Capture]]) -> KnownMissing:
@@ -291,7 +259,6 @@ class Job:
         """The inputs of an interval as they are now.
 
         Args:
-            captures: link -> its captures, in the order of T1.
             known: what `known_missing` has said for many intervals; None to ask it for this one.
             past: what was published, for many intervals; None to read what this one needs.
         """
@@ -354,51 +321,9 @@ def lake_links(config: Config, lake: Lake) -> Links:
     return replace(links, interfaces=standing)
 
 
-def config_links(config: Config, names: Sequence[str] | None) -> Links:
-    """The links that queries may name, with their properties; None for unknown names.
-
-    Raises:
-        ConfigError: the skews of a link refer to a column that packets do not have.
-    """
-    properties = {name: link.properties for name, link in config.links.items()}
-    kinds = {name: link.kind for name, link in config.links.items()}
-    groups = {name: _skewed_column(config, name) for name, link in config.links.items() if link.group_skew}
-    protocols = {name: known for name, link in config.links.items() if (known := known_protocol(link)) is not None}
-    listed = None if names is None else tuple(names)
-    return Links(listed, config.sets, properties, kinds, groups, protocols=protocols)
-
-
-def _skewed_column(config: Config, link: str) -> str:
-    """The column of `group_skew` of a link, as queries name it; its values are checked with the protocol."""
-    group = config.link(link).group_skew
-    assert group is not None
-    return link_skews(config, link).column if config.link(link).kind == "pcap" else group.column
-
-
-def set_context(config: Config, query_set: str, python: bool = True) -> Context:
-    """The names that the section of a query set adds for its queries: protocols, functions, parameters.
-
-    Args:
-        query_set: name of the query set; its section may be missing.
-        python: whether the Python files of its functions are run; without them queries can be planned but not run.
-
-    Raises:
-        QueryError: a definition is wrong.
-    """
-    section = config.query_sets.get(query_set)
-    if section is None:
-        return make_context(Links(), config.link_schemas, folders=config.files.folders)
-    schemas = list(dict.fromkeys([*config.link_schemas, *map(Path, section.schemas)]))
-    functions = [Path(file) for file in section.functions]
-    return make_context(Links(), schemas, functions, section.params, folders=config.files.folders, python=python)
-
-
 def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
     """The files of a query set.
-
-    Raises:
-        ConfigError: the query set is neither in the settings nor in the folder, or a file of it is not there.
-    """
+    Raises ConfigError if the query set is neither in the settings nor in the folder, or a file of it is not there."""
     if query_set in config.query_sets and config.query_sets[query_set].files:
         files = [Path(file) for file in config.query_sets[query_set].files]
         for file in files:
@@ -418,19 +343,14 @@ def query_files(config: Config, query_set: str, folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class IntervalInputs(LowInputs):
-    """The inputs of one interval, with their coverage and digest.
-
-    Attributes:
-        length: length of the intervals of the set, ns; a stretch without records is a multiple of it.
-        through_end: whether a gap before the first capture of a link, or after its last, is accepted.
-        known: what the ledgers know to be missing; no row and no digest depends on it.
-        past: what is published; None to read the ledger.
-    """
+    """The inputs of one interval, with their coverage and digest."""
 
     query_set: str = ""
-    length: int = 0
-    through_end: bool = False
+    length: int = 0  # length of the intervals of the set, ns; a stretch without records is a multiple of it
+    through_end: bool = False  # whether a gap before the first capture of a link, or after its last, is accepted
+    # what the ledgers know to be missing; no row and no digest depends on it
     known: KnownMissing | None = field(default=None, compare=False, repr=False)
+    # what is published; None to read the ledger
     past: Publications | None = field(default=None, compare=False, repr=False)
 
     def takes_up(self, query: QueryPlan) -> bool:
@@ -583,11 +503,8 @@ class IntervalInputs(LowInputs):
 
     def require(self) -> list[Gap]:
         """Checks coverage and states; returns the gaps that policy `publish` or `through_end` accepts.
-
-        Raises:
-            GapError: a link with another policy has a gap (T6).
-            LakeError: a capture must be ingested again first (T7).
-        """
+        Raises GapError if a link with another policy has a gap (T6), and LakeError if a capture must be ingested again
+        first (T7)."""
         gaps = self.gaps()
         for gap in gaps:
             if not self.passes(gap):
@@ -599,10 +516,7 @@ class IntervalInputs(LowInputs):
 
     def require_states(self) -> None:
         """Checks that the states are there which the interval continues from.
-
-        Raises:
-            LakeError: the interval before is not published, or its state is gone.
-        """
+        Raises LakeError if the interval before is not published, or its state is gone."""
         states = self.held()
         for query in self.plan.queries:
             folder = states.get(query.name)

@@ -52,13 +52,8 @@ RECORDS = b'time,src,of\n1767225600,10.0.0.1,"a"\n1767225601,10.0.0.2,b\n'
 
 def compile_kernels(folder: Path, link: int | None = None) -> None:
     """Reads a small capture of each kind of link and format, through `inspect`, `ingest` and the audit, and a table.
-
-    Args:
-        link: the only link type whose captures are read, by `inspect` and `ingest` alone; None for all.
-
-    Raises:
-        LowwaterError: if the folder cannot be written.
-    """
+    Raises LowwaterError if the folder cannot be written. `link`: the only link type whose captures are read, by
+    `inspect` and `ingest` alone; None for all."""
     with compiling():
         _read_captures(folder, None if link is None else [link])
 

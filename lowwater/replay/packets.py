@@ -68,14 +68,12 @@ def read_predicate(
     text: str | None, protocol: str = "ETH", context: Context | None = None, kind: str = "pcap"
 ) -> Predicate:
     """Binds the text of a WHERE clause over the columns of a protocol.
+    Raises QueryError if the clause is wrong, marked in the text; QueryErrors for several errors, and ConfigError if
+    there is no such protocol.
 
     Args:
         text: the clause; None for every record.
         context: its protocols; None for the built-in ones.
-
-    Raises:
-        QueryError: the clause is wrong, marked in the text; QueryErrors for several errors.
-        ConfigError: there is no such protocol.
     """
     protocols = PROTOCOLS if context is None else context.protocols
     if protocol not in protocols:
@@ -146,10 +144,7 @@ class CaptureFrames:
 
     def frame(self, position: int) -> bytes:
         """Returns the captured bytes of a packet; positions must be asked for nearly in order.
-
-        Raises:
-            LakeError: the file does not hold the record.
-        """
+        Raises LakeError if the file does not hold the record."""
         while position not in self._ahead:
             batch = next(self._batches, None)
             if batch is None:
@@ -170,14 +165,9 @@ def frame_sources(
     wanted: Mapping[str, Sequence[NDArray[np.int64]]],
     file_of: Callable[[Capture], Path],
 ) -> dict[str, CaptureFrames]:
-    """Opens the files of the captures whose frames are wanted.
-
-    Args:
-        wanted: identity of a capture -> arrays of positions.
-
-    Raises:
-        LakeError: the addresses of a capture were replaced, or files are gone or have changed; the message names them.
-    """
+    """Opens the files of the captures whose frames are wanted. Raises LakeError if the addresses of a capture were
+    replaced, or files are gone or have changed; the message names them. `wanted`: identity of a capture -> arrays of
+    positions."""
     chosen = [capture for capture in captures if capture.capture in wanted]
     if any(capture.key for capture in chosen):
         raise LakeError(
@@ -217,44 +207,30 @@ Admitted = Mapping[tuple[str, str], Sequence[NDArray[np.int64]]]
 
 @dataclass(frozen=True)
 class _LinkPackets:
-    """The packets of one link that a selection reads.
+    """The packets of one link that a selection reads."""
 
-    Attributes:
-        read: its files; the read range is [start, end) of the selection.
-        link_types: capture -> name of its link type.
-    """
-
-    read: LinkRead
-    link_types: dict[str, str]
+    read: LinkRead  # its files; the read range is [start, end) of the selection
+    link_types: dict[str, str]  # capture -> name of its link type
     captures: Sequence[Capture]
     file_of: Callable[[Capture], Path]
 
 
 @dataclass
 class Selection:
-    """The packets that a predicate selects, as surveyed in a first pass.
-
-    Attributes:
-        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
-        cut: packets of which less is stored than was captured.
-        kept: largest number of bytes stored of a cut packet.
-        interfaces: (link, link type) of the packets, in order of the links.
-        nanoseconds: whether a timestamp is not a whole microsecond.
-        latest: largest timestamp, ns.
-        snaplen: upper limit of the frame length, bytes.
-        absent: (link, capture) -> positions of packets whose frames are read from the capture file.
-    """
+    """The packets that a predicate selects, as surveyed in a first pass."""
 
     feeds: tuple[_LinkPackets, ...]
     predicate: Predicate
-    admitted: Admitted | None = None
+    admitted: Admitted | None = None  # (link, capture) -> positions of the packets that may be selected; None for all
     packets: int = 0
-    cut: int = 0
-    kept: int = 0
+    cut: int = 0  # packets of which less is stored than was captured
+    kept: int = 0  # largest number of bytes stored of a cut packet
+    # (link, link type) of the packets, in order of the links
     interfaces: list[tuple[str, str]] = field(default_factory=list)
-    nanoseconds: bool = False
-    latest: int = 0
-    snaplen: int = capture_file.SNAPLEN
+    nanoseconds: bool = False  # whether a timestamp is not a whole microsecond
+    latest: int = 0  # largest timestamp, ns
+    snaplen: int = capture_file.SNAPLEN  # upper limit of the frame length, bytes
+    # (link, capture) -> positions of packets whose frames are read from the capture file
     absent: dict[tuple[str, str], list[NDArray[np.int64]]] = field(default_factory=dict)
 
     @property
@@ -267,11 +243,8 @@ def exported_links(lake: Lake, config: Config, names: Sequence[str]) -> list[str
     """Resolves names of links, sets and captures with interface links; no name stands for all links of packets.
 
     A link of other records than packets is alone in the list.
-
-    Raises:
-        LakeError: the lake has no captures.
-        ConfigError: a name stands for no link with captures, or there are several links, and one has other records.
-    """
+    Raises LakeError if the lake has no captures, and ConfigError if a name stands for no link with captures, or there
+    are several links, and one has other records."""
     ingested = ingested_links(lake)
     if not ingested:
         raise LakeError(f"{lake.root}: the lake has no captures", "take some in with `lowwater ingest`")
@@ -302,15 +275,9 @@ def select(
     progress: Callable[[int], None] = lambda packets: None,
     admitted: Admitted | None = None,
 ) -> Selection:
-    """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects.
-
-    Args:
-        admitted: (link, capture) -> positions of the packets that may be selected; None for all.
-
-    Raises:
-        LakeError: frames of some packets are neither stored nor in their files, a link type is unknown, or the lake
-            cannot be read.
-    """
+    """Surveys the packets with a timestamp in [start, end), ns, that a predicate selects. Raises LakeError: frames of
+    some packets are neither stored nor in their files, a link type is unknown, or the lake cannot be read. `admitted`:
+    (link, capture) -> positions of the packets that may be selected; None for all."""
     captures, files = read_captures(lake, links), PacketFiles.of(lake)
     feeds = []
     for link in links:
@@ -368,10 +335,7 @@ def _survey(selection: Selection, link: str, capture: str, link_type: str, batch
 
 def require_frames(batch: pa.RecordBatch, link: str, packets: str) -> None:
     """Refuses packets whose captured bytes are not stored.
-
-    Raises:
-        LakeError: a packet has captured bytes, and the lake none of them.
-    """
+    Raises LakeError if a packet has captured bytes, and the lake none of them."""
     if pc.any(_absent(batch)).as_py():
         raise LakeError(
             f"link {link!r}: the lake stores no bytes of the frames {packets}",
@@ -447,13 +411,11 @@ def _rows_at_once(group: pq.RowGroupMetaData, names: list[str]) -> int:
 
 def write_selection(selection: Selection, form: str, write: Callable[[bytes], object]) -> None:
     """Writes the selected packets as a capture; several links are merged by (arrival, link).
+    Raises ConfigError if the format cannot hold the packets.
 
     Args:
         form: `pcap` or `pcapng`.
         write: called with the next bytes.
-
-    Raises:
-        ConfigError: the format cannot hold the packets.
     """
     numbers = {link_type: _number(link_type) for link_type in selection.link_types}
     if form == "pcapng":
@@ -532,15 +494,11 @@ class RecordSelection:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the exported records."""
         return pa.schema([pa.field(field.name, _exported_type(field)) for field in self.options.layout.fields])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the selected records in the order of the link; no batch is empty.
-
-        Raises:
-            LakeError: files must be ingested again, or cannot be read.
-        """
+        Raises LakeError if files must be ingested again, or cannot be read."""
         settings, layout = self.config.link(self.link), self.options.layout
         captures = read_captures(self.lake, [self.link])[self.link]
         late = outdated(captures, settings, READER_VERSION, self.start, self.end, self.options)
@@ -561,14 +519,11 @@ class RecordSelection:
 
 def select_records(lake: Lake, config: Config, link: str, where: str | None, start: int, end: int) -> RecordSelection:
     """Finds how the records of a link are read, and binds the condition.
+    Raises ConfigError if the settings do not name the protocol of the link, and QueryError if the condition is wrong.
 
     Args:
         link: a link of records that are no packets.
         where: a GSQL condition over the fields of its protocol; None for every record.
-
-    Raises:
-        ConfigError: the settings do not name the protocol of the link.
-        QueryError: the condition is wrong.
     """
     options = record_options(config, link)
     assert options is not None, "the caller asks for links of records"
@@ -585,15 +540,12 @@ def write_records(
     spreadsheet: bool = False,
 ) -> int:
     """Writes the selected records. Returns their number.
+    Raises LakeError if files must be ingested again, or cannot be read, and OSError if the file cannot be written.
 
     Args:
         form: one of FORMATS.
         out: the file, opened for bytes.
         spreadsheet: whether texts are changed that a spreadsheet would take for formulas.
-
-    Raises:
-        LakeError: files must be ingested again, or cannot be read.
-        OSError: the file cannot be written.
     """
     schema, batches = selection.schema, selection.batches()
     if spreadsheet:
@@ -675,18 +627,13 @@ SHOWN = ("srcIP", "srcPort", "destIP", "destPort", "protocol", "len")
 
 @dataclass(frozen=True)
 class SourceCondition:
-    """The packets of one source that a row counted.
-
-    Attributes:
-        parts: conditions over packets that all hold.
-    """
+    """The packets of one source that a row counted."""
 
     source: Source
-    parts: tuple[ex.Expr, ...]
+    parts: tuple[ex.Expr, ...]  # conditions over packets that all hold
 
     @property
     def predicate(self) -> Predicate:
-        """The condition as export takes it."""
         return Predicate(self.source.member, ex.conjunction([*self.parts]))
 
 
@@ -701,10 +648,7 @@ class RowPackets:
 
 def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     """Finds the conditions of the packets that a published row counted.
-
-    Raises:
-        LakeError: the packets are no function of the row; the message says why.
-    """
+    Raises LakeError if the packets are no function of the row; the message says why."""
     node = query.logical
     missing = [item.name for item in node.fields if item.name not in row]
     if missing:
@@ -933,13 +877,7 @@ class FoundPackets:
 
 def find_packets(lake: Lake, config: Config, wanted: RowPackets, shown: int = 100) -> FoundPackets:
     """Reads the packets that a row counted: those that its conditions select and that are not late (T2).
-
-    Args:
-        wanted: the conditions, from `row_packets`.
-
-    Raises:
-        LakeError: a link drops copies or sheds load, or the lake cannot be read.
-    """
+    Raises LakeError if a link drops copies or sheds load, or the lake cannot be read."""
     result, files = FoundPackets(), PacketFiles.of(lake)
     for condition in wanted.conditions:
         captures = read_captures(lake, condition.source.links)

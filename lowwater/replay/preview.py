@@ -28,7 +28,8 @@ from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.processes import EndedError, Process, serve
 from lowwater.replay.checks import require_affordable, require_lowered
-from lowwater.replay.job import lake_links, set_context
+from lowwater.replay.job import lake_links
+from lowwater.replay.names import set_context
 from lowwater.replay.row_files import csv_values
 from lowwater.replay.stages.engines import LowInputs, reference_stage
 from lowwater.storage import paths
@@ -43,11 +44,8 @@ FILE = "/dev/null/query.gsql"
 
 
 def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
-    """Returns the names that a tried query may use.
-
-    Args:
-        query_set: the query set whose protocols, functions and parameters it may use; empty for none.
-    """
+    """Returns the names that a tried query may use. `query_set`: the query set whose protocols, functions and
+    parameters it may use; empty for none."""
     every, allowed = lake_links(config, lake), set(links)
     known = every.names if every.names is not None else ()
     names = tuple(name for name in known if name in allowed or allowed & set(every.interfaces.get(name, ())))
@@ -70,15 +68,11 @@ LONGEST_VALUE = 500
 
 @dataclass(frozen=True)
 class PreviewRequest:
-    """What is tried; crosses the process as JSON.
-
-    Attributes:
-        query_set: query set whose protocols, functions and parameters it may use; empty for none.
-    """
+    """What is tried; crosses the process as JSON."""
 
     lake: str
     text: str
-    query_set: str
+    query_set: str  # query set whose protocols, functions and parameters it may use; empty for none
     links: tuple[str, ...]
     start: int
     end: int
@@ -86,42 +80,28 @@ class PreviewRequest:
 
 @dataclass(frozen=True)
 class TriedQuery:
-    """The rows of one output query.
-
-    Attributes:
-        rows: the first rows, values as text; None for NULL.
-    """
+    """The rows of one output query."""
 
     name: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | None, ...], ...]
+    rows: tuple[tuple[str | None, ...], ...]  # the first rows, values as text; None for NULL
     count: int
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What came of a preview.
-
-    Attributes:
-        end: end of the range that was evaluated, ns, exclusive.
-        cut: whether it ends before the range that was asked for, since enough packets were read.
-        packets: packets with a timestamp in the range, of all links.
-        late: packets that no query sees, since they came later than the skew of their link.
-    """
+    """What came of a preview."""
 
     start: int
-    end: int
-    cut: bool
-    packets: int
-    late: int
+    end: int  # end of the range that was evaluated, ns, exclusive
+    cut: bool  # whether it ends before the range that was asked for, since enough packets were read
+    packets: int  # packets with a timestamp in the range, of all links
+    late: int  # packets that no query sees, since they came later than the skew of their link
     queries: tuple[TriedQuery, ...] = field(default=())
 
 
 def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     """Evaluates a text over the packets of a range.
-
-    Args:
-        most: most packets that are read.
 
     Raises:
         QueryError: the text has a mistake.
@@ -237,10 +217,7 @@ class Limits:
 
 def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Preview:
     """Tries a query text in a process of its own.
-
-    Raises:
-        LowwaterError: the text, the range or the lake is wrong, or the preview exceeds a bound.
-    """
+    Raises LowwaterError if the text, the range or the lake is wrong, or the preview exceeds a bound."""
     bounds = limits or Limits()
     child = Process(__name__, bounds.megabytes, "://" in request.lake)
     asked = {"request": asdict(request), "cpu": bounds.seconds, "megabytes": bounds.megabytes}

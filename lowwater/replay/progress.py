@@ -51,5 +51,4 @@ class Progress:
         self.console.print(f"  {text}: {spent:.1f} s")
 
     def say(self, text: str) -> None:
-        """Prints one line."""
         self.console.print(text)

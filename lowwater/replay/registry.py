@@ -13,10 +13,10 @@ from typing import Any
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, lake_to_read
-from lowwater.lake.ledgers.intervals import DAMAGED
+from lowwater.lake.ledgers.intervals import DAMAGED, merged
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.publish import Pins, pinned
-from lowwater.lake.results.published import Range, TableState, commit_digest, damages, joined, table_state
+from lowwater.lake.results.published import Range, TableState, commit_digest, damages, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.results.subscription import consumers_of
 from lowwater.lake.tables import lake_errors, open_table, plain_type, safe_name
@@ -33,81 +33,55 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class StreamColumn:
-    """A column of a stream.
-
-    Attributes:
-        type: type of the published values, as Arrow names it.
-        temporal: `increasing` or `decreasing`; empty for a column without progress.
-        of: the value computed from the clock (ns) or from `origin`, as GSQL; empty without progress or without a plan.
-        promise: bound of the rows after the last published interval; None without a promise.
-    """
+    """A column of a stream."""
 
     name: str
-    type: str
-    temporal: str = ""
+    type: str  # type of the published values, as Arrow names it
+    temporal: str = ""  # `increasing` or `decreasing`; empty for a column without progress
+    # the value computed from the clock (ns) or from `origin`, as GSQL; empty without progress or without a plan
     of: str = ""
-    promise: int | None = None
+    promise: int | None = None  # bound of the rows after the last published interval; None without a promise
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A consumer of a stream.
+    """A consumer of a stream."""
 
-    Attributes:
-        kind: `query` of the same query set, or `subscriber`.
-        until: end of the range that a subscriber has read, ns since the epoch; None for a query.
-        behind: number of versions of the table that a subscriber has not read; None for a query.
-        seen: when the subscriber was done with the range, ns since the epoch; None for a query.
-        lost: whether the version that a subscriber has read is of another history of the table: it must begin again.
-    """
-
-    kind: str
+    kind: str  # `query` of the same query set, or `subscriber`
     name: str
-    until: int | None = None
-    behind: int | None = None
-    seen: int | None = None
+    until: int | None = None  # end of the range that a subscriber has read, ns since the epoch; None for a query
+    behind: int | None = None  # number of versions of the table that a subscriber has not read; None for a query
+    seen: int | None = None  # when the subscriber was done with the range, ns since the epoch; None for a query
+    # whether the version that a subscriber has read is of another history of the table: it must begin again
     lost: bool = False
 
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """A stream that is published, or will be.
-
-    Attributes:
-        owner: query set that makes it (S3).
-        key: columns that are unique together; None if unknown.
-        queries: queries of the set that it is made of, in the order of their evaluation.
-        published: what is published and as it was published, ns since the epoch, in order; ranges that touch are one.
-        damaged: published intervals whose rows the table does not have, as (start, end, why); ns since the epoch.
-        last: interval that was published last, ns since the epoch; None without a publication.
-        rows: rows of this interval; None without a publication.
-        state: state of this publication; empty without one.
-        published_at: when it was published, ns since the epoch; None without a publication.
-        captured: end of what is captured of its links, all of them, ns since the epoch; None if nothing is.
-        version: version of the table; None without one.
-        pinned: version that belongs together with the pinned ones of the other tables of its set; None without one.
-        unfinished: whether the newest versions of the tables of its set do not belong together.
-        problem: why the query set cannot be planned, so that keys and producers are unknown; else empty.
-    """
+    """A stream that is published, or will be."""
 
     name: str
-    owner: str
+    owner: str  # query set that makes it (S3)
     columns: tuple[StreamColumn, ...]
-    key: tuple[str, ...] | None = None
+    key: tuple[str, ...] | None = None  # columns that are unique together; None if unknown
     links: tuple[str, ...] = ()
-    queries: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()  # queries of the set that it is made of, in the order of their evaluation
     readers: tuple[Reader, ...] = ()
+    # what is published and as it was published, ns since the epoch, in order; ranges that touch are one
     published: tuple[Range, ...] = ()
+    # published intervals whose rows the table does not have, as (start, end, why); ns since the epoch
     damaged: tuple[tuple[int, int, str], ...] = ()
-    last: Range | None = None
-    rows: int | None = None
-    state: str = ""
-    published_at: int | None = None
+    last: Range | None = None  # interval that was published last, ns since the epoch; None without a publication
+    rows: int | None = None  # rows of this interval; None without a publication
+    state: str = ""  # state of this publication; empty without one
+    published_at: int | None = None  # when it was published, ns since the epoch; None without a publication
+    # end of what is captured of its links, all of them, ns since the epoch; None if nothing is
     captured: int | None = None
-    version: int | None = None
+    version: int | None = None  # version of the table; None without one
+    # version that belongs together with the pinned ones of the other tables of its set; None without one
     pinned: int | None = None
-    unfinished: bool = False
-    problem: str = ""
+    unfinished: bool = False  # whether the newest versions of the tables of its set do not belong together
+    problem: str = ""  # why the query set cannot be planned, so that keys and producers are unknown; else empty
 
     @property
     def until(self) -> int | None:
@@ -125,11 +99,7 @@ class StreamInfo:
 
 
 def streams_of(root: PurePath, queries: Path) -> list[StreamInfo]:
-    """Lists the streams of a lake by name.
-
-    Raises:
-        LakeError: there is no such lake, or it cannot be read.
-    """
+    """Lists the streams of a lake by name. Raises LakeError if there is no such lake, or it cannot be read."""
     problems: dict[str, str] = {}
 
     def tell(name: str, error: LowwaterError) -> None:
@@ -140,14 +110,8 @@ def streams_of(root: PurePath, queries: Path) -> list[StreamInfo]:
 
 
 def list_streams(lake: Lake, planned: Sequence[Job], problems: Mapping[str, str]) -> list[StreamInfo]:
-    """Lists the streams of query sets by name.
-
-    Args:
-        problems: name of a query set that cannot be planned -> why.
-
-    Raises:
-        LakeError: the lake cannot be read.
-    """
+    """Lists the streams of query sets by name. Raises LakeError if the lake cannot be read. `problems`: name of a query
+    set that cannot be planned -> why."""
     replays = read_replays(lake, stage=PUBLISH)
     streams = {}
     pins: dict[str, Pins | None] = {}
@@ -218,7 +182,7 @@ def _published(state: TableState, rows: Sequence[ReplayRow], damaged: Mapping[Ra
     """Returns what is published as the ledger says; without a ledger what the table says."""
     if not rows:
         return state.note.ranges if state.note else ()
-    return joined(bounds for bounds in map(_bounds, rows) if bounds not in damaged)
+    return tuple(merged(bounds for bounds in map(_bounds, rows) if bounds not in damaged))
 
 
 def _arrow(table: Any) -> Iterable[Any]:

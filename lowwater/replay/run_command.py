@@ -74,11 +74,7 @@ COLUMNS = pa.schema(
 
 
 def malformed_rows(lake: Lake, links: Sequence[str], captures: Mapping[str, Sequence[Capture]]) -> pa.Table:
-    """Reads the malformed records of some links, ordered by link, path and offset.
-
-    Args:
-        captures: link -> its captures.
-    """
+    """Reads the malformed records of some links, ordered by link, path and offset."""
     rows = read_rows(lake.malformed, MALFORMED, pads.field("link").isin(pa.array(links, pa.string())))
     paths = {(row.link, row.attempt): row.path for link in links for row in captures[link]}
     named = zip(rows.column("link").to_pylist(), rows.column("attempt").to_pylist(), strict=True)
@@ -160,66 +156,42 @@ def _trace_rows(rows: Mapping[str, Numbers], trace: object, level: str, producer
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The options of `lowwater run`.
-
-    Attributes:
-        replan: plans the queries again once the interfaces of captures are known: link -> its interfaces; None to keep
-            the plan.
-        captures: (link, file) of each capture.
-        form: csv, json or parquet.
-        period: heartbeat period, ns.
-        engine: `reference` for the reference engine, the oracle of tests and experiments.
-        interval: length of the intervals, ns; None for one interval over everything.
-        order: seed of a random order of intervals, which then pass no state; for tests.
-        low: settings of the low level other than the defaults; for tests.
-        high: settings of the high level other than the defaults; for tests.
-        traces: whether to write heartbeats.csv with the promises of every node.
-        spreadsheet: whether texts in CSV are made safe for a spreadsheet.
-        instants: whether the instants of temporal columns are written behind the columns of the query.
-    """
+    """The options of `lowwater run`."""
 
     plan: Plan
     config: Config
-    captures: Sequence[tuple[str, Path]]
+    captures: Sequence[tuple[str, Path]]  # (link, file) of each capture
     out: Path
-    form: str = "csv"
-    period: int = 1_000_000_000
+    form: str = "csv"  # csv, json or parquet
+    period: int = 1_000_000_000  # heartbeat period, ns
     policy: Policy = Policy.PERIODIC
-    engine: str = "process"
-    interval: int | None = None
-    order: int | None = None
-    low: dict[str, Any] = field(default_factory=dict)
-    high: dict[str, Any] = field(default_factory=dict)
+    engine: str = "process"  # `reference` for the reference engine, the oracle of tests and experiments
+    interval: int | None = None  # length of the intervals, ns; None for one interval over everything
+    order: int | None = None  # seed of a random order of intervals, which then pass no state; for tests
+    low: dict[str, Any] = field(default_factory=dict)  # settings of the low level other than the defaults; for tests
+    high: dict[str, Any] = field(default_factory=dict)  # settings of the high level other than the defaults; for tests
+    # plans the queries again once the interfaces of captures are known: link -> its interfaces; None to keep the plan
     replan: Callable[[Mapping[str, tuple[str, ...]]], Plan] | None = None
-    traces: bool = False
-    spreadsheet: bool = False
-    instants: bool = False
+    traces: bool = False  # whether to write heartbeats.csv with the promises of every node
+    spreadsheet: bool = False  # whether texts in CSV are made safe for a spreadsheet
+    instants: bool = False  # whether the instants of temporal columns are written behind the columns of the query
 
 
 @dataclass
 class RunResults:
-    """The results of all intervals.
+    """The results of all intervals."""
 
-    Attributes:
-        rows: query -> rows of each interval with `_last` and `_tick`.
-        punctuation: query -> number of punctuation rows.
-        violations: late packets of each link.
-        states: query -> state of its last interval.
-        latest: link -> largest lateness of its packets, ns.
-        malformed: malformed records of the links whose records are no packets; None without such links.
-        failures: query -> its error; these queries have no result.
-    """
-
-    rows: dict[str, list[pa.Table]]
-    punctuation: dict[str, int]
-    violations: list[pa.Table] = field(default_factory=list)
+    rows: dict[str, list[pa.Table]]  # query -> rows of each interval with `_last` and `_tick`
+    punctuation: dict[str, int]  # query -> number of punctuation rows
+    violations: list[pa.Table] = field(default_factory=list)  # late packets of each link
     accounts: Accounts = field(default_factory=Accounts)
     notes: dict[str, None] = field(default_factory=dict)
-    states: dict[str, str | None] = field(default_factory=dict)
+    states: dict[str, str | None] = field(default_factory=dict)  # query -> state of its last interval
     traces: list[pa.Table] = field(default_factory=list)
-    latest: dict[str, int] = field(default_factory=dict)
+    latest: dict[str, int] = field(default_factory=dict)  # link -> largest lateness of its packets, ns
+    # malformed records of the links whose records are no packets; None without such links
     malformed: pa.Table | None = None
-    failures: dict[str, LowwaterError] = field(default_factory=dict)
+    failures: dict[str, LowwaterError] = field(default_factory=dict)  # query -> its error; these queries have no result
 
 
 def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
@@ -415,11 +387,7 @@ def _lengths() -> Iterator[int]:
 
 
 def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans of instants, ends included, in which records count or rows become final; they may overlap.
-
-    Args:
-        ranges: ranges of time with records, ns, ends included.
-    """
+    """The spans of instants, ends included, in which records count or rows become final; they may overlap."""
     spans: set[tuple[int, int]] = set()
     for query in request.plan.queries:
         for first, latest in dict.fromkeys(ranges):
@@ -452,7 +420,6 @@ def run_intervals(
     """Runs the queries over a lake, interval by interval, and collects the results in memory.
 
     Args:
-        captures: link -> its captures.
         runner: does the work; None for the reference engine.
 
     Raises:
@@ -540,11 +507,8 @@ def _high(
 
 
 def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Captures], found: RunResults) -> None:
-    """Checks that each record is in an account, and adds what is said of the links.
-
-    Args:
-        plan: the queries that did not fail at the low level.
-    """
+    """Checks that each record is in an account, and adds what is said of the links. `plan`: the queries that did not
+    fail at the low level."""
     found.accounts.keep(plan.links)
     found.accounts.check()
     found.accounts.check_captures(captures)

@@ -58,15 +58,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric; all are gauges, because each is what the ledgers say now.
+    """A metric; all are gauges, because each is what the ledgers say now."""
 
-    Attributes:
-        name: name in Prometheus; ends with the unit if it has one.
-        unit: unit of the value.
-    """
-
-    name: str
-    unit: str
+    name: str  # name in Prometheus; ends with the unit if it has one
+    unit: str  # unit of the value
     labels: tuple[str, ...]
     help: str
 
@@ -209,14 +204,11 @@ class _Request(WSGIRequestHandler):
 
 
 class Endpoint(ThreadingMixIn, WSGIServer):
-    """The server.
+    """The server. Raises OSError if the address cannot be had.
 
     Args:
         port: port; 0 for a free one.
         names: permitted names in the header `Host`; None for every name.
-
-    Raises:
-        OSError: the address cannot be had.
     """
 
     daemon_threads, request_queue_size = True, 128
@@ -245,7 +237,6 @@ class Endpoint(ThreadingMixIn, WSGIServer):
             self.shutdown_request(request)
 
     def heard(self, request: socket.socket) -> None:
-        """Notes that a request is here."""
         with self._lock:
             self._open[request] = None
 
@@ -258,7 +249,6 @@ class Endpoint(ThreadingMixIn, WSGIServer):
                     _end(line)
 
     def shutdown_request(self, request: Any) -> None:
-        """Forgets a connection."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
@@ -312,10 +302,7 @@ class LakeCollector:
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yields every metric with the samples that there are now.
-
-        Raises:
-            LakeError: there is no such lake, or it cannot be read.
-        """
+        Raises LakeError if there is no such lake, or it cannot be read."""
         from prometheus_client.core import GaugeMetricFamily
 
         families = {
@@ -339,7 +326,6 @@ class LakeCollector:
         yield from (GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS)
 
     def samples(self) -> Iterator[Sample]:
-        """Yields the samples of all metrics."""
         begin = time.monotonic()
         lake = lake_to_read(self._root)
         problems: dict[str, str] = {}
@@ -480,11 +466,7 @@ def _sets(planned: list[Job], problems: dict[str, str]) -> Iterator[Sample]:
 
 
 def registry_of(root: PurePath, queries: Path, lenient: bool = False) -> CollectorRegistry:
-    """Returns a registry of the official client with the metrics of a lake.
-
-    Args:
-        lenient: as for `LakeCollector`.
-    """
+    """Returns a registry of the official client with the metrics of a lake."""
     from prometheus_client import CollectorRegistry
 
     registry = CollectorRegistry()
@@ -494,24 +476,15 @@ def registry_of(root: PurePath, queries: Path, lenient: bool = False) -> Collect
 
 def metrics_text(root: PurePath, queries: Path) -> str:
     """Returns the metrics of a lake in the text format of Prometheus.
-
-    Raises:
-        LakeError: there is no such lake, or it cannot be read.
-    """
+    Raises LakeError if there is no such lake, or it cannot be read."""
     from prometheus_client import generate_latest
 
     return generate_latest(registry_of(root, queries)).decode()
 
 
 def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
-    """Writes the metrics to a file for the node exporter, which sees the old or the new one.
-
-    Args:
-        path: the file; its name ends with `.prom`.
-
-    Raises:
-        LakeError: the lake cannot be read, or the file cannot be written.
-    """
+    """Writes the metrics to a file for the node exporter, which sees the old or the new one. Raises LakeError if the
+    lake cannot be read, or the file cannot be written. `path`: the file; its name ends with `.prom`."""
     text = metrics_text(root, queries)
     try:
         paths.write(path.absolute(), text.encode())
@@ -521,14 +494,8 @@ def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
 
 @contextmanager
 def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
-    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port.
-
-    Args:
-        port: port; 0 for a free one.
-
-    Raises:
-        LakeError: the address cannot be had.
-    """
+    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port. Raises LakeError if the address
+    cannot be had. `port`: port; 0 for a free one."""
     from prometheus_client import make_wsgi_app
 
     app = make_wsgi_app(registry_of(root, queries, lenient=True))
@@ -560,32 +527,20 @@ SAMPLES = 60
 
 @dataclass(frozen=True)
 class Lag:
-    """The lag of one node.
+    """The lag of one node."""
 
-    Attributes:
-        level: `link`, `LFTA` or `query`.
-        on: link of an LFTA; empty for other nodes.
-        typical: median lag over the interval, ns.
-        most: largest lag over the interval, ns.
-        series: lag at `SAMPLES` instants, ns.
-        before: median lag of the node's inputs, ns, where its bar begins.
-    """
-
-    level: str
+    level: str  # `link`, `LFTA` or `query`
     name: str
-    on: str
-    typical: int
-    most: int
-    series: tuple[int, ...]
-    before: int
+    on: str  # link of an LFTA; empty for other nodes
+    typical: int  # median lag over the interval, ns
+    most: int  # largest lag over the interval, ns
+    series: tuple[int, ...]  # lag at `SAMPLES` instants, ns
+    before: int  # median lag of the node's inputs, ns, where its bar begins
 
 
 def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
-    """Measures the lags of links, LFTAs and output queries over [start, end), in the direction of flow.
-
-    Returns:
-        The lags; none before a run.
-    """
+    """Measures the lags of links, LFTAs and output queries over [start, end), in the direction of flow. Returns the
+    lags; none before a run."""
     # Samples at irregular times, because ticks and epochs are regular and would bias the lag.
     shares = (np.arange(SAMPLES) + (np.arange(SAMPLES) * 0.618034) % 1) / SAMPLES
     moments = start + (shares * (end - start)).astype(np.int64)
@@ -621,11 +576,8 @@ def _lag(
 
 
 def _promises(files: Sequence[PurePath]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
-    """Reads the punctuation of a node by tick, all ns; None without punctuation or with a damaged file.
-
-    Returns:
-        Ticks, ends of the lulls after them, and the largest promise so far.
-    """
+    """Reads the punctuation of a node by tick, all ns; None without punctuation or with a damaged file. Returns ticks,
+    ends of the lulls after them, and the largest promise so far."""
     tables = []
     for path in files:
         try:
@@ -654,25 +606,16 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a run.
-
-    Attributes:
-        trace: id of the trace, 128 bits.
-        id: id of the span, 64 bits.
-        parent: id of the span that it is a part of; 0 for the run itself.
-        start: begin, wall clock, ns since the epoch.
-        end: end, wall clock, ns since the epoch.
-        error: why it failed; empty if it did not.
-    """
+    """A part of a run."""
 
     name: str
-    trace: int
-    id: int
-    parent: int
-    start: int
-    end: int
+    trace: int  # id of the trace, 128 bits
+    id: int  # id of the span, 64 bits
+    parent: int  # id of the span that it is a part of; 0 for the run itself
+    start: int  # begin, wall clock, ns since the epoch
+    end: int  # end, wall clock, ns since the epoch
     attributes: Mapping[str, Value]
-    error: str = ""
+    error: str = ""  # why it failed; empty if it did not
 
 
 @dataclass
@@ -692,13 +635,7 @@ class RunRows:
 
 def runs_since(lake: Lake, since: int) -> list[RunRows]:
     """Finds the runs that ended after an instant, in the order of their ends.
-
-    Args:
-        since: wall clock, ns since the epoch.
-
-    Raises:
-        LakeError: the ledger cannot be read.
-    """
+    Raises LakeError if the ledger cannot be read."""
     open_runs: dict[tuple[str, int, int], RunRows] = {}
     runs: list[RunRows] = []
     for row in read_replays(lake):
@@ -827,13 +764,7 @@ def _heartbeats(job: Job, run: RunRows, maker: _Maker, stages: Mapping[str, Span
 
 def traces_since(lake: Lake, planned: Iterable[Job], since: int) -> Iterator[tuple[RunRows, list[Span]]]:
     """Yields the runs that ended after an instant with their spans.
-
-    Args:
-        since: wall clock, ns since the epoch.
-
-    Raises:
-        LakeError: a ledger or a stream cannot be read.
-    """
+    Raises LakeError if a ledger or a stream cannot be read."""
     by_name: Mapping[str, Job] = {job.query_set: job for job in planned}
     runs = runs_since(lake, since)
     newest: dict[tuple[str, int, int], Any] = {(run.query_set, run.start, run.end): run for run in runs}
@@ -867,11 +798,7 @@ class TraceSender:
         self._exporter: SpanExporter = OTLPSpanExporter(endpoint=self._address, timeout=PUSH_SECONDS)
 
     def send(self, spans: Sequence[Span]) -> None:
-        """Sends the spans of a run.
-
-        Raises:
-            LowwaterError: the collector does not take them.
-        """
+        """Sends the spans of a run. Raises LowwaterError if the collector does not take them."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         if self._exporter.export([_readable(span) for span in spans]) is not SpanExportResult.SUCCESS:
@@ -880,7 +807,6 @@ class TraceSender:
             )
 
     def close(self) -> None:
-        """Ends the connection."""
         self._exporter.shutdown()
 
 

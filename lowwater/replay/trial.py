@@ -45,29 +45,22 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial of changes to one query set.
-
-    Attributes:
-        job: the query set of the lake, as it is.
-        tried: the query set with the changes, over the lake of the trial.
-    """
+    """A trial of changes to one query set."""
 
     name: str
     lake: Lake
     query_set: str
     changes: TrialChanges
-    job: Job
-    tried: Job
+    job: Job  # the query set of the lake, as it is
+    tried: Job  # the query set with the changes, over the lake of the trial
 
     def run(self, start: int | None, end: int | None, workers: int, watch: BackfillListener) -> list[IntervalResult]:
         """Runs the intervals of [start, end) whose rows may differ from those that are published.
+        Raises LowwaterError if the session cannot be started, or the range is wrong.
 
         Args:
             start: first instant, ns since the epoch; None for no bound.
             end: end, ns since the epoch, exclusive; None for no bound.
-
-        Raises:
-            LowwaterError: the session cannot be started, or the range is wrong.
         """
         work = self.due(start, end)
         return backfill([self.tried], work, workers, watch=watch) if work else []
@@ -97,10 +90,7 @@ class Trial:
 
     def compared(self, query: str, bounds: Sequence[Bounds]) -> TableDiff:
         """Compares a query's rows of intervals: what the lake has, and what the trial has.
-
-        Raises:
-            LakeError: a table cannot be read, or an hour has too many rows.
-        """
+        Raises LakeError if a table cannot be read, or an hour has too many rows."""
         plan = next(each for each in self.tried.plan.queries if each.name == query)
         key = unique_key(plan.logical) or ()
         tried = result_table(self.tried.lake, query)
@@ -141,14 +131,8 @@ class Trial:
 
     def promote(self, bounds: Bounds, progress: Progress) -> str:
         """Publishes an interval of the trial: its rows are audited in the lake, and nothing is evaluated again.
-
-        Args:
-            bounds: first instant of the interval and its end, ns since the epoch.
-
-        Raises:
-            BusyError: a run is at work on the interval.
-            LowwaterError: the audit holds the interval back, or the lake cannot be written.
-        """
+        Raises BusyError if a run is at work on the interval, and LowwaterError if the audit holds the interval back, or
+        the lake cannot be written."""
         with run_attempt(self.lake, self.query_set, *bounds) as (folder, fence):
             self._hand_over(replace(self.lake, fence=fence), bounds, folder)
         for stage in ("audit", runs.PUBLISH):
@@ -203,11 +187,7 @@ def tried_before(lake: Lake, query: str) -> ResultTable | None:
 
 
 def folder_of(lake: Lake, name: str) -> PurePath:
-    """Folder of a trial.
-
-    Raises:
-        LakeError: no trial can have the name.
-    """
+    """Folder of a trial. Raises LakeError if no trial can have the name."""
     if not NAME.fullmatch(name):
         raise LakeError(f"{name!r} is no name of a trial", "use letters, digits, _ and -, at most 64")
     return lake.root / "tries" / name
@@ -222,14 +202,12 @@ def open_trial(
     root: PurePath, name: str, queries: Path, query_set: str | None = None, changes: TrialChanges | None = None
 ) -> Trial:
     """Opens a trial, and makes it if there are changes to try.
+    Raises LakeError if there is no such trial, it tries something else, or it names files that the caller has not, and
+    LowwaterError if the query set cannot be planned.
 
     Args:
         query_set: the query set; None for the one of an existing trial.
         changes: what is tried; None for the changes of an existing trial.
-
-    Raises:
-        LakeError: there is no such trial, it tries something else, or it names files that the caller has not.
-        LowwaterError: the query set cannot be planned.
     """
     lake = lake_to_read(root)
     folder = folder_of(lake, name)
@@ -256,10 +234,7 @@ def open_trial(
 
 def _require_given(lake: Lake, name: str, queries: Path, tried: TrialChanges) -> None:
     """Checks that a trial names files of its lake or of the folder of queries only: the lake may be of somebody else.
-
-    Raises:
-        LakeError: it names another file, which the caller has to name.
-    """
+    Raises LakeError if it names another file, which the caller has to name."""
     inside = [Path(place).resolve() for place in (lake.root, queries) if not isinstance(place, ObjectPath)]
     for file in tried.files:
         if not any(file.resolve().is_relative_to(place) for place in inside):
@@ -272,11 +247,7 @@ def _require_given(lake: Lake, name: str, queries: Path, tried: TrialChanges) ->
 
 
 def drop_trial(lake: Lake, name: str) -> None:
-    """Removes a trial and everything that it has of its own.
-
-    Raises:
-        LakeError: there is no such trial.
-    """
+    """Removes a trial and everything that it has of its own. Raises LakeError if there is no such trial."""
     folder = folder_of(lake, name)
     if _read(folder) is None:
         raise LakeError(f"there is no trial {name!r}", nearest(name, trials(lake)) or "`lowwater try` lists them")

@@ -33,30 +33,19 @@ _SUMS = ("sane", *OUTCOMES, "records", "rows_out", "ejections", "collisions", "n
 
 @dataclass
 class LftaStatistics:
-    """The statistics of one LFTA over its links.
+    """The statistics of one LFTA over its links."""
 
-    Attributes:
-        start: begin of the first minute, ns.
-        end: end of the last minute, ns.
-        minutes: number of rows.
-        sums: name of a column of HEARTBEATS -> sum.
-        groups: largest number of groups in a table.
-        slots: slots of the table; 0 for a selection.
-        alive: estimated number of groups at once without collisions.
-        full: whether the table was full, so that `alive` is a lower limit.
-        period: heartbeat period, ns; None for another policy.
-        conjuncts: text -> (sampled records evaluated, sampled records for which it is true).
-    """
-
-    start: int
-    end: int
-    minutes: int = 0
+    start: int  # begin of the first minute, ns
+    end: int  # end of the last minute, ns
+    minutes: int = 0  # number of rows
+    # name of a column of HEARTBEATS -> sum
     sums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SUMS, 0))
-    groups: int = 0
-    slots: int = 0
-    alive: int = 0
-    full: bool = False
-    period: int | None = None
+    groups: int = 0  # largest number of groups in a table
+    slots: int = 0  # slots of the table; 0 for a selection
+    alive: int = 0  # estimated number of groups at once without collisions
+    full: bool = False  # whether the table was full, so that `alive` is a lower limit
+    period: int | None = None  # heartbeat period, ns; None for another policy
+    # text -> (sampled records evaluated, sampled records for which it is true)
     conjuncts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -80,7 +69,6 @@ class LftaStatistics:
         return _ratio(met, evaluations)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Adds a row of HEARTBEATS."""
         self.start, self.end = min(self.start, row["start"]), max(self.end, row["end"])
         self.minutes += 1
         for name in _SUMS:
@@ -159,16 +147,11 @@ PERIODS: tuple[int, ...] = tuple(number * 10**power for power in range(6, 12) fo
 
 @dataclass(frozen=True)
 class Advice:
-    """One recommendation.
+    """One recommendation."""
 
-    Attributes:
-        setting: table, heartbeat or predicate.
-        recommended: recommended value; equal to `current` for no change.
-    """
-
-    setting: str
+    setting: str  # table, heartbeat or predicate
     current: str
-    recommended: str
+    recommended: str  # recommended value; equal to `current` for no change
     why: str
 
     @property
@@ -179,34 +162,22 @@ class Advice:
 
 @dataclass(frozen=True)
 class Conjunct:
-    """The statistics of a conjunct.
-
-    Attributes:
-        true: share of the sampled records for which it is true; None with too few samples.
-        asked: number of sampled records it was evaluated on.
-        cost: operations of one evaluation, by the cost model.
-        place: prefilter, first (cheap or may fail, so always evaluated first) or ordered.
-    """
+    """The statistics of a conjunct."""
 
     text: str
-    true: float | None
-    asked: int
-    cost: int
-    place: str
+    true: float | None  # share of the sampled records for which it is true; None with too few samples
+    asked: int  # number of sampled records it was evaluated on
+    cost: int  # operations of one evaluation, by the cost model
+    place: str  # prefilter, first (cheap or may fail, so always evaluated first) or ordered
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The recommendations for one LFTA.
-
-    Attributes:
-        period: heartbeat period, ns; None for no recommendation.
-        predicate: predicate with its conjuncts in the recommended order.
-    """
+    """The recommendations for one LFTA."""
 
     slots: int
-    period: int | None
-    predicate: Expr | None
+    period: int | None  # heartbeat period, ns; None for no recommendation
+    predicate: Expr | None  # predicate with its conjuncts in the recommended order
     conjuncts: tuple[Conjunct, ...] = ()
     advice: tuple[Advice, ...] = field(default=())
 

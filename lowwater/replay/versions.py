@@ -38,39 +38,26 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class PublishedVersion:
-    """A version of a published table in which rows differ from those of the version before.
-
-    Attributes:
-        at: when it was made, by the clock of its writer, ns since the epoch.
-        what: `published`, `rolled back`, or `changed by another program`.
-        start: first instant of its interval, ns since the epoch; None if it is of no interval.
-        end: end of its interval, ns since the epoch, exclusive; None if it is of no interval.
-        state: state of the interval then; empty if the ledger does not know.
-        rows: rows of the interval then; None if the ledger does not know.
-        why: how its inputs differ from those of the version of the interval before, or who rolled it back and why.
-    """
+    """A version of a published table in which rows differ from those of the version before."""
 
     version: int
-    at: int
-    what: str
-    start: int | None = None
-    end: int | None = None
-    state: str = ""
-    rows: int | None = None
+    at: int  # when it was made, by the clock of its writer, ns since the epoch
+    what: str  # `published`, `rolled back`, or `changed by another program`
+    start: int | None = None  # first instant of its interval, ns since the epoch; None if it is of no interval
+    end: int | None = None  # end of its interval, ns since the epoch, exclusive; None if it is of no interval
+    state: str = ""  # state of the interval then; empty if the ledger does not know
+    rows: int | None = None  # rows of the interval then; None if the ledger does not know
+    # how its inputs differ from those of the version of the interval before, or who rolled it back and why
     why: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class VersionChoice:
-    """A version as a person names it.
-
-    Attributes:
-        number: its number; None if it is named otherwise.
-        instant: the version that was the newest at this instant, ns since the epoch; None if it is named otherwise.
-    """
+    """A version as a person names it."""
 
     text: str
-    number: int | None = None
+    number: int | None = None  # its number; None if it is named otherwise
+    # the version that was the newest at this instant, ns since the epoch; None if it is named otherwise
     instant: int | None = None
 
     @staticmethod
@@ -94,14 +81,8 @@ class VersionChoice:
             raise ValueError(f"{text!r} is no version: write its number, an ISO 8601 instant, or {PREVIOUS}") from None
 
     def find(self, lake: Lake, query: str, span: Range | None = None) -> int:
-        """Returns the number of the version.
-
-        Args:
-            span: the interval whose versions count, [start, end), ns; None for all.
-
-        Raises:
-            LakeError: there is no such version.
-        """
+        """Returns the number of the version. Raises LakeError if there is no such version. `span`: the interval whose
+        versions count, [start, end), ns; None for all."""
         hint = f"`lowwater history {query}` lists the versions"
         if self.number is not None:
             return self.number
@@ -122,13 +103,11 @@ def published_versions(
     lake: Lake, query: str, span: Range | None = None, most: int | None = None
 ) -> list[PublishedVersion]:
     """Lists the versions of a published table whose rows differ, newest first.
+    Raises LakeError if there is no such table, or its log cannot be read.
 
     Args:
         span: only versions of intervals that meet [start, end), ns; None for all.
         most: most versions; None for all that the log has.
-
-    Raises:
-        LakeError: there is no such table, or its log cannot be read.
     """
     rows = [
         row
@@ -194,10 +173,7 @@ def _inputs(row: runs.ReplayRow) -> InputSummary:
 
 def interval_of(lake: Lake, query: str, at: int) -> tuple[int, int]:
     """Returns the newest published interval of a query that begins at an instant, [start, end), ns.
-
-    Raises:
-        LakeError: no interval of the query that begins there was published.
-    """
+    Raises LakeError if no interval of the query that begins there was published."""
     rows = [
         row
         for row in runs.read_replays(lake)
@@ -244,10 +220,7 @@ class RollbackTarget:
     @staticmethod
     def find(root: PurePath, queries: Path, query: str, at: int) -> RollbackTarget:
         """Finds the newest published interval of a query that begins at an instant.
-
-        Raises:
-            LakeError: there is no such query or interval, or its rows are the state of later intervals.
-        """
+        Raises LakeError if there is no such query or interval, or its rows are the state of later intervals."""
         lake = lake_to_read(root)
         table = result_table(lake, query).opened()
         start, end = interval_of(lake, query, at)
@@ -270,11 +243,8 @@ class RollbackTarget:
 
     def roll_back(self, version: int, by: str, why: str) -> int:
         """Makes the rows of an earlier version visible again, and records who did it and why.
-
-        Raises:
-            BusyError: a run is at work on the interval.
-            LakeError: the version does not have the interval, or the table cannot be written.
-        """
+        Raises BusyError if a run is at work on the interval, and LakeError if the version does not have the interval,
+        or the table cannot be written."""
 
         def act(target: RollbackTarget, last: runs.ReplayRow) -> runs.ReplayRow:
             job, query = target.job, target.query
@@ -318,11 +288,7 @@ class RollbackTarget:
 
     def lift(self, by: str, why: str) -> None:
         """Lifts a roll back: the interval is stale, and the next backfill runs it again.
-
-        Raises:
-            BusyError: a run is at work on the interval.
-            LakeError: the interval is not rolled back.
-        """
+        Raises BusyError if a run is at work on the interval, and LakeError if the interval is not rolled back."""
 
         def act(target: RollbackTarget, last: runs.ReplayRow) -> runs.ReplayRow:
             if last.state != runs.ROLLED_BACK or not last.digest:
@@ -372,14 +338,9 @@ def _after(lake: Lake, query_set: str, target: RollbackTarget) -> int:
 def take_over(
     root: PurePath, queries: Path, dry_run: bool = False, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[UpkeepStep]:
-    """Gives published tables of older versions the columns of instants that new tables have.
-
-    Args:
-        tell: called with each query set that cannot be planned and the error; its tables stay as they are.
-
-    Raises:
-        LakeError: the lake cannot be read or written.
-    """
+    """Gives published tables of older versions the columns of instants that new tables have. Raises LakeError if the
+    lake cannot be read or written. `tell`: called with each query set that cannot be planned and the error; its tables
+    stay as they are."""
     steps = []
     for job in jobs(root, queries, tell or (lambda name, error: None)):
         for query in job.plan.queries:

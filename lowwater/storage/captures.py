@@ -33,11 +33,7 @@ class StoredCapture(ObjectPath, PosixPath):
         return self
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Returns size and time of the last write.
-
-        Raises:
-            OSError: if there is no such object, or the store fails.
-        """
+        """Returns size and time of the last write. Raises OSError if there is no such object, or the store fails."""
         meta = objects.head(self)
         if meta is None:
             raise FileNotFoundError(2, "there is no such object", str(self))
@@ -51,14 +47,12 @@ class StoredCapture(ObjectPath, PosixPath):
 
     def open(self, mode: str = "r", buffering: int = -1, *_: Any, **__: Any) -> Any:
         """Opens the object for reading bytes, as `Path.open` does.
+        Raises OSError if there is no such object, or the store fails.
 
         Args:
             mode: `rb`; an object is read only.
             buffering: 0 for no buffer, as of the built-in `open`.
             _: further arguments of `open`, which concern text.
-
-        Raises:
-            OSError: if there is no such object, or the store fails.
         """
         if mode != "rb":
             raise io.UnsupportedOperation("a capture in an object store is only read")
@@ -135,10 +129,7 @@ def capture_path(text: str | os.PathLike[str]) -> Path:
 
 def arrow_source(path: Path) -> Any:
     """Returns what Arrow opens a capture by: its path, or an open object.
-
-    Raises:
-        OSError: if there is no such object, or the store fails.
-    """
+    Raises OSError if there is no such object, or the store fails."""
     return path.open("rb", buffering=0) if isinstance(path, StoredCapture) else path
 
 
@@ -148,15 +139,9 @@ def is_address(text: str) -> bool:
 
 
 def captures_like(pattern: str) -> Iterator[Path]:
-    """Yields the captures whose paths match a pattern, in any order; `*`, `?` and `[...]` match within a folder.
-
-    Args:
-        pattern: pattern of local files as in `glob`, or an address with the same wildcards.
-
-    Raises:
-        OSError: if the store cannot be listed.
-        ValueError: if it is an address that no capture can have.
-    """
+    """Yields the captures whose paths match a pattern, in any order; `*`, `?` and `[...]` match within a folder. Raises
+    OSError if the store cannot be listed, and ValueError if it is an address that no capture can have. `pattern`:
+    pattern of local files as in `glob`, or an address with the same wildcards."""
     if not is_address(pattern):
         yield from (Path(name) for name in glob.glob(pattern))
         return
@@ -179,11 +164,7 @@ def _reached(pattern: str) -> tuple[ObjectPath, list[re.Pattern[str]]]:
 
 def objects_beside(pattern: str) -> Iterator[tuple[str, int, int]]:
     """Yields address, size (bytes) and last write (ns) of the objects in the folders that a pattern reaches.
-
-    Raises:
-        OSError: if the store cannot be listed.
-        ValueError: if it is an address that no capture can have.
-    """
+    Raises OSError if the store cannot be listed, and ValueError if it is an address that no capture can have."""
     folder, wanted = _reached(pattern)
     for path, entry in objects.entries(folder):
         names = path.parts[len(folder.parts) : -1]

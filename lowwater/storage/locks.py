@@ -36,16 +36,11 @@ _MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"), Path("/var/run/secret
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that holds a lock.
+    """A process that holds a lock."""
 
-    Attributes:
-        process: its number, among those of its machine or container.
-        where: its machine and container, in words; empty where it is unknown.
-        place: names the numbering of processes: the start of the machine and the namespace; empty where it is unknown.
-    """
-
-    process: str = "unknown"
-    where: str = ""
+    process: str = "unknown"  # its number, among those of its machine or container
+    where: str = ""  # its machine and container, in words; empty where it is unknown
+    # names the numbering of processes: the start of the machine and the namespace; empty where it is unknown
     place: str = ""
 
     @property
@@ -54,12 +49,10 @@ class Holder:
         return bool(self.place) and self.place == here().place
 
     def text(self) -> str:
-        """What a lock says of it; `of` reads it."""
         return "\n".join((self.process, self.where, self.place))
 
     @staticmethod
     def of(text: str) -> Holder:
-        """Reads what a lock says."""
         parts = [*text.split("\n"), "", ""]
         return Holder(*parts[:3]) if parts[0].isdigit() else Holder()
 
@@ -115,7 +108,6 @@ class HeldError(Exception):
 
     Args:
         first: begin of the range that is held, ns; 0 for a lock without a range.
-        end: end of that range, ns, exclusive.
     """
 
     def __init__(self, holder: Holder, first: int = 0, end: int = 0) -> None:
@@ -126,15 +118,8 @@ class HeldError(Exception):
 
 @contextmanager
 def hold_file(path: Path, wait: float = 0.0) -> Iterator[None]:
-    """Holds the lock of a file, which is made if it is not there.
-
-    Args:
-        wait: seconds to wait for the holder.
-
-    Raises:
-        HeldError: if another process still holds it.
-        OSError: if the file cannot be made.
-    """
+    """Holds the lock of a file, which is made if it is not there. Raises HeldError if another process still holds it,
+    and OSError if the file cannot be made. `wait`: seconds to wait for the holder."""
     handle = _open(path)
     try:
         deadline = time.monotonic() + wait
@@ -149,11 +134,7 @@ def hold_file(path: Path, wait: float = 0.0) -> Iterator[None]:
 
 def claim_range(folder: Path, first: int, end: int) -> int:
     """Locks a range and returns the handle of its file. The caller holds the lock of the folder.
-
-    Raises:
-        HeldError: if another process holds a range that overlaps.
-        OSError: if the file cannot be made.
-    """
+    Raises HeldError if another process holds a range that overlaps, and OSError if the file cannot be made."""
     while True:
         # Its file is made before the others are read: NFS reads a folder again after a file was made in it.
         handle = _open(folder / f"{first}_{end}.lock")
@@ -243,11 +224,8 @@ def _reading(path: Path) -> Iterator[int]:
 
 def _open(path: Path) -> int:
     """Opens the file of a lock, or makes it. The number of the process is written into it, so it is never a link.
-
-    Raises:
-        LakeError: it is a link or no plain file, or a folder above it is a link that leads out of the lake.
-        OSError: it cannot be made.
-    """
+    Raises LakeError if it is a link or no plain file, or a folder above it is a link that leads out of the lake, and
+    OSError if it cannot be made."""
     require_folder(path.parent)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -319,23 +297,15 @@ class LostError(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim on a range of a thing.
-
-    Attributes:
-        holder: process and machine, for messages.
-        token: names the claim.
-        beat: number of renewals.
-        fence: number of the claim; a later one has a larger number.
-        place: machine of the process, see `Holder`.
-    """
+    """A claim on a range of a thing."""
 
     first: int
     end: int
-    holder: str
-    token: str
-    beat: int
-    fence: int
-    place: str = ""
+    holder: str  # process and machine, for messages
+    token: str  # names the claim
+    beat: int  # number of renewals
+    fence: int  # number of the claim; a later one has a larger number
+    place: str = ""  # machine of the process, see `Holder`
 
     @property
     def process(self) -> Holder:
@@ -351,12 +321,10 @@ class Claims:
     claims: tuple[Claim, ...] = ()
 
     def data(self) -> bytes:
-        """The content of the object."""
         return json.dumps({"fence": self.fence, "claims": [asdict(claim) for claim in self.claims]}).encode()
 
     @staticmethod
     def of(data: bytes) -> Claims:
-        """Reads the content of the object."""
         values = json_value(data)
         return Claims(int(values["fence"]), tuple(Claim(**claim) for claim in values["claims"]))
 
@@ -374,25 +342,16 @@ _Stored = tuple[Claims, objects.Version | None]
 
 @dataclass(frozen=True)
 class Fence:
-    """What a commit carries, so that a former holder cannot commit after it; see `lake.tables.commit`.
+    """What a commit carries, so that a former holder cannot commit after it; see `lake.tables.commit`."""
 
-    Attributes:
-        names: names of the range, and of ranges that were taken over for it.
-        lease: the lease, which says whether it is still held.
-        taken: whether it was taken over from a holder that did not give it up, and may have requests on their way.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # names of the range, and of ranges that were taken over for it
     number: int
-    lease: Lease
+    lease: Lease  # the lease, which says whether it is still held
+    # whether it was taken over from a holder that did not give it up, and may have requests on their way
     taken: bool = field(default=False, compare=False)
 
     def require(self) -> None:
-        """Checks that the lease is still held, as far as its holder knows.
-
-        Raises:
-            LostError: if it is not.
-        """
+        """Checks that the lease is still held, as far as its holder knows. Raises LostError if it is not."""
         self.lease.require()
 
     def doubt(self) -> None:
@@ -477,14 +436,11 @@ def hold_lease(
     path: ObjectPath, first: int, end: int, wait: float = 0.0, length: float | None = None
 ) -> Iterator[Fence]:
     """Holds a lease on a range of a thing.
+    Raises HeldError if another process holds an overlapping range, and lives, and OSError if the store fails.
 
     Args:
         wait: seconds to wait for a holder that lives. A dead one is always waited for.
         length: seconds after which a claim that is not renewed is dead; None for LENGTH.
-
-    Raises:
-        HeldError: if another process holds an overlapping range, and lives.
-        OSError: if the store fails.
     """
     seconds = LEASE_LENGTH if length is None else length
     dead: tuple[str, ...] = ()
@@ -620,7 +576,7 @@ RANGES_WAIT = 30.0
 
 @contextmanager
 def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
-    """Holds a lock.
+    """Holds a lock. Raises HeldError if another process still holds it, and OSError if the lock cannot be made.
 
     Args:
         wait: seconds to wait for the holder.
@@ -628,10 +584,6 @@ def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) 
 
     Yields:
         The fence of the lease; None where the kernel has the lock, which nobody can take from a living process.
-
-    Raises:
-        HeldError: if another process still holds it.
-        OSError: if the lock cannot be made.
     """
     if isinstance(path, ObjectPath):
         with hold_lease(path, *WHOLE, wait) as fence:
@@ -644,11 +596,7 @@ def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) 
 
 @contextmanager
 def hold_range(path: PurePath, first: int, end: int, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
-    """Holds the range [first, end), ns, of a thing, as `hold_lock` does.
-
-    Args:
-        sees: as of `hold_lock`.
-    """
+    """Holds the range [first, end), ns, of a thing, as `hold_lock` does."""
     if isinstance(path, ObjectPath):
         with hold_lease(path, first, end) as fence:
             objects.look_again(*sees)
@@ -664,11 +612,7 @@ def hold_range(path: PurePath, first: int, end: int, sees: Sequence[PurePath] = 
 
 def held_ranges(path: PurePath) -> dict[Range, Holder]:
     """Returns the held ranges with the processes that hold them; in an object store some of these may be dead.
-
-    Raises:
-        HeldError: if the ranges of a folder are locked for too long.
-        OSError: if they cannot be read.
-    """
+    Raises HeldError if the ranges of a folder are locked for too long, and OSError if they cannot be read."""
     if isinstance(path, ObjectPath):
         return leased_ranges(path)
     return seen_ranges(Path(path), RANGES_WAIT)

@@ -49,14 +49,9 @@ class ObjectPath(PurePosixPath):
 
 
 def require_no_keys(authority: str, scheme: str) -> None:
-    """Checks that nothing stands before the bucket of an address. Addresses go into ledgers, reports and logs.
-
-    Args:
-        authority: what follows `://`, up to the first slash; a secret may have one, then this is its beginning.
-
-    Raises:
-        ValueError: keys may stand there; the message has no part of them.
-    """
+    """Checks that nothing stands before the bucket of an address. Addresses go into ledgers, reports and logs. Raises
+    ValueError: keys may stand there; the message has no part of them. `authority`: what follows `://`, up to the first
+    slash; a secret may have one, then this is its beginning."""
     authority = unquote(authority)
     before, mark, _ = authority.rpartition("@")
     container = scheme in ("abfs", "abfss") and ":" not in before
@@ -92,10 +87,7 @@ def shown(text: str) -> str:
 
 def require_pattern(text: str) -> str:
     """Returns a path or an address with wildcards, as it is.
-
-    Raises:
-        ValueError: it is an address of no object store that is known, or one with keys or a signature.
-    """
+    Raises ValueError if it is an address of no object store that is known, or one with keys or a signature."""
     address = _URL.match(text)
     if address is not None:
         require_no_keys(text[address.end() :].partition("/")[0], address[1].lower())
@@ -111,10 +103,7 @@ UNSIGNED = "an address with a signature is not taken: write s3://BUCKET/KEY, and
 
 def parse(text: str | PurePath) -> PurePath:
     """Returns the path that a text names: an `ObjectPath` for an address, otherwise a `Path`.
-
-    Raises:
-        ValueError: if it is an address that no lake can have.
-    """
+    Raises ValueError if it is an address that no lake can have."""
     if isinstance(text, PurePath):
         return text
     address = _URL.match(text)

@@ -51,14 +51,9 @@ _REACH = "check the host and the port of {name}, that the store runs, and that t
 # Only what is right is remembered: an error is raised, and the next process, or request, looks again.
 @lru_cache(maxsize=16)
 def require_endpoint(name: str, address: str) -> None:
-    """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address.
-
-    Args:
-        address: the address, `http://HOST:PORT` or `https://HOST:PORT`.
-
-    Raises:
-        StoreError: it does not; names the variable, never what stands in the address beside host and port.
-    """
+    """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address. Raises
+    StoreError if it does not; names the variable, never what stands in the address beside host and port. `address`: the
+    address, `http://HOST:PORT` or `https://HOST:PORT`."""
     from urllib.request import getproxies, proxy_bypass
 
     parts, port = _parsed(name, address)
@@ -190,10 +185,7 @@ def options(path: ObjectPath) -> dict[str, str]:
 
 def require_sound(chosen: Mapping[str, str]) -> None:
     """Checks the settings of a store that its client would only try for long, or end the process for.
-
-    Raises:
-        StoreError: one is wrong; names the variable, not its value.
-    """
+    Raises StoreError if one is wrong; names the variable, not its value."""
     if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]+)?s", chosen["timeout"]) or not float(chosen["timeout"][:-1]):
         hint = "write a number of seconds, such as 60"
         raise StoreError("LOWWATER_STORE_TIMEOUT is no time", hint, lasting=True)
@@ -241,10 +233,7 @@ _KNOWN = {
 
 def store_errors() -> Door:
     """Turns errors of the client into OSErrors: FileNotFoundError, or StoreError.
-
-    Raises:
-        ChangedError: if the condition of a write did not hold.
-    """
+    Raises ChangedError if the condition of a write did not hold."""
     return Door(_told, failures.made)
 
 
@@ -349,14 +338,11 @@ def _get(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
 
 
 def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
-    """Reads a part of an object.
+    """Reads a part of an object. Raises OSError if the object was replaced or removed, or the store fails.
 
     Args:
         start: offset of the first byte.
         size: number of bytes, at least 1; the object has them.
-
-    Raises:
-        OSError: if the object was replaced or removed, or the store fails.
     """
     import obstore
 
@@ -421,10 +407,7 @@ def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
     """Writes a small object if its version is still the one given; None if there is to be no object.
 
     Where the answer of the store is lost, it is unknown whether the object was written: the content tells.
-
-    Raises:
-        ChangedError: if there is another version.
-    """
+    Raises ChangedError if there is another version."""
     return tried(path, lambda: _swap(path, data, before), conditional=True)
 
 
@@ -440,10 +423,7 @@ def make(path: ObjectPath, data: bytes) -> Version:
 
     A write whose answer was lost, and a refusal of a store that only was busy with another write of the name, are told
     from the write of somebody else by the content that is there.
-
-    Raises:
-        ChangedError: if another object has the name.
-    """
+    Raises ChangedError if another object has the name."""
     import obstore
 
     def put() -> Version:
@@ -589,11 +569,7 @@ class FileCache:
         return self._folder.joinpath(*(part.replace(":", "") for part in path.parts))
 
     def fetch(self, path: ObjectPath) -> Path:
-        """Returns the copy of an object, which is read unless it is there.
-
-        Raises:
-            OSError: if it cannot be read.
-        """
+        """Returns the copy of an object, which is read unless it is there. Raises OSError if it cannot be read."""
         target = self.file_of(path)
         with self._lock:
             busy = self._busy.setdefault(target, threading.Lock())
@@ -629,7 +605,6 @@ class FileCache:
             self.keep(target, self.file_of(source))
 
     def drop(self, path: ObjectPath) -> None:
-        """Removes the copy of an object, if there is one."""
         self.file_of(path).unlink(missing_ok=True)
 
     def _note(self, target: Path) -> None:

@@ -45,10 +45,7 @@ def keep_private() -> int:
     """Makes new files and folders of this process such that other users cannot read and the group cannot change them.
 
     What Lowwater writes holds traffic, and Delta makes files, too. A stricter umask stays as it is.
-
-    Returns:
-        The umask before.
-    """
+    Returns the umask before."""
     before = os.umask(0o077)
     os.umask(before | OTHERS)
     return before
@@ -66,20 +63,14 @@ def private() -> Iterator[None]:
 
 def lake_path(text: str | PurePath) -> PurePath:
     """Returns the absolute path of a lake, as its user named it.
-
-    Raises:
-        ValueError: if it is an address that no lake can have.
-    """
+    Raises ValueError if it is an address that no lake can have."""
     path = parse(text)
     return path if isinstance(path, ObjectPath) else Path(path).absolute()
 
 
 def names_in(folder: PurePath) -> set[str]:
     """Returns the names of what is directly in a folder, of a store as it was lately; none if there is no folder.
-
-    Raises:
-        OSError: it may not be listed.
-    """
+    Raises OSError if it may not be listed."""
     if isinstance(folder, ObjectPath):
         return {path.name for paths in _listed(folder) for path in paths}
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -89,10 +80,7 @@ def names_in(folder: PurePath) -> set[str]:
 
 def make_folders(*folders: PurePath) -> list[PurePath]:
     """Makes folders that are missing, and returns those that this process may not write. Stores have no folders.
-
-    Raises:
-        OSError: if one cannot be made.
-    """
+    Raises OSError if one cannot be made."""
     on_disk = [folder for folder in folders if not isinstance(folder, ObjectPath)]
     for folder in on_disk:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -101,10 +89,7 @@ def make_folders(*folders: PurePath) -> list[PurePath]:
 
 def require_writable(folder: PurePath) -> None:
     """Checks that files of a folder, which need not be there yet, can be made. A store says so only when it is asked.
-
-    Raises:
-        OSError: they cannot.
-    """
+    Raises OSError if they cannot."""
     if isinstance(folder, ObjectPath):
         return
     there = next(path for path in (Path(folder), *Path(folder).absolute().parents) if path.exists())
@@ -116,10 +101,7 @@ def require_writable(folder: PurePath) -> None:
 
 def local(path: PurePath) -> Path:
     """Returns a file of this machine with the content of a file of the lake.
-
-    Raises:
-        OSError: if there is no such file, or it cannot be read.
-    """
+    Raises OSError if there is no such file, or it cannot be read."""
     require_inside(path)
     found = file_cache().fetch(path) if isinstance(path, ObjectPath) else Path(path)
     if path.suffix == ".parquet":
@@ -134,10 +116,7 @@ def locals_of(paths: Iterable[PurePath]) -> list[Path]:
 
 def local_table(folder: PurePath, names: Iterable[str]) -> Path:
     """Returns a folder of this machine with files of a table under their names.
-
-    Raises:
-        OSError: if one cannot be read.
-    """
+    Raises OSError if one cannot be read."""
     for name in names:
         local(folder / name)
     return file_cache().file_of(folder) if isinstance(folder, ObjectPath) else Path(folder)
@@ -155,21 +134,14 @@ def draft(path: PurePath) -> Path:
 
 
 def put(path: PurePath) -> None:
-    """Puts a whole draft into the lake.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Puts a whole draft into the lake. Raises OSError if it cannot be written."""
     if isinstance(path, ObjectPath):
         take(file_cache().file_of(path), path)
 
 
 def take(source: PurePath, target: PurePath) -> None:
     """Moves a temporary file of the run, which tasks may have left in the lake, to its place.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    Raises OSError if it cannot be written."""
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
         file_cache().follow(source, target)
@@ -186,14 +158,11 @@ def take(source: PurePath, target: PurePath) -> None:
 
 
 def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
-    """Copies bytes of a local file into the lake.
+    """Copies bytes of a local file into the lake. Raises OSError if it cannot be read or written.
 
     Args:
         begin: offset of the first byte.
         end: offset behind the last byte; None for all that follow.
-
-    Raises:
-        OSError: if it cannot be read or written.
     """
     waiting = draft(target)
     try:
@@ -265,11 +234,7 @@ def exists(path: PurePath) -> bool:
 
 
 def read_lately(path: PurePath, most: int = -1) -> bytes:
-    """Reads as `read` does; of an object what it was lately.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """Reads as `read` does; of an object what it was lately. Raises OSError if it cannot be read."""
     if not isinstance(path, ObjectPath):
         return read(path, most)
     return objects.lately("content", path, lambda: read(path, most))
@@ -292,15 +257,12 @@ def write(
     path: PurePath, data: bytes, scratch: Path | None = None, fence: Fence | None = None, new: bool = False
 ) -> None:
     """Writes a small file, in the place of another. Readers see the old or the new one.
+    Raises LostError if the lease is lost, and OSError if it cannot be written.
 
     Args:
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
         fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
         new: whether there is most likely no file of this name.
-
-    Raises:
-        LostError: if the lease is lost.
-        OSError: if it cannot be written.
     """
     if isinstance(path, ObjectPath):
         if fence is None:
@@ -320,17 +282,13 @@ def write(
 
 def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: Fence | None = None) -> None:
     """Replaces a small file by what a change makes of it, if that is another content.
+    Raises ContestedError if others write it all the time, LostError if the lease is lost, and OSError if it cannot be
+    read or written.
 
     Args:
         path: the file; on a disk the caller has a lock on it.
         change: gets the content, None without a file; returns the new one. It may run often: it is for exactly this
             content, so what others write meanwhile is not lost.
-        fence: as of `write`.
-
-    Raises:
-        ContestedError: others write it all the time.
-        LostError: if the lease is lost.
-        OSError: if it cannot be read or written.
     """
     if isinstance(path, ObjectPath):
         _revise_object(path, change, fence)
@@ -461,10 +419,7 @@ def _instant(moment: datetime) -> int:
 
 def clock(folder: PurePath) -> int:
     """Returns the time of the disk or store of a folder, ns since the epoch: that of a file that is written for it.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    Raises OSError if it cannot be written."""
     probe = folder / f"clock-{uuid.uuid4().hex[:12]}"
     write(probe, b"")
     try:
@@ -501,11 +456,7 @@ def matching(folder: PurePath, pattern: str) -> list[PurePath]:
 
 
 def size(path: PurePath) -> int:
-    """Returns the size of a file, bytes.
-
-    Raises:
-        OSError: if there is no such file.
-    """
+    """Returns the size of a file, bytes. Raises OSError if there is no such file."""
     if not isinstance(path, ObjectPath):
         return Path(path).stat().st_size
     stored = objects.head(path)
@@ -548,3 +499,27 @@ def written_at(path: PurePath) -> float:
         return Path(path).stat().st_mtime
     except OSError:
         return 0.0
+
+
+def copy_folders(root: ObjectPath, place: Path, names: Sequence[str]) -> None:
+    """Makes folders of `place` those of the store, for programs that read files only; what was copied before is not
+    read again.
+    Raises OSError if the store fails."""
+    found: set[Path] = set()
+    objects_there = [each for name in names for each in listed(root / name)]
+    # A log comes before the files that it names: those that a later version no longer names stay for a while.
+    for path, size, at in sorted(objects_there, key=lambda each: ("_delta_log" not in each.path.parts, each.path)):
+        assert isinstance(path, ObjectPath)
+        target = place / path.relative_to(root)
+        require_inside(target)
+        found.add(target)
+        before = target.stat() if target.exists() else None
+        if before is None or (before.st_size, before.st_mtime_ns) != (size, at):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_name(f".{uuid.uuid4().hex}.tmp")
+            objects.download(path, part)
+            os.utime(part, ns=(at, at))
+            part.replace(target)
+    for file in [file for name in names for file in (place / name).rglob("*")]:
+        if file.is_file() and file not in found:
+            file.unlink()

@@ -60,19 +60,13 @@ OK, WARNING, MISSING = "ok", "warning", "missing"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one thing that a lake needs.
-
-    Attributes:
-        state: whether it is there.
-        then: what of Lowwater does not hold without it; empty where it is there.
-        seconds: how long each request or step took, s.
-    """
+    """What was found about one thing that a lake needs."""
 
     name: str
-    state: str
+    state: str  # whether it is there
     found: str
-    then: str = ""
-    seconds: tuple[float, ...] = ()
+    then: str = ""  # what of Lowwater does not hold without it; empty where it is there
+    seconds: tuple[float, ...] = ()  # how long each request or step took, s
 
     @property
     def timing(self) -> str:
@@ -126,15 +120,9 @@ def _found(name: str, then: str, probe: Probe) -> Finding:
 
 
 def findings(root: PurePath) -> Iterator[Finding]:
-    """Tries everything that a lake needs, one after the other, below `_doctor` of the lake alone.
-
-    Args:
-        root: the lake; nothing needs to be there but the bucket, or the folder.
-
-    Raises:
-        LakeError: nothing can be tried: there is no such folder or bucket, the store refuses the keys, or a link leads
-            out of the lake.
-    """
+    """Tries everything that a lake needs, one after the other, below `_doctor` of the lake alone. Raises LakeError if
+    nothing can be tried: there is no such folder or bucket, the store refuses the keys, or a link leads out of the
+    lake. `root`: the lake; nothing needs to be there but the bucket, or the folder."""
     if isinstance(root, ObjectPath):
         yield from _of_store(root / FOLDER / uuid.uuid4().hex[:12])
         return

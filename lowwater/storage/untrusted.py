@@ -47,20 +47,14 @@ def know(root: PurePath) -> None:
 
 def require_inside(path: PurePath) -> None:
     """Checks that a path of a known lake ends inside of it, whatever its folders and its last part are.
-
-    Raises:
-        LakeError: a link leads out of the lake.
-    """
+    Raises LakeError if a link leads out of the lake."""
     if not isinstance(path, ObjectPath):
         require_folder(path if os.path.islink(path) else path.parent)
 
 
 def require_folder(folder: PurePath) -> None:
     """Checks that a folder of a known lake is inside of it; what lies in it may lead elsewhere.
-
-    Raises:
-        LakeError: a link leads out of the lake.
-    """
+    Raises LakeError if a link leads out of the lake."""
     if isinstance(folder, ObjectPath):
         return
     above = [str(folder), *map(str, folder.parents)]
@@ -83,21 +77,14 @@ def _below(target: str, root: str) -> bool:
 
 def open_file(path: PurePath | str) -> BufferedReader:
     """Opens a file to read it. A pipe in a lake, into which nobody writes, would be waited for without an end.
-
-    Raises:
-        OSError: it cannot be read, or is no file.
-    """
+    Raises OSError if it cannot be read, or is no file."""
     if not any(str(place) in _ROOTS for place in PurePath(path).parents):
         return open(path, "rb")  # such as <(...) of a shell
     return open_regular(path)
 
 
 def open_regular(path: PurePath | str) -> BufferedReader:
-    """Opens a regular file to read it, and waits for nobody.
-
-    Raises:
-        OSError: it cannot be read, or is no file.
-    """
+    """Opens a regular file to read it, and waits for nobody. Raises OSError if it cannot be read, or is no file."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -107,10 +94,7 @@ def open_regular(path: PurePath | str) -> BufferedReader:
 
 def require_names(folder: PurePath | str, names: Iterable[str]) -> None:
     """Checks that paths in the log of a table, written as URLs, name files below its folder.
-
-    Raises:
-        LakeError: one leads elsewhere.
-    """
+    Raises LakeError if one leads elsewhere."""
     for name in names:
         if _OUT.search(name) or ("%" in name and _OUT.search(unquote(name))):
             raise LakeError(
@@ -121,10 +105,7 @@ def require_names(folder: PurePath | str, names: Iterable[str]) -> None:
 
 def require_plain_folder(folder: PurePath) -> None:
     """Checks that neither a folder of a lake nor what lies directly in it leads out of the lake.
-
-    Raises:
-        LakeError: a link does.
-    """
+    Raises LakeError if a link does."""
     if isinstance(folder, ObjectPath):
         return
     require_folder(folder)
@@ -187,13 +168,11 @@ class _Other(Exception):
 
 def require_modest(name: object, path: str | os.PathLike[str], whole: int | None = None) -> None:
     """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once.
+    Raises UnreadableError if it takes more, or too long; or it cannot be read as a whole.
 
     Args:
         whole: most bytes of all of it in memory, for a decoder that decodes it as a whole and that takes memory by what
             comes out of a page; None for Arrow's, which goes by row groups.
-
-    Raises:
-        UnreadableError: it takes more, or too long; or it cannot be read as a whole.
     """
     try:
         state = os.stat(path)
@@ -326,12 +305,16 @@ def _unpacked(file: BinaryIO, chunk: pq.ColumnChunkMetaData, page: _Page) -> byt
 def _longest(data: bytes, kind: str, values: int) -> int:
     if kind != "BYTE_ARRAY":
         return len(data) // max(1, values)
-    at, longest = 0, 0
-    while at < len(data):
-        (length,) = struct.unpack_from("<I", data, at)
-        longest = max(longest, length)
+    at, longest, end = 0, 0, len(data)
+    while at < end:  # over a million texts in some stages, for which they wait
+        (length,) = _length_at(data, at)
+        if length > longest:
+            longest = length
         at += 4 + length
     return longest
+
+
+_length_at = struct.Struct("<I").unpack_from
 
 
 def _exact(path: str, number: int, chunk: pq.ColumnChunkMetaData, bound: int) -> int:

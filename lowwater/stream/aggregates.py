@@ -83,7 +83,6 @@ class UserDefined:
         self.state: Any = self._functions.initialize()
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
-        """Adds a row with ITERATE."""
         self.state = self._functions.iterate(self.state, *arguments)
 
     def result(self) -> Value:
@@ -111,7 +110,6 @@ class Ordered:
         self.state: list[tuple[Any, ...]] = []
 
     def add(self, arguments: Values, order: tuple[Any, ...]) -> None:
-        """Stores the arguments with the place of the row."""
         self.state.append((order, arguments))
 
     def result(self) -> Value:
@@ -154,7 +152,6 @@ class Aggregates:
             self._constants.append(tuple([closure(()) for closure in closures[taken:]]))
 
     def fresh(self) -> list[Accumulator]:
-        """Creates the accumulators of a new group."""
         return [make() for make in self._makers]
 
     def arguments(self, values: Values) -> tuple[Values, ...]:
@@ -168,11 +165,7 @@ class Aggregates:
                 accumulator.add(values, order)
 
     def results(self, group: Iterable[Accumulator]) -> Iterator[Value]:
-        """Yields the values of a group.
-
-        Raises:
-            ValueOverflowError: an integer exceeds 64 bits (SEMANTICS O3).
-        """
+        """Yields the values of a group. Raises ValueOverflowError if an integer exceeds 64 bits (SEMANTICS O3)."""
         for aggregate, accumulator in zip(self._aggregates, group, strict=True):
             try:
                 value = accumulator.result()
@@ -198,11 +191,8 @@ class Aggregates:
 
 
 def overflow(query: str, aggregate: Aggregate, items: Sequence[Item]) -> ValueOverflowError:
-    """Returns the error for an aggregate whose value exceeds 64 bits (SEMANTICS O3).
-
-    Args:
-        items: the select items of the query; an item that is the aggregate names the column in the message.
-    """
+    """Returns the error for an aggregate whose value exceeds 64 bits (SEMANTICS O3). `items`: the select items of the
+    query; an item that is the aggregate names the column in the message."""
     value = Column(aggregate.type, aggregate.name)
     column = next((item.name for item in items if item.expr == value), aggregate.name)
     at = "at {}:{}, ".format(*aggregate.place) if aggregate.place[0] else ""

@@ -119,7 +119,6 @@ class EpochOperator(StreamOperator, ABC):
 
     @property
     def held(self) -> int:
-        """The number of stored rows and groups."""
         return sum(map(len, self.waiting.values()))
 
     def saved_state(self) -> Any:
@@ -141,14 +140,10 @@ def in_order(values: Values) -> tuple[Any, ...]:
 
 @dataclass
 class OpenGroup:
-    """A group that may still change.
-
-    Attributes:
-        last: last instant of the group, ns; None where only a later record can tell it (SEMANTICS I4).
-    """
+    """A group that may still change."""
 
     aggregates: list[Accumulator]
-    last: int | None
+    last: int | None  # last instant of the group, ns; None where only a later record can tell it (SEMANTICS I4)
 
 
 class GroupOperator(StreamOperator):
@@ -188,11 +183,8 @@ class GroupOperator(StreamOperator):
         self._aggregates.add(group.aggregates, self._aggregates.arguments(row.values), row.order)
 
     def add_equal(self, values: Values, rows: int) -> None:
-        """Adds `rows` rows with the same values at once; only where every aggregate is a count.
-
-        Args:
-            rows: their number, above 0.
-        """
+        """Adds `rows` rows with the same values at once; only where every aggregate is a count. `rows`: their number,
+        above 0."""
         key = evaluate(self._keys, values)
         for accumulator in (self._groups.get(key) or self._open_group(key)).aggregates:
             number, nothing = accumulator.state
@@ -304,10 +296,7 @@ class RunningOperator(EpochOperator):
 
     def work(self, epoch: Epoch, last: int, rows: list[EpochRow]) -> Iterator[Row]:
         """Adds the rows of the epoch and yields its groups.
-
-        Raises:
-            LowwaterError: groups stayed open over too many epochs without rows.
-        """
+        Raises LowwaterError: groups stayed open over too many epochs without rows."""
         for order, key, values in rows:
             group = self._groups.get(key)
             if group is None:
@@ -339,7 +328,6 @@ class RunningOperator(EpochOperator):
 
     @property
     def held(self) -> int:
-        """See the base class."""
         return super().held + len(self._groups)
 
     def saved_state(self) -> Any:
@@ -368,20 +356,13 @@ States = dict[str, SamplingState]
 
 @dataclass
 class Supergroup:
-    """The groups of an epoch that share states and superaggregates.
-
-    Attributes:
-        before: states of the epoch before, and its number of groups.
-        states: name -> state, for the states that were used.
-        groups: keys -> accumulators.
-        counted: number of groups that the states see.
-    """
+    """The groups of an epoch that share states and superaggregates."""
 
     supers: list[Accumulator]
-    before: tuple[States, int]
-    states: States = field(default_factory=dict)
-    groups: dict[Values, list[Accumulator]] = field(default_factory=dict)
-    counted: int = 0
+    before: tuple[States, int]  # states of the epoch before, and its number of groups
+    states: States = field(default_factory=dict)  # name -> state, for the states that were used
+    groups: dict[Values, list[Accumulator]] = field(default_factory=dict)  # keys -> accumulators
+    counted: int = 0  # number of groups that the states see
 
     def state(self, name: str) -> SamplingState:
         """Returns a state; a new one continues the state of the epoch before."""

@@ -34,26 +34,18 @@ class JoinRow:
 
 @dataclass
 class JoinSide:
-    """The state of one input of a join.
-
-    Attributes:
-        keys: expressions of the equalities, and of the window where it is an equality.
-        shift: how far the match window of a value reaches into the other input.
-        keeps: whether unmatched rows are emitted.
-        buckets: key -> number -> row.
-        ends: heap of rows by the promise of the other input that ends their window.
-    """
+    """The state of one input of a join."""
 
     window: Evaluate
-    keys: list[Evaluate]
+    keys: list[Evaluate]  # expressions of the equalities, and of the window where it is an equality
     other: Temporal
-    shift: int
-    keeps: bool
-    buckets: dict[Values, dict[int, JoinRow]] = field(default_factory=dict)
+    shift: int  # how far the match window of a value reaches into the other input
+    keeps: bool  # whether unmatched rows are emitted
+    buckets: dict[Values, dict[int, JoinRow]] = field(default_factory=dict)  # key -> number -> row
+    # heap of rows by the promise of the other input that ends their window
     ends: list[tuple[int, int, JoinRow]] = field(default_factory=list)
 
     def keep(self, entry: JoinRow, number: int) -> None:
-        """Adds a row to the state."""
         self.buckets.setdefault(entry.key, {})[number] = entry
         heapq.heappush(self.ends, (self.other.last(entry.value + self.shift) + 1, number, entry))
 

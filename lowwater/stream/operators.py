@@ -20,32 +20,20 @@ LEAST, MOST = -(1 << 63), 1 << 63
 
 
 class Row(NamedTuple):
-    """A row of a stream.
-
-    Attributes:
-        last: last instant that could still have changed the row, ns (SEMANTICS I1).
-        order: canonical order (SEMANTICS O1); empty where it has none.
-    """
+    """A row of a stream."""
 
     values: Values
-    last: int
-    order: tuple[Any, ...] = ()
+    last: int  # last instant that could still have changed the row, ns (SEMANTICS I1)
+    order: tuple[Any, ...] = ()  # canonical order (SEMANTICS O1); empty where it has none
 
 
 class Promise(NamedTuple):
-    """A punctuation: no later row is below it (SEMANTICS P1).
+    """A punctuation: no later row is below it (SEMANTICS P1)."""
 
-    Attributes:
-        instant: promised value: ns, or a value of the attribute that `origin` names.
-        origin: attribute that is no function of the clock; empty for the clock.
-        of: values of the `groupwise` columns that limit the promise to some rows; empty for all rows.
-        at: arrival of the record that makes a promise with an origin, ns.
-    """
-
-    instant: int
-    origin: str = ""
-    of: Values = ()
-    at: int = 0
+    instant: int  # promised value: ns, or a value of the attribute that `origin` names
+    origin: str = ""  # attribute that is no function of the clock; empty for the clock
+    of: Values = ()  # values of the `groupwise` columns that limit the promise to some rows; empty for all rows
+    at: int = 0  # arrival of the record that makes a promise with an origin, ns
 
 
 Message = Row | Promise
@@ -53,15 +41,11 @@ Message = Row | Promise
 
 @dataclass
 class Life:
-    """The end of the links, as far as operators know it.
+    """The end of the links, as far as operators know it."""
 
-    Attributes:
-        over: first instant after all links have ended, ns; idle time ends there too.
-        late: largest time from a timestamp to its arrival, ns, in a plan evaluated by arrival; 0 in a plan evaluated by
-            timestamp.
-    """
-
-    over: int = END_OF_TIME
+    over: int = END_OF_TIME  # first instant after all links have ended, ns; idle time ends there too
+    # largest time from a timestamp to its arrival, ns, in a plan evaluated by arrival; 0 in a plan evaluated by
+    # timestamp
     late: int = 0
 
 

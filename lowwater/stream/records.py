@@ -24,29 +24,21 @@ from lowwater.stream.values import Faults, Value, Values, compile_predicate
 
 
 class Record(NamedTuple):
-    """One record of a link.
+    """One record of a link."""
 
-    Attributes:
-        arrival: virtual time, ns (SEMANTICS T2).
-        timestamp: ns since the epoch.
-        values: values of the requested columns, in that order.
-    """
-
-    arrival: int
+    arrival: int  # virtual time, ns (SEMANTICS T2)
     link: str
-    timestamp: int
-    values: Values
+    timestamp: int  # ns since the epoch
+    values: Values  # values of the requested columns, in that order
 
 
 def merge(packets: Mapping[str, Iterable[pa.RecordBatch]], columns: Mapping[str, Sequence[str]]) -> Iterator[Record]:
     """Merges the records of all links by (arrival, link); each link stays in its own order.
+    Raises LawError if the records of a link are not in order of arrival.
 
     Args:
         packets: link -> batches of `catalog.schemas.RECORD` in canonical order, arrival absolute.
         columns: link -> columns to read; other links are not read.
-
-    Raises:
-        LawError: the records of a link are not in order of arrival.
     """
     feeds = [_records(link, packets.get(link, ()), names) for link, names in sorted(columns.items())]
     return heapq.merge(*feeds, key=lambda record: (record.arrival, record.link))
@@ -121,17 +113,11 @@ def key_of(seed: int, link: str) -> int:
 
 @dataclass(frozen=True)
 class PacketSampling:
-    """The packets that a source takes from one link.
+    """The packets that a source takes from one link."""
 
-    Attributes:
-        key: result of `key_of`.
-        rate: sampling rate, 0 to 1; 1 without sampling.
-        shares: second -> share of the sampled packets that load shedding keeps; 1 for other seconds.
-    """
-
-    key: int
-    rate: float
-    shares: Mapping[int, float]
+    key: int  # result of `key_of`
+    rate: float  # sampling rate, 0 to 1; 1 without sampling
+    shares: Mapping[int, float]  # second -> share of the sampled packets that load shedding keeps; 1 for other seconds
 
     @staticmethod
     def of(sample: Sample | None, link: str, budget: int | None, packets: Iterable[Packet]) -> PacketSampling:
@@ -207,27 +193,17 @@ def _admitted(
 
 @dataclass
 class SourceCount:
-    """Accounting of one source on one link (SEMANTICS A1): records of the interval, by outcome.
+    """Accounting of one source on one link (SEMANTICS A1): records of the interval, by outcome."""
 
-    Attributes:
-        source: `query.alias`.
-        sane: records within the skew, by timestamp; by arrival in a plan evaluated by arrival.
-        sampled_out: records left out by sampling (O5).
-        shed: records left out by load shedding (O5).
-        filtered: records for which the predicate directly above the source is not true.
-        failed: the same, where a V2 failure took part.
-        violating: records later than the skew, by arrival.
-    """
-
-    source: str
+    source: str  # `query.alias`
     link: str
-    sane: int = 0
+    sane: int = 0  # records within the skew, by timestamp; by arrival in a plan evaluated by arrival
     not_of_protocol: int = 0
-    sampled_out: int = 0
-    shed: int = 0
-    filtered: int = 0
-    failed: int = 0
-    violating: int = 0
+    sampled_out: int = 0  # records left out by sampling (O5)
+    shed: int = 0  # records left out by load shedding (O5)
+    filtered: int = 0  # records for which the predicate directly above the source is not true
+    failed: int = 0  # the same, where a V2 failure took part
+    violating: int = 0  # records later than the skew, by arrival
 
     @property
     def accepted(self) -> int:

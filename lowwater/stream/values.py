@@ -69,11 +69,8 @@ def compile_expr(expr: ex.Expr, names: Sequence[str], faults: Faults, on_state: 
 def compile_predicate(
     expr: ex.Expr | None, names: Sequence[str], faults: Faults, on_state: OnState | None = None
 ) -> Callable[[Values], bool]:
-    """Compiles a predicate to a test; an absent predicate is always true, and NULL is not true.
-
-    Args:
-        on_state: gives the values of stateful functions; None where there are none.
-    """
+    """Compiles a predicate to a test; an absent predicate is always true, and NULL is not true. `on_state`: gives the
+    values of stateful functions; None where there are none."""
     if expr is None:
         return lambda row: True
     evaluate = compile_expr(expr, names, faults, on_state)

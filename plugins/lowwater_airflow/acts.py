@@ -23,7 +23,7 @@ from lowwater.lake.ledgers.intervals import approve, awaited
 from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.query_sets import KINDS
 from lowwater.replay.schedule.due import Due
-from lowwater.replay.schedule.skew_setting import write_skew
+from lowwater.replay.schedule.skew_review import write_skew
 from lowwater_airflow.database import paused
 
 if TYPE_CHECKING:
@@ -52,13 +52,7 @@ class Refused(LowwaterError):
 
 
 class AirflowHost:
-    """Does acts for the user of one request.
-
-    Args:
-        root: folder of the lake.
-        request: the request, with the login.
-        user: the user, as Airflow's auth manager knows it.
-    """
+    """Does acts for the user of one request."""
 
     def __init__(self, root: PurePath, request: Request, user: Any) -> None:
         self._root, self._user = root, user
@@ -98,7 +92,6 @@ class AirflowHost:
         return ""
 
     def effects(self, act: Act) -> Sequence[str]:
-        """Says what Airflow would do."""
         dag = DAG + act.name
         if act.kind == "skew":
             return [f"Airflow's audit log gets the event {SET_SKEW}."]
@@ -132,10 +125,7 @@ class AirflowHost:
 
     def perform(self, act: Act) -> str:
         """Does the act; returns a sentence about what was done.
-
-        Raises:
-            LowwaterError: Airflow refused it, or the settings cannot be written.
-        """
+        Raises LowwaterError: Airflow refused it, or the settings cannot be written."""
         if act.kind == "skew":
             return self._set_skew(act)
         dag = DAG + act.name
@@ -231,10 +221,7 @@ class AirflowHost:
 
     def _ask(self, method: str, path: str, body: dict[str, Any]) -> Any:
         """Calls a route of Airflow's REST interface with the login of the user, from a thread of the server.
-
-        Raises:
-            Refused: Airflow's answer is an error.
-        """
+        Raises Refused: Airflow's answer is an error."""
         import anyio
         import anyio.from_thread
         import httpx
@@ -273,7 +260,6 @@ def _detail(answer: Any) -> str:
 
 
 def _parallel(act: Act) -> int:
-    """Runs of a backfill at a time."""
     return 1 if act.in_order else PARALLEL
 
 
@@ -322,13 +308,7 @@ class _Run:
 
 
 def run_of(dag: str, start: int, end: int) -> _Run | None:
-    """Finds the newest run of an interval.
-
-    Args:
-        dag: id of the DAG.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
-    """
+    """Finds the newest run of an interval."""
     from airflow.models import DagRun, TaskInstance
     from airflow.models.backfill import Backfill
     from airflow.utils.session import create_session
@@ -365,7 +345,6 @@ def _dag_paused(dag: str) -> bool | None:
 
 
 def _backfill_going_on(dag: str) -> int | None:
-    """The id of the backfill of a DAG that has not ended."""
     from airflow.models.backfill import Backfill
     from airflow.utils.session import create_session
     from sqlalchemy import select

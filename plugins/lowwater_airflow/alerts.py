@@ -12,11 +12,11 @@ import logging
 import time
 from collections.abc import Mapping
 from html import escape
-from http.client import HTTPException
-from pathlib import PurePath
-from typing import Any
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path, PurePath
+from typing import IO, Any
 from urllib.error import HTTPError
-from urllib.request import Request
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from airflow.sdk import BaseOperator, Connection, Context
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -24,7 +24,6 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from lowwater.config import Notify
 from lowwater.terminal import shown
 from lowwater_airflow.settings import Settings
-from lowwater_airflow.straight import send
 
 log = logging.getLogger(__name__)
 TIMEOUT = 10.0
@@ -67,7 +66,6 @@ def warned(context: Mapping[str, Any], query_set: str, outcome: Mapping[str, Any
 
     Args:
         context: context of the task that published it.
-        query_set: name of the query set.
         outcome: what the task returns.
     """
     bad = outcome["verdict"] == "warned" or outcome["state"] == "incomplete"
@@ -104,9 +102,6 @@ class TellDigest(BaseOperator):
         self.queries = str(queries)
 
     def execute(self, context: Context) -> list[str]:
-        """Returns the lines of the report."""
-        from pathlib import Path
-
         from lowwater.errors import LowwaterError
         from lowwater.replay.schedule.days import day_report
         from lowwater.replay.schedule.links import jobs
@@ -216,3 +211,19 @@ def _asked(notify: Notify, connection: Any, alert: Mapping[str, str]) -> str:
 def _unsent(error: Exception) -> None:
     """Logs that a mail was not sent: servers, connections and an absent provider raise errors of many kinds."""
     log.error("the mail of [notify] cannot be sent: %s", error)
+
+
+class _Refused(HTTPRedirectHandler):
+    """Leaves an answer that names another address as what it is: no success."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def send(request: Request, timeout: float) -> Any:
+    """Sends a request and returns the answer, to be closed. Raises HTTPError if the answer is no success; one that
+    names another address is none either, and OSError if there is no answer. `timeout`: most seconds without an answer.
+    """
+    return build_opener(_Refused()).open(request, timeout=timeout)

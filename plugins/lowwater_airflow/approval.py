@@ -22,7 +22,6 @@ class ApproveWarnings(ApprovalOperator):
     Rejecting fails the run: the published interval stays as it was, and the audited rows stay in `streams/`.
 
     Args:
-        query_set: name of the query set.
         audited_by: id of the task whose outcome has the verdict.
     """
 
@@ -33,7 +32,6 @@ class ApproveWarnings(ApprovalOperator):
         self.audited_by = audited_by
 
     def execute(self, context: Context) -> Any:
-        """Waits for the answer if the audit warned."""
         outcome = context["ti"].xcom_pull(task_ids=self.audited_by)
         # An interval that is published already from the same inputs is not published again.
         if outcome["verdict"] != WARNED or outcome["state"] != "audit":

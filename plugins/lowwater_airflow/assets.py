@@ -41,10 +41,6 @@ def named(settings: Settings, query_set: str) -> str:
     """The tables of a query set as the documentation (JSON) of a task of its DAG; Airflow reads none of a mapped task.
 
     None where the queries cannot be read, which the run tells.
-
-    Args:
-        settings: settings of the lake.
-        query_set: name of the query set.
     """
     names: list[str] = []
     if get_parsing_context().dag_id is not None:  # a task needs none of them, and pays for the import
@@ -62,23 +58,13 @@ def named(settings: Settings, query_set: str) -> str:
 
 
 def named_in(dag: Any) -> list[str]:
-    """The tables that a DAG publishes, by the documentation of its tasks.
-
-    Args:
-        dag: the DAG as Airflow stores it.
-    """
+    """The tables that a DAG publishes, by the documentation of its tasks."""
     texts = [text for task in dag.tasks if (text := getattr(task, "doc_json", None))]
     return sorted({name for text in texts for name in json.loads(text)["tables"]})
 
 
 def make(session: Session, query_set: str, names: Iterable[str]) -> None:
-    """Makes the rows that are not there, as Airflow makes them.
-
-    Args:
-        session: a session of Airflow's database.
-        query_set: name of the query set.
-        names: its tables.
-    """
+    """Makes the rows that are not there, as Airflow makes them."""
     # Imported only here: tasks import this module too.
     from airflow.models.asset import AssetAliasModel, AssetModel, alias_association_table
     from sqlalchemy import select

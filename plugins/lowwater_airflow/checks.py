@@ -30,25 +30,16 @@ POOL_ABSENT = f"there is no pool {POOL}"
 
 @dataclass(frozen=True)
 class Finding:
-    """What is not as it should be.
+    """What is not as it should be."""
 
-    Attributes:
-        about: the part of Airflow, in a word or two.
-        what: what is wrong, a sentence.
-        mend: what to do, a sentence.
-        told: whether it hinders runs, so that notes of runs tell it.
-        query_set: query set that it is about; empty for all.
-    """
-
-    about: str
-    what: str
-    mend: str
-    told: bool = True
-    query_set: str = ""
+    about: str  # the part of Airflow, in a word or two
+    what: str  # what is wrong, a sentence
+    mend: str  # what to do, a sentence
+    told: bool = True  # whether it hinders runs, so that notes of runs tell it
+    query_set: str = ""  # query set that it is about; empty for all
 
     @property
     def text(self) -> str:
-        """Both sentences."""
         return f"{self.what}: {self.mend}"
 
 
@@ -180,11 +171,8 @@ def _paused(session: Session, settings: Settings | ConfigError) -> Iterator[Find
 
 
 def findings(sees: Callable[[str], bool] = lambda _: True) -> list[Finding]:
-    """All that this Airflow lacks, by its database too; where that cannot be asked, that is said.
-
-    Args:
-        sees: whether a person may see a query set.
-    """
+    """All that this Airflow lacks, by its database too; where that cannot be asked, that is said. `sees`: whether a
+    person may see a query set."""
     from airflow.utils.session import create_session
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -201,11 +189,8 @@ def findings(sees: Callable[[str], bool] = lambda _: True) -> list[Finding]:
 
 
 def notices(sees: Callable[[str], bool]) -> list[str]:
-    """The findings for the top of the pages; of many DAGs that are paused, one line.
-
-    Args:
-        sees: whether the person may see a query set.
-    """
+    """The findings for the top of the pages; of many DAGs that are paused, one line. `sees`: whether the person may see
+    a query set."""
     shown = [each for each in findings(sees) if each.about != "database" or each.told]
     dags = [each for each in shown if each.about == "DAG"]
     texts = [each.text for each in shown if each.about != "DAG"]
@@ -224,11 +209,7 @@ def _lacking() -> str:
 
 
 def about(text: str) -> str:
-    """The text of a DAG, behind what this Airflow lacks for it.
-
-    Args:
-        text: what the DAG does, Markdown.
-    """
+    """The text of a DAG, behind what this Airflow lacks for it. `text`: what the DAG does, Markdown."""
     return f"**This Airflow:** {_lacking()}\n\n{text}" if _lacking() else text
 
 

@@ -46,7 +46,6 @@ def passed(environment: Mapping[str, str], in_store: bool = False) -> dict[str, 
     """Selects the environment of a child, which runs Python of users: without Airflow's secrets.
 
     Args:
-        environment: that of the task.
         in_store: whether the lake is in an object store: the child gets its keys.
 
     Example:
@@ -76,11 +75,8 @@ class Child:
 
     def run(self) -> Any:
         """Starts the process, logs its output line by line, and returns its outcome.
-
-        Raises:
-            LowwaterError: the error of the entry point, with its class.
-            ChildDied: the process left no outcome.
-        """
+        Raises the error of the entry point, a LowwaterError, with its class, and ChildDied if the process left no
+        outcome."""
         with _in_memory() as outcome:
             log.info("starting %s", " ".join(self._command))
             with subprocess.Popen(
@@ -107,7 +103,6 @@ class Child:
         return outcome_of(json.loads(said))
 
     def stop(self) -> None:
-        """Ends the process and its children."""
         process = self._process
         if process is None or process.poll() is not None:
             return
@@ -122,10 +117,7 @@ class Child:
 
 def outcome_of(report: Mapping[str, Any]) -> Any:
     """Returns the outcome in the report of an entry point.
-
-    Raises:
-        LowwaterError: the error of the entry point, with its class; several errors of a query set are one.
-    """
+    Raises the error of the entry point, a LowwaterError, with its class; several errors of a query set are one."""
     if "error" not in report:
         return report["outcome"]
     kind = getattr(errors, report["error"])

@@ -64,9 +64,6 @@ class Turns:
 
     A request commits only when the event loop comes back to it, and Airflow writes its audit log on that loop: the next
     request would so wait for the writer that waits for it, and all of Airflow for both.
-
-    Args:
-        app: what answers the requests.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -17,38 +17,28 @@ from lowwater.config import load_config
 from lowwater.errors import CaptureError, GapError
 from lowwater.instants import format_instant, parse_instant, spoken_duration
 from lowwater.lake.query_sets import WAITING
-from lowwater.storage.paths import lake_path, private
+from lowwater.storage.paths import lake_path
 from lowwater_airflow.alerts import has_connection
 from lowwater_airflow.checks import of_notify
-from lowwater_airflow.lineage import Lineage
 from lowwater_airflow.notes import FOUND
 from lowwater_airflow.operators import (
     MOST_TOLD,
-    PACKETS,
+    IngestCaptures,
     PublishInterval,
     ingest_spark,
     tell_ingested,
     telling,
     told_refusals,
 )
-from lowwater_airflow.outages import Patient
+from lowwater_airflow.retries import Patient
 
 
-class IngestNew(Lineage, Patient):
-    """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of.
+class IngestNew(IngestCaptures):
+    """Ingests every file that is new, or has changed, in the folders of the links, whichever interval it is of."""
 
-    What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
-    """
-
-    def __init__(self, *, lake: PurePath, queries: Path, **kwargs: Any) -> None:
-        super().__init__(outlets=[PACKETS], **kwargs)
-        self.lake, self.queries = str(lake), str(queries)
-
-    @private()
-    def execute(self, context: Context) -> list[dict[str, str]]:
-        """Returns link, name and reason of each file that was refused."""
-        with telling(context), self.waiting(context):
-            return self._ingest(context)
+    def __init__(self, *, queries: Path, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.queries = str(queries)
 
     def _ingest(self, context: Context) -> list[dict[str, str]]:
         from lowwater.lake.layout import lake_to_read
@@ -79,7 +69,6 @@ class RefusedFile(BaseOperator):
         self.link, self.file, self.why = link, file, why
 
     def execute(self, context: Context) -> None:
-        """Raises the error."""
         context["map_index_label"] = f"{self.link} {self.file}"  # type: ignore[typeddict-unknown-key]
         with telling(context):
             raise CaptureError(self.why)
@@ -157,7 +146,6 @@ class KeepInterval(PublishInterval):
     approve the warnings.
 
     Args:
-        start: begin of the interval, or of a stretch without records.
         end: its end.
         why: why it cannot start; empty if it can.
         edition: of the queries and settings by which the look has found it; after an edit it is left to the next look.
@@ -170,7 +158,6 @@ class KeepInterval(PublishInterval):
         self.start, self.end, self.why, self.edition = start, end, why, edition
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Returns the outcome of the interval."""
         context["map_index_label"] = self.start  # type: ignore[typeddict-unknown-key]
         with telling(context):
             if self.why:

@@ -38,10 +38,7 @@ class Lineage:
 
 def stream_facets(text: str) -> dict[str, Any]:
     """Returns what OpenLineage is told of a published table: schema, owner, version, last interval and its promise.
-
-    Args:
-        text: path of a table; of other datasets nothing is told.
-    """
+    `text`: path of a table; of other datasets nothing is told."""
     # A scheduler that reads DAG files needs no Arrow, so what reads tables is imported here.
     from lowwater.lake.results.published import last_note
     from lowwater.lake.tables import OWNER, open_table

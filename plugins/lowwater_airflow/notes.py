@@ -205,7 +205,6 @@ def _failed(dag_run: DagRun) -> str:
 
 
 def _states(dag_run: DagRun) -> dict[str, str | None]:
-    """Task -> state."""
     return {task: state for (task, _), (state, _) in _tasks(dag_run).items()}
 
 

@@ -27,7 +27,7 @@ from lowwater_airflow.assets import table_asset, tables_of
 from lowwater_airflow.child import Child
 from lowwater_airflow.lineage import Lineage, tables
 from lowwater_airflow.notes import WHY
-from lowwater_airflow.outages import Patient
+from lowwater_airflow.retries import Patient
 from lowwater_airflow.settings import SPARK, deployment
 from lowwater_airflow.whole import partition_key, whole
 
@@ -45,10 +45,7 @@ pages have all. The next look has tasks for the rest of the intervals; the last 
 
 def interval_of(context: Context) -> tuple[int, int]:
     """The data interval of a run as instants, ns.
-
-    Raises:
-        ConfigError: the run has no data interval (it was triggered without a logical date).
-    """
+    Raises ConfigError if the run has no data interval (it was triggered without a logical date)."""
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if start is None or end is None or start >= end:
         raise ConfigError(
@@ -75,9 +72,6 @@ class IngestCaptures(Lineage, Patient):
     """Ingests the captures of the run's interval, of every link with a file pattern, in one process.
 
     What is new is one event of the asset `packets`. Returns the files that were refused, for `RefusedFile`.
-
-    Args:
-        lake: folder of the lake.
     """
 
     def __init__(self, *, lake: PurePath, **kwargs: Any) -> None:
@@ -142,7 +136,6 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
 
     Args:
         operator: the operator of the task, whose lineage it sets.
-        context: context of the task.
         results: `IngestResult` of each file.
     """
     from lowwater.capture.tables.reader import RECORD_KINDS
@@ -170,14 +163,7 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
 
 
 class ReplayStages(Lineage, Patient):
-    """Runs stages of the run's interval in a child process, which dies with the task.
-
-    Args:
-        lake: folder of the lake.
-        queries: folder of the query sets.
-        query_set: name of the query set.
-        stage: stage to run; None for low, high and audit in one process.
-    """
+    """Runs stages of the run's interval in a child process, which dies with the task."""
 
     def __init__(
         self, *, lake: PurePath, queries: Path, query_set: str, stage: str | None = None, **kwargs: Any
@@ -240,7 +226,6 @@ class PublishInterval(ReplayStages):
         super().__init__(query_set=query_set, stage="publish", **kwargs)
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Returns the outcome of the interval."""
         from lowwater.lake.ledgers.intervals import HELD  # Arrow, which no DAG file needs
         from lowwater.lake.ledgers.runs import DONE
 
@@ -298,20 +283,14 @@ class MaintainLake(Patient):
 
 def ingest_spark() -> str:
     """What `--spark` would say to an ingest: only a server that is there already is worth a task of a few files.
-
-    Raises:
-        ConfigError: see `deployment`.
-    """
+    Raises ConfigError: see `deployment`."""
     named = _spark().get(MASTER, "")
     return named if named.startswith("sc://") else "none"
 
 
 def _spark() -> dict[str, str]:
     """The environment that names the Spark of the connection; empty without one.
-
-    Raises:
-        ConfigError: see `deployment`.
-    """
+    Raises ConfigError: see `deployment`."""
     try:
         connection = Connection.get(SPARK)
     except AirflowNotFoundException:

@@ -18,13 +18,13 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from lowwater.errors import AwayError, GapError, LakeError
+from lowwater.errors import AwayError, GapError, LakeError, LowwaterError
 from lowwater.instants import SECOND, format_instant, parse_duration
 from lowwater.lake.query_sets import SKIPPED, UNREPORTED
 from lowwater.storage.failures import outages
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.operators import PublishInterval, interval_of, telling
-from lowwater_airflow.outages import Patient
+from lowwater_airflow.retries import Patient
 from lowwater_airflow.settings import moment
 
 POLL = 5.0
@@ -63,7 +63,6 @@ class LinksReported(Patient):
         self.resume(context, readiness)
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
-        """Continues when the trigger has an event."""
         with telling(context), self.waiting(context):
             _conclude(event)
         self.log.info("every link of %s has reported, or is excluded", self.query_set)
@@ -81,14 +80,12 @@ def _unbegun(patience: float) -> float:
 
 
 def _trigger(operator: LinksReported | RunInterval, context: Context, deadline: float) -> LinksTrigger:
-    """What waits for the links of the run's interval."""
     only, dag = list(context["params"].get("only") or ()), context["ti"].dag_id
     start, end = interval_of(context)
     return LinksTrigger(operator.lake, operator.queries, operator.query_set, start, end, deadline, only, dag)
 
 
 def _begin(operator: Patient, trigger: LinksTrigger, patience: float, readiness: dict[str, Any]) -> None:
-    """Begins to wait, and logs for what."""
     trigger.begin(patience)
     for line in readiness.get("missing", ()):
         operator.log.info("waiting, for links until %s: %s", format_instant(int(trigger.deadline) * 10**9), line)
@@ -125,26 +122,19 @@ class RunInterval(PublishInterval):
         self._reported: list[str] = []
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Returns the outcome of the interval."""
         trigger = _trigger(self, context, _unbegun(_patience(context, self.patience)))
         if self.chained:
             self._wait(context, trigger)
         return self._run(context, trigger, looked=self.chained)
 
     def resume(self, context: Context, event: dict[str, Any], deadline: float) -> dict[str, Any]:
-        """Begins anew when the trigger has an event."""
         with telling(context), self.waiting(context):
             _conclude(event)
         return self._run(context, _trigger(self, context, deadline), looked=True)
 
     def _wait(self, context: Context, trigger: LinksTrigger, again: bool = False) -> None:
-        """Defers to the triggerer if there is something to wait for.
-
-        Args:
-            context: context of the task.
-            trigger: what waits.
-            again: whether it waits although it has found nothing to wait for.
-        """
+        """Defers to the triggerer if there is something to wait for. `again`: whether it waits although it has found
+        nothing to wait for."""
         readiness = trigger.look()
         if readiness["status"] == "waiting" or again:
             _begin(self, trigger, _patience(context, self.patience), readiness)
@@ -153,13 +143,7 @@ class RunInterval(PublishInterval):
             _conclude(readiness)
 
     def _run(self, context: Context, trigger: LinksTrigger, looked: bool) -> dict[str, Any]:
-        """Runs the process.
-
-        Args:
-            context: context of the task.
-            trigger: what waits where the process finds that it must.
-            looked: whether the trigger has looked, which knows runs of Airflow too.
-        """
+        """Runs the process. `looked`: whether the trigger has looked, which knows runs of Airflow too."""
         only = ["--only", ",".join(trigger.only)] if trigger.only else []
         self._reported = ["--reported", str(trigger.deadline), *only, *(["--looked"] if looked else [])]
         outcome = super().execute(context)
@@ -179,11 +163,6 @@ class LinksTrigger(BaseTrigger):
     """Polls the ledger until the interval can start, or never will.
 
     Args:
-        lake: folder of the lake.
-        queries: folder of the query sets.
-        query_set: name of the query set.
-        start: first instant of the interval, ns since the epoch.
-        end: end of the interval, ns since the epoch, exclusive.
         deadline: wall clock time, s, after which only links of policy `wait` are waited for.
         only: states in one of which the interval must be; empty for any.
         dag: id of the DAG whose run of the interval before is waited for.
@@ -208,7 +187,6 @@ class LinksTrigger(BaseTrigger):
             self.deadline = time.time() + patience
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Returns the path of the class and its arguments."""
         names = ("lake", "queries", "query_set", "start", "end", "deadline", "only", "dag")
         return f"{type(self).__module__}.LinksTrigger", {name: getattr(self, name) for name in names}
 
@@ -228,8 +206,6 @@ class LinksTrigger(BaseTrigger):
 
     def look(self) -> dict[str, Any]:
         """Reads the ledger: status ready, waiting, skip, gap, away or error, with the messages."""
-        from lowwater.errors import LowwaterError
-
         try:
             with outages():
                 return self._look()
@@ -237,7 +213,6 @@ class LinksTrigger(BaseTrigger):
             return {"status": "away" if isinstance(error, AwayError) else "error", "message": str(error)}
 
     def _look(self) -> dict[str, Any]:
-        from lowwater.lake.query_sets import SKIPPED
         from lowwater.replay.job import Job
         from lowwater.replay.schedule.looks import left_alone, waits_for
 

@@ -16,7 +16,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from lowwater.caches import cache_folder
-from lowwater.config import FILE_NAME, Config, load_config
+from lowwater.config import Config, load_config
+from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError
 from lowwater.extras import checkout
 from lowwater.instants import HOUR, SECOND, format_duration
@@ -47,25 +48,16 @@ MINUTE, DAY = 60 * SECOND, 24 * HOUR
 
 @dataclass(frozen=True)
 class Settings:
-    """The lake, its query sets, and the schedule of their intervals.
+    """The lake, its query sets, and the schedule of their intervals."""
 
-    Attributes:
-        lake: folder of the lake or its prefix in an object store, with `lowwater.toml`.
-        queries: folder of the query sets; each file gets a DAG.
-        config: settings of the lake.
-    """
-
-    lake: PurePath
-    queries: Path
-    config: Config
+    lake: PurePath  # folder of the lake or its prefix in an object store, with `lowwater.toml`
+    queries: Path  # folder of the query sets; each file gets a DAG
+    config: Config  # settings of the lake
 
     @staticmethod
     def load() -> Settings:
         """Reads LOWWATER_LAKE and LOWWATER_QUERIES; see `query_folder` for its default.
-
-        Raises:
-            ConfigError: the lake is not named, or its settings are wrong; Airflow shows it as an import error.
-        """
+        Raises ConfigError if the lake is not named, or its settings are wrong; Airflow shows it as an import error."""
         named = os.environ.get("LOWWATER_LAKE")
         if not named:
             raise ConfigError("LOWWATER_LAKE is not set", "start Airflow with LOWWATER_LAKE=<folder of the lake>")
@@ -82,10 +74,7 @@ class Settings:
 
     def require_names(self) -> None:
         """Refuses files of queries of whose names no DAG can have one. The others get theirs.
-
-        Raises:
-            ConfigError: there are such files.
-        """
+        Raises ConfigError if there are such files."""
         wrong = sorted(ascii(stem)[1:-1] for stem in self._stems() if not NAME.fullmatch(stem))
         if wrong:
             shown = ", ".join(f"{name[:80]}.gsql" for name in wrong[:5])
@@ -98,7 +87,6 @@ class Settings:
         return [path.stem for path in self.queries.glob("*.gsql")]
 
     def files(self, query_set: str) -> list[Path]:
-        """The files of a query set."""
         section = self.config.query_sets.get(query_set)
         named = [Path(file) for file in section.files] if section else []
         return named or [self.queries / f"{query_set}.gsql"]
@@ -142,7 +130,6 @@ class Settings:
 
     @property
     def every(self) -> timedelta:
-        """The time between two looks."""
         return _duration(self.config.schedule.every)
 
     def intervals(self, query_set: str | None = None) -> Any:
@@ -157,7 +144,6 @@ class Settings:
 
     @property
     def maintenance(self) -> str | None:
-        """The schedule of the maintenance DAG."""
         often = self.config.schedule.maintain
         return None if often == "never" else f"@{often}"
 
@@ -207,10 +193,7 @@ def query_folder(lake: PurePath) -> Path:
     """The folder of the query sets: LOWWATER_QUERIES, else `queries/` of the checkout, else `queries/` in the lake.
 
     The queries of an installed package are samples, which a lake of other links would refuse.
-
-    Raises:
-        ConfigError: none of them is a folder of this machine.
-    """
+    Raises ConfigError if none of them is a folder of this machine."""
     named = os.environ.get("LOWWATER_QUERIES")
     if named:
         return Path(named)

@@ -18,7 +18,6 @@ class WhenAsked(CronDataIntervalTimetable):
 
     @property
     def summary(self) -> str:
-        """What Airflow shows as the schedule."""
         return "when asked"
 
     def next_dagrun_info(

@@ -70,12 +70,10 @@ class LowwaterReview(AirflowPlugin):
 
     @cached_property
     def fastapi_root_middlewares(self) -> list[Any]:  # type: ignore[override]
-        """What the web server puts before all routes."""
         return database.middlewares()
 
     @cached_property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]
-        """The app that the web server mounts."""
         root = os.environ.get("LOWWATER_LAKE")
         if not root:
             return []

@@ -75,7 +75,6 @@ class WholePeriod(BaseOperator):
     event does not count.
 
     Args:
-        query_set: name of the query set.
         period: length of the run's partition, as given to `each`.
     """
 

@@ -19,7 +19,7 @@ from lowwater.lake.results.exploring import instant_of
 from lowwater.lake.tables import interval_label, safe_name
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import Due, DueSelection, due
-from lowwater.replay.schedule.skew_setting import SkewChange, skew_change
+from lowwater.replay.schedule.skew_review import SkewChange, skew_change
 
 from ..lateness import link_review
 from ..ledgers import Interval, Ledgers, Snapshot
@@ -32,37 +32,21 @@ SHOWN = 50
 
 @dataclass(frozen=True)
 class Act:
-    """An act before it is done.
+    """An act before it is done."""
 
-    Attributes:
-        kind: one of `ACTS`.
-        name: name of the query set, of the link for a skew.
-        title: what would be done.
-        effects: sentences that say what would follow.
-        work: intervals that would run, or become stale.
-        command: the command that does the same.
-        fields: what the form sends, by name.
-        query_sets: query sets whose rows would change.
-        span: first instant and end of the time concerned, ns since the epoch; None for a skew.
-        refusal: why it cannot be done now; empty if it can.
-        change: the change of the settings; None unless it is a skew.
-        back: address of the page to go back to, from the start of the pages.
-        in_order: whether its intervals run one at a time, each from the state of the one before.
-    """
-
-    kind: str
-    name: str
-    title: str
-    effects: tuple[str, ...]
-    work: tuple[Due, ...]
-    command: str
-    fields: Mapping[str, str]
-    query_sets: tuple[str, ...]
-    span: tuple[int, int] | None
-    refusal: str
-    change: SkewChange | None
-    back: str
-    in_order: bool = False
+    kind: str  # one of `ACTS`
+    name: str  # name of the query set, of the link for a skew
+    title: str  # what would be done
+    effects: tuple[str, ...]  # sentences that say what would follow
+    work: tuple[Due, ...]  # intervals that would run, or become stale
+    command: str  # the command that does the same
+    fields: Mapping[str, str]  # what the form sends, by name
+    query_sets: tuple[str, ...]  # query sets whose rows would change
+    span: tuple[int, int] | None  # first instant and end of the time concerned, ns since the epoch; None for a skew
+    refusal: str  # why it cannot be done now; empty if it can
+    change: SkewChange | None  # the change of the settings; None unless it is a skew
+    back: str  # address of the page to go back to, from the start of the pages
+    in_order: bool = False  # whether its intervals run one at a time, each from the state of the one before
 
     @property
     def said(self) -> str:
@@ -84,11 +68,7 @@ class Host(Protocol):
         """Signs a text for this user, so that a form proves where it comes from."""
 
     def perform(self, act: Act) -> str:
-        """Does the act; returns a sentence about what was done.
-
-        Raises:
-            LowwaterError: it was refused.
-        """
+        """Does the act; returns a sentence about what was done. Raises LowwaterError if it was refused."""
 
 
 class CommandHost:
@@ -109,16 +89,12 @@ class CommandHost:
 
 def make_act(ledgers: Ledgers, snapshot: Snapshot, kind: str, safe: str, given: Mapping[str, str]) -> Act | None:
     """Computes an act; None if the query set or link is unknown to the user.
+    Raises LowwaterError if a parameter is wrong, or the ledgers cannot be read.
 
     Args:
-        ledgers: access to the lake.
-        snapshot: the ledgers that the user may see.
         kind: one of `ACTS`.
         safe: name of the query set or link, as addresses have it.
         given: parameters: `start` and `end`, `only`, `order`, `bound`.
-
-    Raises:
-        LowwaterError: a parameter is wrong, or the ledgers cannot be read.
     """
     if kind == SKEW:
         link = next((name for name in snapshot.captures if safe_name(name) == safe), None)

@@ -72,11 +72,7 @@ def add_acts(
     """Adds the routes of the acts.
 
     Args:
-        router: gets the routes.
-        ledgers: access to the lake.
         permission: FastAPI dependency that returns the query sets that the user may see.
-        page: makes the response of a page.
-        headers: headers of files; unused.
         host: FastAPI dependency that returns what does the acts for the user.
     """
     user_host, form = Depends(host), Depends(sent_form)

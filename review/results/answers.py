@@ -66,10 +66,7 @@ class TaskQueue:
 
     def put(self, who: Hashable, task: Callable[[], None]) -> bool:
         """Takes a task of somebody; returns whether it is begun at once, else it waits for others.
-
-        Raises:
-            BusyError: too many of all, or of this person, are worked on or wait.
-        """
+        Raises BusyError: too many of all, or of this person, are worked on or wait."""
         with self._lock:
             if self._of.total() >= WAITING or self._of[who] >= WAITING_OF_ONE:
                 raise BusyError("the server works on other answers, and this one was not begun", "ask again later")
@@ -104,30 +101,19 @@ _LARGE, _SMALL = TaskQueue(AT_WORK), TaskQueue(AT_WORK_SMALL)
 
 @dataclass(eq=False)
 class Answer:
-    """An answer, or the work on it.
+    """An answer, or the work on it."""
 
-    Attributes:
-        value: the answer, once it is `ready`.
-        error: why there is none; None as long as nothing is wrong.
-        share: how much of the work is done, 0 to 1.
-        begun: whether it is worked on, or was.
-    """
-
-    value: Any = None
-    error: LowwaterError | None = None
-    share: float = 0.0
-    begun: bool = False
+    value: Any = None  # the answer, once it is `ready`
+    error: LowwaterError | None = None  # why there is none; None as long as nothing is wrong
+    share: float = 0.0  # how much of the work is done, 0 to 1
+    begun: bool = False  # whether it is worked on, or was
     asked_at: float = field(default_factory=time.monotonic)
     ready_at: float = inf
     done: threading.Event = field(default_factory=threading.Event)
 
     @property
     def ready(self) -> bool:
-        """Whether the value is there.
-
-        Raises:
-            LowwaterError: there will be none.
-        """
+        """Whether the value is there. Raises LowwaterError if there will be none."""
         if self.error is not None:
             raise self.error
         return self.done.is_set()
@@ -149,16 +135,13 @@ class Answers:
         who: Hashable = "",
     ) -> Answer:
         """Returns the answer of a key, which is begun if nobody has asked for it.
+        Raises BusyError: too many answers wait.
 
         Args:
             key: what is asked, with the version of the table.
             files: number of files that may have to be read.
             make: computes the answer; gets a function that it tells the number of files it has read.
             fresh: seconds after which an answer is computed again.
-            who: the person who asks.
-
-        Raises:
-            BusyError: too many answers wait.
         """
         with self._lock:
             answer = self._kept.get(key)
@@ -212,12 +195,8 @@ class Answers:
 def wait_for(number: int, *answers: Answer) -> None:
     """Waits until answers are ready.
 
-    A page has a thread of the server while it waits, so it waits long only for an answer that is worked on.
-
-    Args:
-        number: number of files or intervals that they look at.
-        answers: the answers.
-    """
+    A page has a thread of the server while it waits, so it waits long only for an answer that is worked on. `number`:
+    number of files or intervals that they look at."""
     begin = time.monotonic()
     for answer in answers:
         answer.done.wait(max(0.0, begin + WAIT - time.monotonic()))

@@ -1,4 +1,5 @@
-"""What an address of the results pages asks for: rows of a query, their order, a plot; and the address of a change.
+"""What an address of the results pages asks for: rows of a query, their order, a plot; the address of a change; and
+plots that are saved beside a query set.
 
 Between the routes of `pages` and `lowwater.lake.results.exploring`. An address is permanent: it names the version of
 the table.
@@ -6,17 +7,22 @@ the table.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlencode
 
 import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, format_instant
-from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, RowQuery, instant_of
+from lowwater.lake.results.exploring import OPERATORS, Filter, ResultTable, RowQuery, instant_of, is_number
 from lowwater.plan.properties import Measure, measures, unique_key
 from lowwater.plan.queryset import QueryPlan
+from lowwater.replay.job import Job
 
 ROWS_SHOWN = 50
 NEWEST = 24 * HOUR
@@ -26,21 +32,13 @@ MOST_FILTERS = 8
 
 @dataclass(frozen=True)
 class Asked:
-    """What an address asks for.
+    """What an address asks for."""
 
-    Attributes:
-        version: version of the table.
-        wish: the rows.
-        page: number of the page, from 1.
-        number: column that the plot sums; empty to count rows.
-        key: column whose values are the series of the plot; empty for one series.
-    """
-
-    version: int
-    wish: RowQuery
-    page: int
-    number: str
-    key: str
+    version: int  # version of the table
+    wish: RowQuery  # the rows
+    page: int  # number of the page, from 1
+    number: str  # column that the plot sums; empty to count rows
+    key: str  # column whose values are the series of the plot; empty for one series
 
     def address(self, **changed: object) -> str:
         """Returns the query part of the address, with changed attributes; a change but of the page begins at page 1."""
@@ -63,15 +61,12 @@ def parse_asked(
     table: ResultTable, query: QueryPlan, given: Mapping[str, str], many: Mapping[str, Sequence[str]]
 ) -> Asked:
     """Reads the query part of an address; what it leaves out is proposed from the schema.
+    Raises LakeError if a value is wrong.
 
     Args:
         table: the table at the version that the address names.
-        query: plan of the query.
         given: the last value of each parameter.
         many: all values of the parameters `column`, `op` and `value`.
-
-    Raises:
-        LakeError: a value is wrong.
     """
     first, last = table.span or (0, HOUR - 1)
     end = instant_of(given["to"], "to") if given.get("to") else -(-(last + 1) // HOUR) * HOUR
@@ -102,7 +97,7 @@ def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
     temporal = {field.name for field in query.logical.fields if field.temporal}
     keys = unique_key(query.logical) or ()
     names = [name for name in table.columns.names if name not in temporal]
-    numbers = [name for name in names if name not in keys and _is_number(table.columns.field(name).type)]
+    numbers = [name for name in names if name not in keys and is_number(table.columns.field(name).type)]
     texts = [name for name in keys if name in names] or [
         name for name in names if pa.types.is_string(table.columns.field(name).type)
     ]
@@ -111,10 +106,92 @@ def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
     return (numbers[0] if numbers else ""), (texts[0] if texts else "")
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
 def numbers_of(table: ResultTable) -> list[str]:
     """Lists the columns that can be summed."""
-    return [field.name for field in table.columns if _is_number(field.type)]
+    return [field.name for field in table.columns if is_number(field.type)]
+
+
+# Plots that are saved beside a query set, as JSON: `<query set>.plots.json` in the folder of its first query file. The
+# pages show them, and give out the file with one more plot. They do not write it (docs/adr/0107).
+
+MOST_BYTES = 1 << 20
+"""Longest file that is read."""
+LONGEST_TITLE = 80
+
+
+class SavedPlot(BaseModel):
+    """A plot without a range and a version: it shows the newest rows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: Annotated[str, Field(min_length=1, max_length=LONGEST_TITLE)]  # its name on the pages
+    query: str  # the published query
+    number: str = ""  # column that the plot sums; empty to count rows
+    key: str = ""  # column whose values are the series; empty for one series
+    # (column, comparison, value) of the rows
+    filters: Annotated[tuple[tuple[str, str, str], ...], Field(max_length=MOST_FILTERS)] = ()
+
+    @property
+    def address(self) -> str:
+        """The query part of its address."""
+        pairs = [("number", self.number), ("key", self.key)]
+        for triple in self.filters:
+            pairs += zip(("column", "op", "value"), triple, strict=True)
+        return urlencode(pairs)
+
+
+_PLOTS = TypeAdapter(tuple[SavedPlot, ...])
+
+
+def plots_file(job: Job) -> Path | None:
+    """The file with the plots of a query set; None for a set without query files."""
+    return job.files[0].parent / f"{job.query_set}.plots.json" if job.files else None
+
+
+def read_plots(job: Job) -> tuple[SavedPlot, ...]:
+    """Reads the plots of a query set; none where there is no file.
+    Raises LakeError if the file cannot be read, or is not a list of plots."""
+    file = plots_file(job)
+    if file is None or not file.is_file():
+        return ()
+    try:
+        with file.open("rb") as source:
+            text = source.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise LakeError(f"{file}: plots are not read: the file has more than {MOST_BYTES:,} bytes")
+        plots = _PLOTS.validate_json(text)
+    except OSError as error:
+        raise LakeError(f"{file}: plots cannot be read: {error.strerror or error}") from error
+    except ValidationError as error:
+        raise LakeError(f"{file}: plots cannot be read: {_first(error)}") from error
+    for plot in plots:
+        for _, operator, _ in plot.filters:
+            if operator not in OPERATORS:
+                raise LakeError(
+                    f"{file}: plots cannot be read: {plot.title!r} compares by {operator!r}",
+                    f"use one of {', '.join(OPERATORS)}",
+                )
+    return plots
+
+
+def as_plot(title: str, query: str, asked: Asked) -> SavedPlot:
+    """The plot of an address. Raises LakeError if the title is empty or too long."""
+    filters = tuple((each.column, each.operator, each.value) for each in asked.wish.filters)
+    try:
+        return SavedPlot(title=title.strip(), query=query, number=asked.number, key=asked.key, filters=filters)
+    except ValidationError as error:
+        raise LakeError(f"the plot has no title of 1 to {LONGEST_TITLE} characters", "give `title`") from error
+
+
+def with_plot(plots: Sequence[SavedPlot], plot: SavedPlot) -> str:
+    """The text of a file with one more plot, in place of one with its title and query."""
+    others = [each for each in plots if (each.title, each.query) != (plot.title, plot.query)]
+    entries = [each.model_dump(exclude_defaults=True) for each in (*others, plot)]
+    # No browser takes the file for a page, whatever a title says.
+    return json.dumps(entries, indent=2, ensure_ascii=False).replace("<", "\\u003c") + "\n"
+
+
+def _first(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, found["loc"]))
+    return f"{place}: {found['msg']}" if place else str(found["msg"])

@@ -54,12 +54,8 @@ class CurvePlot:
 
 
 def draw_curves(curves: Curves, address: Callable[[int, int], str]) -> CurvePlot | None:
-    """Draws the series of a plot; None without values.
-
-    Args:
-        curves: the series.
-        address: (start, end) of a part of time, ns -> address of its rows.
-    """
+    """Draws the series of a plot; None without values. `address`: (start, end) of a part of time, ns -> address of its
+    rows."""
     parts = len(curves.curves[0].values) if curves.curves else 0
     most = max((value for curve in curves.curves for value in curve.values), default=0.0)
     least = min(0.0, min((value for curve in curves.curves for value in curve.values), default=0.0))

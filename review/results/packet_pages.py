@@ -41,15 +41,7 @@ MOST_EXPORTED = 1_000_000
 
 
 def add_packets(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
-    """Adds the routes of packets.
-
-    Args:
-        router: gets the routes.
-        ledgers: access to the lake.
-        permission: FastAPI dependency that returns the query sets that the user may see.
-        page: makes the response of a page.
-        headers: headers of files.
-    """
+    """Adds the routes of packets. `permission`: FastAPI dependency that returns the query sets that a user may see."""
 
     def answer(
         set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, dict[str, Any]], Response]
@@ -112,7 +104,6 @@ def _shown(condition: SourceCondition) -> str:
 
 
 def _decoded(packet: dict[str, Any]) -> dict[str, Any]:
-    """Returns a packet with its addresses as text."""
     decoded = dict(packet)
     for name in ("srcIP", "destIP"):
         words = packet.get("ipversion"), packet.get(f"{name}_hi"), packet.get(f"{name}_lo")

@@ -1,4 +1,4 @@
-"""Routes of the results: the rows of a published query as a table, a plot and files.
+"""Routes of the results: the rows of a published query as a table, a plot and files; and two versions compared.
 
 `app` includes them, behind the login of the host. Everything is read on the server at one version of the table.
 """
@@ -21,13 +21,24 @@ import pyarrow.parquet as pq
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from lowwater.errors import LowwaterError
-from lowwater.instants import format_instant
+from lowwater.errors import LakeError, LowwaterError
+from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ledgers.coverage import any_covers
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH
 from lowwater.lake.open_tables import has_table
-from lowwater.lake.results.exploring import DEEPEST, LAST, OPERATORS, Curves, ResultTable, curves, result_table
+from lowwater.lake.results.exploring import (
+    DEEPEST,
+    LAST,
+    OPERATORS,
+    Curves,
+    ResultTable,
+    compare,
+    curves,
+    instant_of,
+    result_table,
+)
 from lowwater.lake.tables import safe_name
+from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.job import Job
 from lowwater.replay.row_files import spreadsheet_rows
@@ -35,9 +46,19 @@ from lowwater.replay.row_files import spreadsheet_rows
 from ..ledgers import Ledgers, Snapshot
 from ..pages import fill_template
 from .answers import Answer, Answers, BusyError, asked_by_person, person, wait_for
-from .asked import ROWS_SHOWN, Asked, numbers_of, parse_asked
+from .asked import (
+    LONGEST_TITLE,
+    ROWS_SHOWN,
+    Asked,
+    SavedPlot,
+    as_plot,
+    numbers_of,
+    parse_asked,
+    plots_file,
+    read_plots,
+    with_plot,
+)
 from .curve_drawing import draw_curves
-from .saved import LONGEST_TITLE, SavedPlot, as_plot, plots_file, read_plots, with_plot
 
 MOST_DOWNLOADED = 1_000_000
 """Most rows of a download."""
@@ -81,10 +102,8 @@ def answer_of(
     """Returns the answer to an address of a query, or a page that says what is wrong with the address.
 
     Args:
-        ledgers: access to the lake.
         sees: whether the user may see a query set.
         names: query set and query of the address.
-        page: makes the response of a page.
         make: makes the answer for the query.
     """
     try:
@@ -97,15 +116,8 @@ def answer_of(
 
 
 def add_results(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
-    """Adds the routes of the results.
-
-    Args:
-        router: gets the routes.
-        ledgers: access to the lake.
-        permission: FastAPI dependency that returns the query sets that the user may see.
-        page: makes the response of a page.
-        headers: headers of files.
-    """
+    """Adds the routes of the results. `permission`: FastAPI dependency that returns the query sets that the user may
+    see."""
 
     def answer(
         set_name: str, query: str, request: Request, sees: Any, make: Callable[[Chosen, ResultTable, Asked], Response]
@@ -335,3 +347,44 @@ def as_page(plain: Callable[[str], str], headers: dict[str, str]) -> Shown:
     """Returns a function that makes responses: HTML as it is, other texts on a plain page."""
     policy = {name: value.replace("form-action 'none'", "form-action 'self'") for name, value in headers.items()}
     return lambda text, status: HTMLResponse(text if text.startswith("<!DOCTYPE") else plain(text), status, policy)
+
+
+# The comparison of two versions of a published table: rows added, gone and changed. `lowwater diff` prints the same.
+
+LONGEST_DIFF = 48 * HOUR
+"""Longest range that a page compares, ns."""
+
+
+def add_diff(router: APIRouter, ledgers: Ledgers, permission: Any, page: Shown, headers: dict[str, str]) -> None:
+    """Adds the route of comparisons. `permission`: FastAPI dependency that returns the query sets that the user may
+    see."""
+
+    @router.api_route("/results/{set_name}/{query}/diff", methods=METHODS)
+    def diff(set_name: str, query: str, request: Request, sees: Any = permission) -> Response:
+        given = dict(request.query_params)
+        return answer_of(ledgers, sees, (set_name, query), page, lambda chosen: page(_diff_page(chosen, given), 200))
+
+
+def _diff_page(chosen: Chosen, given: dict[str, str]) -> str:
+    lake, query = chosen.snapshot.lake, chosen.query
+    versions = sorted(_number_of_version(given.get(name, ""), name) for name in ("before", "after"))
+    before, after = (result_table(lake, query.name, version) for version in versions)
+    start, end = instant_of(given.get("from", ""), "from"), instant_of(given.get("to", ""), "to")
+    if not start < end <= start + LONGEST_DIFF:
+        raise LakeError("the range is empty, or longer than 48 h", "`lowwater diff` compares any range")
+    values = {
+        "name": chosen.job.query_set,
+        "query": query.name,
+        "before": before,
+        "after": after,
+        "start": start,
+        "end": end,
+        "diff": compare(before, after, unique_key(query.logical) or (), start, end),
+    }
+    return fill_template(chosen.snapshot, "diff.html", "Results", "../../../", values, True)
+
+
+def _number_of_version(text: str, name: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise LakeError(f"{name}={text!r:.40} is no version", "give a number")
+    return int(text)

@@ -76,6 +76,48 @@ LOGGED = """
 DEFINE { query_name 'logged'; }
 SELECT tb, src, count(*) AS cnt, sum(bytes) AS bytes FROM log.LOG GROUP BY time/10 AS tb, src"""
 
+HANDS_OVER = """DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, count(*) AS cnt, running_sum(len) AS total
+FROM main1.IPV4 GROUP BY time/600 AS tb, srcIP CLOSING_WHEN count(*) = 0
+"""
+BEAT = """
+[links.beat]
+kind = "csv"
+schemas = "beat.schema"
+since = "{since}"
+until = "{until}"
+policy = "publish"
+skew = "0s"
+"""
+BEAT_SCHEMA = "PROTOCOL BEAT { uint time get_csv_uint (increasing); uint value get_csv_uint; }"
+BEATS = "DEFINE { query_name 'beats'; }\nSELECT tb, count(*) AS cnt FROM beat.BEAT GROUP BY time/3600 AS tb\n"
+CONSUMER = """
+from airflow.sdk import DAG, DayWindow, PartitionedAssetTimetable, RollupMapper, StartOfDayMapper, task
+from lowwater_airflow.whole import WholePeriod, each, whole
+
+with DAG("day_of_beats", schedule=each("beat"), max_active_runs=1):
+
+    @task
+    def consume(day):
+        return day
+
+    consume(WholePeriod(task_id="whole", query_set="beat").output)
+
+with DAG(
+    "day_of_hours",
+    schedule=PartitionedAssetTimetable(
+        assets=whole("pair"),
+        default_partition_mapper=RollupMapper(upstream_mapper=StartOfDayMapper(), window=DayWindow()),
+    ),
+):
+
+    @task
+    def consume_hours():
+        return "a day"
+
+    consume_hours()
+"""
+
 
 def script(name: str) -> ModuleType:
     """A module of `scripts/`, which is no package."""
@@ -90,23 +132,18 @@ def script(name: str) -> ModuleType:
 LOCAL = "airflow.dag_processing.bundles.local.LocalDagBundle"
 
 
-def prepare(home: Any, own: Path | None = None) -> None:
-    """Prepares an Airflow that reads its DAG files once, and sees soon that a wait is over.
+def prepare(home: Any, own: Path) -> None:
+    """Prepares an Airflow that reads its DAG files, and those of a folder, once, and sees soon that a wait is over.
 
     No test changes the files, and each reading takes a process.
-
-    Args:
-        home: the Airflow.
-        own: folder of more DAGs; None for none.
     """
     home.prepare()
     config = configparser.RawConfigParser()
     config.read(home.folder / "airflow.cfg")
     config["dag_processor"] = {"min_file_process_interval": "3600"}
-    if own is not None:
-        bundles = [{"name": "dags-folder", "classpath": LOCAL, "kwargs": {}}]
-        bundles.append({"name": "own", "classpath": LOCAL, "kwargs": {"path": str(own)}})
-        config["dag_processor"]["dag_bundle_config_list"] = json.dumps(bundles)
+    bundles = [{"name": "dags-folder", "classpath": LOCAL, "kwargs": {}}]
+    bundles.append({"name": "own", "classpath": LOCAL, "kwargs": {"path": str(own)}})
+    config["dag_processor"]["dag_bundle_config_list"] = json.dumps(bundles)
     config["scheduler"] = {"trigger_timeout_check_interval": "3"}
     with (home.folder / "airflow.cfg").open("w", encoding="utf-8") as file:
         config.write(file)
@@ -244,10 +281,12 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     for name, value in CANARIES.items():
         planted.setenv(name, value.format(hook=f"http://127.0.0.1:{hook.server_port}/told"))
     try:
-        prepare(home)
+        (folder / "own").mkdir()
+        (folder / "own" / "consumer.py").write_text(CONSUMER, encoding="utf-8")
+        prepare(home, folder / "own")
         home.start()
-        sets = ["replay_pair", "replay_late", "replay_careful"]
-        home.ready("lowwater_digest", "lowwater_maintain", *sets, slots=2)
+        sets = [f"replay_{name}" for name in ("pair", "late", "careful", "chain", "beat")]
+        home.ready("lowwater_digest", "lowwater_maintain", "day_of_beats", "day_of_hours", *sets, slots=2)
         yield Platform(home, folder / "lake", folder / "captures", told)
     finally:
         home.stop()
@@ -290,6 +329,16 @@ def _ingest(lake: Path, captures: Path) -> None:
     for link, hours in (*dict.fromkeys((*LINKS, "log"), HOURS).items(), ("late", 1)):
         for hour in range(hours):
             ingest(opened, link, sorted((captures / link).glob(f"*T{hour:02}*")), config)
+    beat(lake, captures, 0)
+
+
+def beat(lake: Path, folder: Path, half: int) -> None:
+    """Ingests the records of half a day, one each hour."""
+    begin, end = START + half * 12 * HOUR, START + (half + 1) * 12 * HOUR
+    path = folder / f"beat{half}.csv"
+    lines = [f"{at // 10**9},{half}\n" for at in range(begin, end, HOUR)]
+    path.write_text("".join(["time,value\n", *lines]), encoding="ascii")
+    ingest(open_lake(lake), "beat", [path], load_config(lake), (begin, end))
 
 
 def _log(folder: Path) -> None:
@@ -308,6 +357,8 @@ def _queries(folder: Path) -> None:
     _query_set(folder / "pair.gsql", pair, JOIN.format(name="joined", left="left", right="right"), LOGGED)
     _query_set(folder / "late.gsql", [("late_flows", "late", "")])
     _query_set(folder / "careful.gsql", [("careful_flows", "control", "")])
+    (folder / "chain.gsql").write_text(HANDS_OVER, encoding="utf-8")
+    (folder / "beat.gsql").write_text(BEATS, encoding="utf-8")
 
 
 def _query_set(path: Path, flows: Sequence[tuple[str, str, str]], *others: str) -> None:
@@ -318,10 +369,11 @@ def _query_set(path: Path, flows: Sequence[tuple[str, str, str]], *others: str) 
 def _settings(path: Path) -> None:
     text = '[sets]\nboth = ["main1", "control"]\n'
     text += f'\n[replay]\npatience = "{PATIENCE:.0f}s"\n\n[query_sets.late]\nprocesses = "each"\n'
+    text += '\n[query_sets.chain]\n\n[query_sets.beat]\ninterval = "12h"\n'
     text += (
         '\n[query_sets.careful]\napproval = true\ndeadline = "1s"\n\n[notify]\nconnection = "hook"\ndigest = "never"\n'
     )
-    text += '\n[schedule]\nmaintain = "never"\nlook_back = "36500d"\n'
+    text += '\n[schedule]\nevery = "1d"\nmaintain = "never"\nlook_back = "36500d"\n'
     for name in (*LINKS, "late"):
         text += LINK.format(
             name=name,
@@ -331,7 +383,9 @@ def _settings(path: Path) -> None:
             policy="exclude" if name == "control" else "fail",
         )
     text += LOG.format(since=format_instant(START), until=format_instant(END))
+    text += BEAT.format(since=format_instant(START), until=format_instant(START + 24 * HOUR))
     path.with_name("log.schema").write_text(SCHEMA, encoding="utf-8")
+    path.with_name("beat.schema").write_text(BEAT_SCHEMA, encoding="utf-8")
     path.write_text(text, encoding="utf-8")
 
 

@@ -70,27 +70,42 @@ until = "2026-01-02T00:00:00Z"
 """
 
 
-def load(folder: Path, *lakes: Path | None) -> list[dict[str, Any]]:
+HANDS_OVER = """DEFINE { query_name 'hosts'; }
+SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP CLOSING_WHEN count(*) = 0
+"""
+WRONG = {
+    "[interval]\nlength = '7min'": "intervals of 7min cannot be scheduled",
+    "[linsk.a]\nskew = '1s'": "unknown key 'linsk'; did you mean 'links'?",
+}
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str | None, dict[str, Any]]:
     """What Airflow makes of the DAGs of each lake, in a process of its own that does no work at import."""
+    folder = tmp_path_factory.mktemp("dags")
+    hands_over = f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{folder / "hosts.gsql"}"]\n'
+    (folder / "hosts.gsql").write_text(HANDS_OVER)
+    lakes = {"right": SETTINGS, "new": hands_over, "prepared": hands_over, **{text: text for text in WRONG}}
+    paths: dict[str | None, str | None] = {None: None}
+    for number, (name, settings) in enumerate(lakes.items()):
+        lake = open_lake(folder / str(number)).root
+        (lake / "lowwater.toml").write_text(settings)
+        paths[name] = str(lake)
+    Job.open(Path(str(paths["prepared"])), "hosts", folder).prepare()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "LOWWATER"))}
     environment |= {"AIRFLOW_HOME": str(folder), "AIRFLOW__CORE__LOAD_EXAMPLES": "false"}
     environment |= {"AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "var" / "no-plugins")}
-    asked = json.dumps([lake and str(lake) for lake in lakes])
-    command = [sys.executable, "-c", LOAD, str(ROOT / "dags"), asked]
+    command = [sys.executable, "-c", LOAD, str(ROOT / "dags"), json.dumps([*paths.values()])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]]
     found, heavy = json.loads(done.stdout.rpartition("RESULT")[2])
     assert heavy == []
-    return found
+    return dict(zip(paths, found, strict=True))
 
 
 @pytest.mark.slow
-def test_every_dag(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    (lake / "lowwater.toml").write_text(SETTINGS)
-    (found,) = load(tmp_path, lake)
+def test_every_dag(loaded: dict[str | None, dict[str, Any]]) -> None:
+    found = loaded["right"]
     assert found["errors"] == {}
     dags = found["dags"]
     sets = {"more", *(path.stem for path in QUERIES.glob("*.gsql"))}
@@ -125,51 +140,34 @@ def test_every_dag(tmp_path: Path) -> None:
     assert dags["replay_flows"]["end"] == "2026-01-01 23:45:00+00:00"
 
 
-HANDS_OVER = """DEFINE { query_name 'hosts'; }
-SELECT tb, srcIP, count(*) AS cnt FROM main1.IPV4 GROUP BY time/60 AS tb, srcIP CLOSING_WHEN count(*) = 0
-"""
-
-
 @pytest.mark.slow
-def test_a_set_that_hands_state_over_runs_in_order_once_a_run_has_prepared_it(tmp_path: Path) -> None:
-    (tmp_path / "hosts.gsql").write_text(HANDS_OVER)
-    lakes = [tmp_path / name for name in ("new", "prepared")]
-    for lake in lakes:
-        open_lake(lake)
-        (lake / "lowwater.toml").write_text(f'{SETTINGS}\n[query_sets.hosts]\nfiles = ["{tmp_path / "hosts.gsql"}"]\n')
-    Job.open(lakes[1], "hosts", tmp_path).prepare()
+def test_a_set_that_hands_state_over_runs_in_order_once_a_run_has_prepared_it(
+    loaded: dict[str | None, dict[str, Any]],
+) -> None:
     ordered = []
-    for found in load(tmp_path, *lakes):
+    for found in (loaded["new"], loaded["prepared"]):
         assert found["errors"] == {}
         dag = found["dags"]["replay_hosts"]
         ordered.append((dag["runs"], "its intervals run in order" in dag["about"]))
     assert ordered == [(16, False), (1, True)]
 
 
-WRONG = {
-    "[interval]\nlength = '7min'": "intervals of 7min cannot be scheduled",
-    "[linsk.a]\nskew = '1s'": "unknown key 'linsk'; did you mean 'links'?",
-}
-
-
 @pytest.mark.slow
-def test_wrong_settings_are_import_errors(tmp_path: Path) -> None:
-    lakes = [tmp_path / str(number) for number in range(len(WRONG))]
-    for lake, settings in zip(lakes, WRONG, strict=True):
-        lake.mkdir()
-        (lake / "lowwater.toml").write_text(settings)
-    expected = ["LOWWATER_LAKE is not set", *WRONG.values()]
-    for said, found in zip(expected, load(tmp_path, None, *lakes), strict=True):
-        assert all(name.startswith(("lowwater_", "keep_")) for name in found["dags"]), "these have no interval"
-        files = {Path(name).name for name in found["errors"]}
-        assert files | {"keep.py", "maintenance.py", "misnamed.py"} == {
-            "capture_ingest.py",
-            "keep.py",
-            "maintenance.py",
-            "misnamed.py",
-            "replay.py",
-        }
-        assert all(said in text for text in found["errors"].values())
+@pytest.mark.parametrize(("settings", "said"), [(None, "LOWWATER_LAKE is not set"), *WRONG.items()])
+def test_wrong_settings_are_import_errors(
+    settings: str | None, said: str, loaded: dict[str | None, dict[str, Any]]
+) -> None:
+    found = loaded[settings]
+    assert all(name.startswith(("lowwater_", "keep_")) for name in found["dags"]), "these have no interval"
+    files = {Path(name).name for name in found["errors"]}
+    assert files | {"keep.py", "maintenance.py", "misnamed.py"} == {
+        "capture_ingest.py",
+        "keep.py",
+        "maintenance.py",
+        "misnamed.py",
+        "replay.py",
+    }
+    assert all(said in text for text in found["errors"].values())
 
 
 @pytest.mark.slow

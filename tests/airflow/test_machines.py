@@ -35,7 +35,8 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip("the S3 server is not installed: make .venv/.s3")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
         pytest.skip("workers cannot be isolated: `unshare --mount` is not allowed here")
-    with cluster(tmp_path_factory.mktemp("machines"), workers=2) as running, environment(running.store()):
+    folder = tmp_path_factory.mktemp("machines")
+    with cluster(folder, workers=2, resident=True) as running, environment(running.store()):
         yield running
 
 

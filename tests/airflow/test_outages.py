@@ -57,13 +57,13 @@ def test_a_full_disk_is_waited_for_and_what_failed_is_told_by_who_can_write(
 ) -> None:
     from airflow.sdk.exceptions import TaskDeferred
 
-    from lowwater_airflow import outages
+    from lowwater_airflow import retries
 
     job = lake_of(disk, [0], more=FAR)
     lake = job.lake.root
     monkeypatch.setenv("LOWWATER_LAKE", str(lake))
     told: list[str] = []
-    monkeypatch.setattr(outages, "hindered", lambda context, said: told.append(said))
+    monkeypatch.setattr(retries, "hindered", lambda context, said: told.append(said))
     job.prepare()
     filler = fill(disk)
     with pytest.raises(AwayError, match="No space left"):
@@ -72,7 +72,7 @@ def test_a_full_disk_is_waited_for_and_what_failed_is_told_by_who_can_write(
 
     waited = []
     again: dict[str, Any] = {}
-    for _ in range(outages.TOLD):
+    for _ in range(retries.TOLD):
         task = look(lake, disk)
         with pytest.raises(TaskDeferred) as waits:
             task.again(Task().context, None, **again) if again else task.execute(Task().context)

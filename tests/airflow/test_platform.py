@@ -6,6 +6,8 @@ import random
 import re
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from collections import Counter
 from contextlib import suppress
@@ -16,6 +18,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+from lowwater.high.process import InProcess
 from lowwater.instants import HOUR, format_instant, parse_instant, spoken_span
 from lowwater.lake.tables import open_table
 from lowwater.replay.interval import replay
@@ -23,7 +26,8 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.due import statuses
 from tests.airflow.chromium import browser, frame
-from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, asset_events, script, wait
+from tests.airflow.conftest import CANARIES, LATE_HOURS, PATIENCE, Platform, asset_events, beat, script, wait
+from tests.docs.book import ROOT, blocks
 from tests.replay.support import END, HOURS, LINKS, START, copy_lake, leftovers, lowwater, table_rows
 
 if TYPE_CHECKING:
@@ -33,11 +37,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 PAIR = ("flows", "right", "joined")
 BOTH, BOTH_END = 2, START + 2 * HOUR
 """Hours of the backfill that is killed, and their end."""
+NAMES = [f"Interval {format_instant(START + at * HOUR)} to {format_instant(START + (at + 1) * HOUR)}" for at in (0, 1)]
 
 
 def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp_path: Path) -> None:
     """Backfill backwards, two runs at once, one process of each run killed at random: the tables of a clean run."""
-    assert ingested(platform) == dict.fromkeys((*LINKS, "log"), HOURS) | {"late": 1}
+    assert ingested(platform) == dict.fromkeys((*LINKS, "log"), HOURS) | {"late": 1, "beat": 1}
     untouched = copy_lake(platform.lake, tmp_path / "clean")
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
@@ -52,8 +57,7 @@ def test_reverse_and_parallel_with_kills(platform: Platform, runner: Runner, tmp
         assert table_rows(platform.lake, query) == table_rows(untouched, query) != []
     assert logged(platform.lake) == records(platform.captures / "log", BOTH_END)
     assert leftovers(platform.lake) == []
-    found = states(platform, "pair")
-    assert [found[START + hour * HOUR, "joined"] for hour in range(BOTH)] == ["done", "incomplete"]
+    assert joined(platform) == ["done", "incomplete"]
 
 
 def test_assets_carry_metadata(platform: Platform) -> None:
@@ -66,6 +70,36 @@ def test_assets_carry_metadata(platform: Platform) -> None:
             assert extra["rows"] == len(table_rows(platform.lake, query, start, start + HOUR))
             assert len(extra["digest"]) == 64
             assert extra["verdict"] == ("warned" if extra["state"] == "incomplete" else "passed")
+
+
+def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
+    """Both runs were green; one is of an interval that is incomplete."""
+    first, second = notes(platform)
+    assert first == f"{NAMES[0]}: done"
+    assert second.startswith(f"{NAMES[1]}: incomplete: ") and "control" in second
+    keys = [event["partition_key"] for event in asset_events(platform.home, "whole intervals of pair")]
+    assert keys == ["2026-01-01T00:00:00"], "only what is done is an event of a whole interval"
+
+
+def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> None:
+    """The interval that has changed is published again."""
+    settings = platform.lake / "lowwater.toml"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(text.replace("[links.main1]\n", '[links.main1]\nskew = "5s"\n'), encoding="utf-8")
+    assert joined(platform) == ["stale", "stale"]
+    run = platform.task("replay_pair", START, "interval")["dag_run_id"]
+    platform.home.ask("PATCH", f"dags/replay_pair/dagRuns/{run}", {"note": "seen by the desk"})
+    create(platform, START, *documented())
+    assert set(platform.finish("replay_pair", BOTH).values()) == {"success"}
+    assert joined(platform) == ["done", "stale"]
+    assert notes(platform)[0].splitlines() == [f"{NAMES[0]}: done", "seen by the desk"], "what people write stays"
+
+
+def test_a_page_would_run_a_set_that_hands_state_over_one_at_a_time(platform: Platform) -> None:
+    """Without `chain_start`. `test_postgres` runs such a set, in order though two runs may be at work."""
+    span = f"start={format_instant(START)}&end={format_instant(BOTH_END)}"
+    page = platform._page(f"{platform.home.address}/lowwater/act/backfill/chain?{span}")
+    assert "Airflow makes a backfill of 2 runs of replay_chain, 1 at a time." in page
 
 
 def test_a_broken_audit_is_never_visible(platform: Platform) -> None:
@@ -157,7 +191,7 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
         shutil.move(path, platform.captures / "late" / path.name)
     platform.home.ready("lowwater_ingest")
     assert wait(lambda: looks("lowwater_ingest"), 300, 1.0) == ["success"]
-    files = dict.fromkeys(LINKS, HOURS + 1) | {"log": HOURS, "late": LATE_HOURS}
+    files = dict.fromkeys(LINKS, HOURS + 1) | {"log": HOURS, "late": LATE_HOURS, "beat": 1}
     assert ingested(platform) == files, (
         "each file of the folders, also of an hour that nobody asked for, and none twice"
     )
@@ -233,6 +267,67 @@ def test_maintenance(platform: Platform) -> None:
     assert leftovers(platform.lake) == []
 
 
+def test_a_daily_dag_waits_for_the_whole_day_and_runs_again_when_a_part_is_published_again(platform: Platform) -> None:
+    """An interval that was published incomplete does not count; a second publication of one starts the day again."""
+    noon = START + 12 * HOUR
+
+    def publish(start: int) -> str:
+        """Publishes half a day in this process, and tells of it as `publish` does."""
+        job = Job.open(platform.lake, "beat", platform.home.queries)
+        (outcome,) = replay(job, start, start + 12 * HOUR, None, Progress(quiet=True), InProcess())
+        if outcome.state == "done":
+            tell(platform, "beat", format_instant(start)[:19])
+        return outcome.state
+
+    assert (publish(START), publish(noon)) == ("done", "incomplete")
+    assert wait(lambda: consumed(platform) == [("2026-01-01", "skipped")], 400, 1.0), consumed(platform)
+    beat(platform.lake, platform.captures, 1)
+    assert publish(noon) == "done"
+    day = [("2026-01-01", "skipped"), ("2026-01-01", "success")]
+    assert wait(lambda: consumed(platform) == day, 400, 1.0), consumed(platform)
+    tell(platform, "beat", format_instant(START)[:19])
+    assert wait(lambda: consumed(platform) == [*day, day[1]], 400, 1.0), consumed(platform)
+
+
+def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
+    """Airflow calls runs that never began failed, and never starts them again; the pages know both."""
+    noon = START + 12 * HOUR
+    made = platform.backfill("replay_beat", START, noon, parallel=1, again="completed")
+    platform.home.ask("PUT", f"backfills/{made}/cancel")
+    assert wait(lambda: {run["state"] for run in platform.home.runs("replay_beat")} <= {"success", "failed"}, 400, 1.0)
+    run = next(
+        run for run in platform.home.runs("replay_beat") if run["logical_date"][:19] == format_instant(noon)[:19]
+    )
+    assert run["state"] == "failed" and platform.states("replay_beat", noon).count("success") == 0
+    rows = [row for row in statuses(platform.lake, platform.home.queries) if row.query_set == "beat"]
+    assert {row.state for row in rows} == {"done"}, "nothing of the lake has failed"
+    body = {"dry_run": False, "dag_run_id": run["dag_run_id"], "only_failed": False}
+    platform.home.ask("POST", "dags/replay_beat/clearTaskInstances", body)
+
+    def state() -> str:
+        return str(platform.home.ask("GET", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")["state"])
+
+    said = platform.act(f"run/beat?start={format_instant(noon)}&end={format_instant(noon + 12 * HOUR)}")
+    assert said.startswith("Airflow made backfill"), said
+    assert wait(lambda: state() == "success", 400, 1.0), state()
+    platform.home.ask("DELETE", f"dags/replay_beat/dagRuns/{run['dag_run_id']}")
+    platform.backfill("replay_beat", noon, noon)
+    ended = platform.finish("replay_beat", 2)  # the run of the first interval may never have begun
+    assert ended[format_instant(noon)] == "success", ended
+
+
+def test_no_secret_is_in_what_airflow_keeps(platform: Platform) -> None:
+    """Logs of tasks; and in the database rendered templates, XComs, serialized DAGs and the log of what people did."""
+    kept = [path for path in platform.home.folder.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".db" for path in kept) and sum(path.suffix == ".log" for path in kept) > 1
+    held = [str(path) for path in kept if re.search(b"(?i)canary", path.read_bytes())]
+    assert not held
+    assert not [path for path in platform.lake.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+    entries = platform.home.ask("GET", "eventLogs?limit=100")["event_logs"]
+    assert entries and "canary" not in str(entries).lower()
+    assert "canary" in CANARIES["PGPASSWORD"] and "canary" in platform.home.environment()["PGPASSWORD"]
+
+
 def told(platform: Platform, asset: str) -> list[dict[str, Any]]:
     """What the events of an asset tell beside its name."""
     return [event["extra"] for event in asset_events(platform.home, asset)]
@@ -292,13 +387,77 @@ def states(platform: Platform, query_set: str) -> dict[tuple[int, str], str]:
     return {(row.start, row.query): row.state for row in rows if row.query_set == query_set}
 
 
-def test_no_secret_is_in_what_airflow_keeps(platform: Platform) -> None:
-    """Logs of tasks; and in the database rendered templates, XComs, serialized DAGs and the log of what people did."""
-    kept = [path for path in platform.home.folder.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".db" for path in kept) and sum(path.suffix == ".log" for path in kept) > 1
-    held = [str(path) for path in kept if re.search(b"(?i)canary", path.read_bytes())]
-    assert not held
-    assert not [path for path in platform.lake.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
-    entries = platform.home.ask("GET", "eventLogs?limit=100")["event_logs"]
-    assert entries and "canary" not in str(entries).lower()
-    assert "canary" in CANARIES["PGPASSWORD"] and "canary" in platform.home.environment()["PGPASSWORD"]
+def joined(platform: Platform) -> list[str]:
+    """The states of both hours of one query."""
+    found = states(platform, "pair")
+    return [found[START + hour * HOUR, "joined"] for hour in range(BOTH)]
+
+
+def notes(platform: Platform) -> list[str]:
+    found = {run["logical_date"]: run["note"] for run in platform.home.runs("replay_pair")}
+    return [found[at] for at in sorted(found)]
+
+
+def await_end(platform: Platform) -> None:
+    """Waits until Airflow has seen that every backfill has ended; it refuses another one before."""
+
+    def settled() -> bool:
+        backfills = platform.home.ask("GET", "backfills?dag_id=replay_pair")["backfills"]
+        return all(backfill["completed_at"] for backfill in backfills)
+
+    assert wait(settled, 400, 1.0)
+
+
+def create(platform: Platform, last: int, *more: str) -> str:
+    """What `airflow backfill create` says of the intervals from the first to that at `last`, ns."""
+    dates = ["--from-date", format_instant(START), "--to-date", format_instant(last)]
+    command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", "replay_pair", *dates, *more]
+    environment = platform.home.environment()
+    await_end(platform)
+
+    def asked() -> subprocess.CompletedProcess[str] | None:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        # SQLite refuses to write on what another component has changed since it was read, at once and whatever the
+        # timeout, and then a person asks again.
+        return None if "database is locked" in done.stderr else done
+
+    done = wait(asked, 400)
+    assert done is not None and done.returncode == 0, done and done.stderr[-2000:]
+    return str(done.stdout)
+
+
+def documented() -> list[str]:
+    """What the page on backfills has behind the dates of a backfill after a change."""
+    (line,) = [
+        line
+        for block in blocks(ROOT / "docs" / "backfill.md")
+        if block.words == ("sh", "airflow")
+        for line in block.text.splitlines()
+        if "--reprocess-behavior" in line
+    ]
+    found = re.search(r"--reprocess-behavior (\S+) --dag-run-conf '(.*)'", line)
+    assert found is not None
+    return ["--reprocess-behavior", found[1], "--dag-run-conf", found[2]]
+
+
+def consumed(platform: Platform, dag: str = "day_of_beats") -> list[tuple[str, str]]:
+    """Of each run of a consumer its partition and the state of its last task, oldest first, once all have ended."""
+
+    def ended() -> bool:
+        return all(run["state"] in ("success", "failed") for run in platform.home.runs(dag))
+
+    assert wait(ended, 400, 1.0)
+    runs = platform.home.runs(dag)
+    tasks = {task["dag_run_id"]: task["state"] for task in platform.home.tasks(dag) if task["task_id"] == "consume"}
+    ordered = sorted(runs, key=lambda run: run["run_after"])
+    return [(run["partition_key"], tasks[run["dag_run_id"]]) for run in ordered]
+
+
+def tell(platform: Platform, query_set: str, key: str) -> None:
+    """Adds an event of a whole interval, as a run that publishes one does."""
+    (asset,) = [
+        each
+        for each in platform.home.ask("GET", "assets?limit=100")["assets"]
+        if each["name"] == f"whole intervals of {query_set}"
+    ]
+    platform.home.ask("POST", "assets/events", {"asset_id": asset["id"], "partition_key": key})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def test_tasks_wait_for_the_steps_before_theirs() -> None:
     assert all(max(step.after, default=-1) < number for number, step in enumerate(steps))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=6), min_size=1, max_size=6), st.integers(1, 5), st.data()
 )

@@ -1,11 +1,13 @@
-"""What must hold of a capture that is read, whatever its bytes: only our own errors, and an account of every byte."""
+"""Reads captures, and holds what must hold whatever their bytes: only our own errors, an account of every byte."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,23 @@ from lowwater.errors import CaptureError
 from tests.capture import fuzz_inputs
 
 MAX_JUMP = 61 * fuzz_inputs.SECOND
+FORGIVING = 1 << 61
+"""A max_jump that no capture has, ns."""
+
+
+def saved(folder: Path, data: bytes, name: str = "one.pcap") -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def whole(path: Path, max_jump: int = FORGIVING, **options: Any) -> tuple[CaptureReader, list[dict[str, Any]]]:
+    """The reader of a file that is read to its end, and the rows in their order; every byte is accounted for."""
+    reader = read(path, max_jump, **options)
+    batches = list(reader)
+    check_sums(reader, batches, path.stat().st_size)
+    assert reader.summary is not None and reader.summary.sha256 == sha256(path.read_bytes()).hexdigest()
+    return reader, _rows(batches)
 
 
 def check_file(data: bytes, path: Path, random: Random) -> str:
@@ -54,12 +73,14 @@ def check_sums(reader: CaptureReader, batches: Sequence[pa.RecordBatch], size: i
     assert summary.bytes == size and (summary.compression or summary.unpacked == size), "not the size of the file"
     assert summary.packets == sum(batch.num_rows for batch in batches), "packets are missing"
     assert summary.malformed == len(reader.malformed), "malformed rows are missing"
+    assert bool(summary.damage) == any(bad.reason == "compression" for bad in reader.malformed), "damage of no place"
+    assert summary.damage or not summary.skipped, "bytes are skipped without damage"
     for batch in batches:
         batch.validate(full=True)
         stamps, arrivals = batch["timestamp"].to_numpy(), batch["arrival"].to_numpy()
         assert (stamps >= 0).all() and (arrivals >= stamps).all() and (np.diff(arrivals) >= 0).all(), "times"
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, object]]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     rows = [row for batch in batches for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: row["position"])

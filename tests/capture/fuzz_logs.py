@@ -1,8 +1,4 @@
-"""Fuzzes the readers of logs: whole logs with damage, read by every ready protocol.
-
-A reader gives records and malformed records whose bytes, with the overhead, add up to the file; or it refuses the file
-with a named error. `python -m tests.capture.fuzz_logs --files 100000 --seed 1`.
-"""
+"""Logs with damage, for `test_logs` and the guided fuzzer: read or refused by every ready protocol, all bytes told."""
 
 from __future__ import annotations
 

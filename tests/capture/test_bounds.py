@@ -18,6 +18,7 @@ from lowwater.capture.records import stream as gaps
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.tasks import SurveyTask, survey
 from tests import capturemaker as maker
+from tests.breadth import examples
 from tests.pcapngmaker import Section
 
 SECOND = 1_000_000_000
@@ -72,7 +73,7 @@ def told(path: Path, chunk_bytes: int) -> tuple[Any, ...]:
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "one"
-    for seed in range(6):
+    for seed in range(examples(6)):
         numbers = Random(seed)
         weights = [numbers.choice((0, 1, 8)) for _ in "gjrwniosd"]
         kinds = "g" * numbers.randrange(30) + "".join(numbers.choices("gjrwniosd", [2, *weights[1:]], k=60))

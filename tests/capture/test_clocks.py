@@ -21,11 +21,23 @@ BEGIN = 1_767_225_600
 YEARS = 10 * 366 * 86_400
 
 
-def jumps(stamps: list[float], jump: float = JUMP) -> list[int]:
-    """Judges times (s) at once."""
-    judge = Judge(int(jump * SECOND))
-    marked = judge.settle(np.array([round(stamp * SECOND) for stamp in stamps], np.int64), final=True)
-    return np.flatnonzero(marked).tolist()
+def jumps(stamps: list[float]) -> list[int]:
+    """Judges times (s) at once, and in pieces, which is the same."""
+    times = [round(stamp * SECOND) for stamp in stamps]
+    (_, whole), (_, parts) = (judged(times, JUMP * SECOND, piece) for piece in (len(times), 7))
+    assert parts == whole
+    return np.flatnonzero(whole).tolist()
+
+
+def judged(stamps: list[int], jump: int, piece: int) -> tuple[Judge, list[bool]]:
+    """A judge that was given times (ns) in pieces, and its verdicts."""
+    judge, verdicts, waiting = Judge(jump), list[bool](), np.empty(0, np.int64)
+    for begin in range(0, len(stamps), piece):
+        waiting = np.concatenate([waiting, np.array(stamps[begin : begin + piece], np.int64)])
+        settled = judge.settle(waiting, begin + piece >= len(stamps))
+        verdicts += settled.tolist()
+        waiting = waiting[len(settled) :]
+    return judge, verdicts
 
 
 def steady(gap: float, count: int = 120, sets: dict[int, float] | None = None) -> list[float]:
@@ -87,27 +99,13 @@ worlds = st.builds(
 @settings(max_examples=examples(300))
 @given(worlds, st.integers(0, 3000), st.integers(1, 90))
 def test_jumps_and_leads_are_those_of_the_rule(stamps: list[int], jump: int, piece: int) -> None:
-    judge, verdicts, waiting = Judge(jump), [], np.empty(0, np.int64)
-    for begin in range(0, len(stamps), piece):
-        waiting = np.concatenate([waiting, np.array(stamps[begin : begin + piece], np.int64)])
-        settled = judge.settle(waiting, begin + piece >= len(stamps))
-        verdicts += settled.tolist()
-        waiting = waiting[len(settled) :]
+    judge, verdicts = judged(stamps, jump, piece)
     expected = leads(stamps)
     assert verdicts == [lead > jump for lead in expected]
     assert judge.largest_ahead == max((lead for lead in expected if lead <= jump), default=0)
     assert judge.smallest_jump == min((lead for lead in expected if lead > jump), default=None)
     # Any other max_jump between the two marks the same records, and states the same two.
     for other in {judge.largest_ahead, (judge.smallest_jump or 1 << 60) - 1}:
-        again = Judge(other)
-        assert again.settle(np.array(stamps, np.int64), final=True).tolist() == verdicts
+        again, same = judged(stamps, other, len(stamps) or 1)
+        assert same == verdicts
         assert (again.largest_ahead, again.smallest_jump) == (judge.largest_ahead, judge.smallest_jump)
-
-
-@settings(max_examples=examples(100))
-@given(worlds, st.integers(0, 120))
-def test_a_jump_is_decided_by_the_records_around_it(stamps: list[int], index: int) -> None:
-    if index < len(stamps):
-        begin = max(index - 32, 0)
-        near = stamps[begin : index + 17]
-        assert leads(stamps)[index] == leads(near)[index - begin]

@@ -25,7 +25,7 @@ def digests(files: list[GeneratedCapture]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[GeneratedCapture]:
-    return generate(tmp_path_factory.mktemp("made"), START, hours=2, rate=5, skew=SKEW, seed=4)
+    return generate(tmp_path_factory.mktemp("made"), START, hours=2, rate=3, skew=SKEW, seed=4)
 
 
 def load(file: GeneratedCapture) -> tuple[pa.Table, CaptureSummary]:
@@ -41,11 +41,11 @@ def of(files: list[GeneratedCapture], link: str, index: int) -> GeneratedCapture
 
 @pytest.mark.slow
 def test_the_seed_decides_every_byte(made: list[GeneratedCapture], tmp_path: Path) -> None:
-    same = generate(tmp_path / "same", START, hours=2, rate=5, skew=SKEW, seed=4)
+    same = generate(tmp_path / "same", START, hours=2, rate=3, skew=SKEW, seed=4)
     assert digests(same) == digests(made)
-    other = generate(tmp_path / "other", START, hours=1, rate=5, skew=SKEW, seed=5)
+    other = generate(tmp_path / "other", START, hours=1, rate=3, skew=SKEW, seed=5)
     assert not set(digests(other)[:1]) & set(digests(made))
-    later = generate(tmp_path / "later", START + HOUR, hours=1, rate=5, skew=SKEW, seed=4)
+    later = generate(tmp_path / "later", START + HOUR, hours=1, rate=3, skew=SKEW, seed=4)
     assert digests([of(later, "main1", 0)]) == digests([of(made, "main1", 1)])
 
 

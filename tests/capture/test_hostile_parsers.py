@@ -61,6 +61,7 @@ def test_work_grows_with_the_input_and_not_with_its_square(name: str, tmp_path: 
         assert two < 2.5 * one + 2000, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [b'"x","\n', b'"""a","\n'])
 def test_each_byte_is_read_once_where_every_line_opens_a_quote(line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of each line is too long, so each line is damage, and where its record ended was looked for again."""
@@ -77,6 +78,7 @@ def test_each_byte_is_read_once_where_every_line_opens_a_quote(line: bytes, monk
     assert sum(looked) <= 3 * len(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

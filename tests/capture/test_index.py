@@ -55,17 +55,6 @@ def test_chunks_hold_what_one_pass_gives(
     assert replace(reader.summary, interfaces=(replace(only, undecoded=0),)) == found.summary
 
 
-@pytest.mark.slow
-def test_a_large_capture_has_many_chunks(tmp_path: Path) -> None:
-    path = tmp_path / "many.pcap"
-    path.write_bytes(maker.pcap_bytes((START + number, FRAMES[0]) for number in range(200_000)))
-    found = index(path, SECOND, 1 << 20)
-    assert len(found.chunks) > 2
-    assert [chunk.end for chunk in found.chunks[:-1]] == [chunk.begin for chunk in found.chunks[1:]]
-    positions = [n for chunk in found.chunks for _, batch in read_chunk(chunk) for n in batch["position"].to_pylist()]
-    assert positions == list(range(200_000))
-
-
 def test_a_file_that_changed_after_it_was_indexed_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "one.pcap"
     path.write_bytes(maker.pcap_bytes((START + number, FRAMES[0]) for number in range(9)))

@@ -1,4 +1,4 @@
-"""Link layers: generated frames of every kind against tshark, whole and cut, and the columns each kind fills."""
+"""Link types: names, generated frames of every kind against tshark, whole and cut, and the columns each kind fills."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.capture.formats.capture_file import LINK_NUMBERS, LISTED, link_name
 from lowwater.capture.headers.links import NAMES, by_number
 from lowwater.capture.headers.packet import decode_batch
 from tests import capturemaker as maker
@@ -31,6 +32,16 @@ FIXED = ("position", "arrival", "timestamp", "len", "caplen")
 
 def test_every_decoded_link_type_has_frames() -> None:
     assert set(LINKS) == set(NAMES)
+
+
+def test_every_link_type_has_a_name_of_its_own_and_a_decoded_one_that_of_lakes() -> None:
+    assert {number: link_name(number) for number in NAMES} == NAMES
+    assert (link_name(1), link_name(50), link_name(105)) == ("EN10MB", "PPP_SERIAL", "80211")
+    for number in {*LISTED, *NAMES}:
+        assert link_name(number) != str(number)
+        assert LINK_NUMBERS[link_name(number)] == number
+    assert set(LISTED) >= {*range(11), *range(104, 208), *range(209, 305)}
+    assert link_name(65_000) == "65000"
 
 
 def test_a_number_has_one_entry() -> None:

@@ -137,6 +137,7 @@ def test_zeek_reads_as_duckdb_does(compression: str, tmp_path: Path) -> None:
     assert [tuple(row[name] for name in fields) for row in got] == sql.execute(query).fetchall()
 
 
+@pytest.mark.slow
 def test_json_of_suricata_reads_as_duckdb_does(tmp_path: Path) -> None:
     events = eve(talks(6, 300))
     path = write(tmp_path / "eve.json", as_lines(events))

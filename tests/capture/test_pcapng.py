@@ -13,31 +13,31 @@ from hypothesis import strategies as st
 
 from lowwater.capture import read
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.reader import CaptureReader, index, read_chunk
+from lowwater.capture.reader import CaptureReader, index, open_capture, read_chunk
 from lowwater.capture.records.facts import Interface, Malformed
 from tests import capturemaker as maker
 from tests.breadth import examples
+from tests.capture.fuzz_captures import check_sums, saved, whole
+from tests.capture.fuzz_inputs import SECOND, START
 from tests.pcapngmaker import OTHERS, Section
 
-SECOND = 1_000_000_000
-START = 1_600_000_000 * SECOND
 FRAME = maker.tcp("10.0.0.1", "10.0.0.2", 1, 80)
 FIELDS = (len(FRAME), len(FRAME), 1, 80)
 LITTLE, BIG = Section("little"), Section("big")
 SECTIONS = pytest.mark.parametrize("section", [LITTLE, BIG], ids=["little", "big"])
 
 
-def whole(path: Path, *blocks: bytes, **options: Any) -> tuple[CaptureReader, list[tuple[Interface, dict[str, Any]]]]:
-    """The reader of a file of these blocks; its rows in order, with their interfaces. Every byte is accounted for."""
+Rows = list[tuple[Interface, dict[str, Any]]]
+
+
+def of_blocks(path: Path, *blocks: bytes, **options: Any) -> tuple[CaptureReader, Rows]:
+    """The reader of a file of these blocks; its rows in order, with their interfaces."""
     path.write_bytes(b"".join(blocks))
     reader = read(path, 1 << 62, **options)
-    rows = [(interface, row) for interface, batch in reader.by_interface() for row in batch.to_pylist()]
-    rows.sort(key=lambda one: one[1]["position"])
-    summary = reader.summary
-    assert summary is not None and summary.format == "pcapng"
-    refused = sum(bad.length for bad in reader.malformed)
-    assert summary.record_bytes + summary.overhead + refused == summary.unpacked == path.stat().st_size
-    return reader, rows
+    found = list(reader.by_interface())
+    check_sums(reader, [batch for _, batch in found], path.stat().st_size)
+    rows = [(interface, row) for interface, batch in found for row in batch.to_pylist()]
+    return reader, sorted(rows, key=lambda one: one[1]["position"])
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_times_are_exact_and_rounded_down(
     file: Path, code: int | None, ticks: int, offset: int | None, section: Section
 ) -> None:
     interface = section.interface("a", resolution=code, offset=offset)
-    reader, rows = whole(file, section.header(), interface, section.packet(ticks, FRAME), chunk_bytes=100)
+    reader, rows = of_blocks(file, section.header(), interface, section.packet(ticks, FRAME), chunk_bytes=100)
     code = 6 if code is None else code
     unit = Fraction(1, 2 ** (code & 0x7F)) if code & 0x80 else Fraction(1, 10**code)
     expected = ticks * unit * SECOND // 1 + (offset or 0) * SECOND
@@ -75,7 +75,7 @@ def test_every_other_kind_of_block_is_counted(tmp_path: Path, section: Section) 
         blocks.append(section.block(kind, bytes(number)))
         blocks.append(section.packet(number, FRAME, wire=99, options=[(1, b"why"), (2, bytes(4)), (1, b"")]))
     for size in (24, 1 << 20):
-        reader, rows = whole(tmp_path / "one", *blocks, chunk_bytes=size)
+        reader, rows = of_blocks(tmp_path / "one", *blocks, chunk_bytes=size)
         assert [(row["timestamp"], row["len"], row["caplen"]) for _, row in rows] == [
             (1000 * number, 99, len(FRAME)) for number in range(8)
         ]
@@ -86,7 +86,7 @@ def test_every_other_kind_of_block_is_counted(tmp_path: Path, section: Section) 
 
 @pytest.mark.slow
 def test_an_interface_is_its_name_and_link_type_over_all_sections(tmp_path: Path) -> None:
-    _, rows = whole(
+    _, rows = of_blocks(
         tmp_path / "one",
         LITTLE.header(), LITTLE.interface("a"), LITTLE.packet(5, FRAME), LITTLE.interface(), LITTLE.packet(6, FRAME, 1),
         BIG.header(64), BIG.interface("b", snaplen=9), BIG.interface("a", 1, 99, 9), BIG.packet(7, FRAME, 1),
@@ -112,7 +112,7 @@ def test_what_is_malformed_and_why(tmp_path: Path, section: Section) -> None:
     blocks = [section.header(), section.interface("a"), packet]
     for block in bad:
         blocks += [block, packet]
-    reader, rows = whole(tmp_path / "one", *blocks)
+    reader, rows = of_blocks(tmp_path / "one", *blocks)
     reasons = ["no-time", "interface", "captured", "captured", "wire-length"]
     begin = len(b"".join(blocks[:3]))
     for number, (block, reason, one) in enumerate(zip(bad, reasons, reader.malformed, strict=True)):
@@ -131,7 +131,7 @@ def test_no_more_than_4096_interfaces_are_told_apart(tmp_path: Path) -> None:
         LITTLE.interface("7", 1),
     ]
     packets = [LITTLE.packet(number, b"x" * 20, number) for number in (0, 4095, 4096, 5000, 5001, 5002)]
-    reader, rows = whole(tmp_path / "one", *blocks, *packets)
+    reader, rows = of_blocks(tmp_path / "one", *blocks, *packets)
     assert [i.name for i, _ in rows] == ["7", "#4094", "7"] and len(reader.interfaces) == 4096
     assert [(bad.position, bad.reason) for bad in reader.malformed] == [
         (2, "interface"),
@@ -149,7 +149,7 @@ def test_chunks_begin_in_the_middle_of_a_section_and_know_its_interfaces(tmp_pat
         blocks += [section.header(), section.interface("a"), section.interface("b", resolution=9, offset=3)]
         blocks += [section.packet(number, FRAME, number % 2) for number in range(20_000)]
         blocks += [section.interface("c", maker.RAW), section.packet(5, FRAME[14:], 2)]
-    reader, rows = whole(path, *blocks)
+    reader, rows = of_blocks(path, *blocks)
     found = index(path, 1 << 62, 1 << 18)
     assert len(found.chunks) > 4 and found.malformed == ()
     parts = [
@@ -200,7 +200,7 @@ def test_a_simple_packet_takes_the_time_of_the_packet_before_it_where_the_link_s
             case _:
                 blocks.append(start)
     content = ContentOptions(untimed=begin)
-    reader, rows = whole(file, *blocks, content=content)
+    reader, rows = of_blocks(file, *blocks, content=content)
     assert [(interface.name, row["timestamp"]) for interface, row in rows] == expected
     assert {(row["caplen"], row["len"], row["srcPort"], row["destPort"]) for _, row in rows} <= {FIELDS}
     assert [bad.reason for bad in reader.malformed] == reasons
@@ -208,3 +208,14 @@ def test_a_simple_packet_takes_the_time_of_the_packet_before_it_where_the_link_s
     assert parts.malformed == reader.malformed
     chunked = [row for chunk in parts.chunks for _, batch in read_chunk(chunk, content) for row in batch.to_pylist()]
     assert sorted(chunked, key=lambda row: row["position"]) == [row for _, row in rows]
+
+
+@pytest.mark.parametrize("minor", [0, 2])
+@SECTIONS
+def test_the_old_draft_has_the_bytes_of_its_version_swapped(tmp_path: Path, section: Section, minor: int) -> None:
+    data = bytearray(section.header() + section.interface("eth0") + section.packet(START // 1000, FRAME))
+    _, rows = whole(saved(tmp_path, bytes(data)))
+    data[12:16] = section.pack("HH", 1 << 8, minor << 8)
+    draft = saved(tmp_path, bytes(data))
+    assert open_capture(draft).version == (1, minor)
+    assert whole(draft)[1] == rows != []

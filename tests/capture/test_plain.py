@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, OFFSET, ROWS, STAMP, WIRE
 from lowwater.capture.headers import packet as decode
-from lowwater.capture.headers.packet import decode_batch, plain
+from lowwater.capture.headers.packet import decode_batch
 from tests import capturemaker as maker
 from tests.capture import fuzz_inputs
 
@@ -69,8 +67,3 @@ def test_packets_cut_and_changed(
     for at, value in changes:
         frame[at % len(frame)] = value
     both([bytes(frame[: len(frame) - min(cut, len(frame))]), bytes(frame)], [len(frame), len(frame)])
-
-
-@njit
-def _plain(buffer: Any, begin: int, end: int, wire: int, out: Any, row: int) -> int:
-    return plain(buffer, begin, end, wire, out, row)

@@ -10,25 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture import read
-from lowwater.capture.reader import CaptureReader, index, read_chunk
+from lowwater.capture.reader import index, read_chunk
 from lowwater.capture.records.facts import Malformed
 from tests import capturemaker as maker
 from tests.breadth import examples
-from tests.capture.fuzz_captures import check_file
-from tests.capture.fuzz_inputs import damaged, files
+from tests.capture.fuzz_captures import MAX_JUMP, check_file, saved, whole
+from tests.capture.fuzz_inputs import SECOND, START, damaged, files
 from tests.pcapngmaker import Section
 
-SECOND = 1_000_000_000
-START = 1_600_000_000 * SECOND
 COUNT = 40
 FORMATS = ("little", "big", "kuznetzov", "pcapng little", "pcapng big")
-Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("resync") / "one"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("resync")
 
 
 def records(name: str) -> tuple[bytes, list[bytes]]:
@@ -47,18 +43,7 @@ def records(name: str) -> tuple[bytes, list[bytes]]:
     return maker.pcap_bytes([], name), made
 
 
-def whole(path: Path, data: bytes, size: int = 1 << 20) -> tuple[CaptureReader, Rows]:
-    path.write_bytes(data)
-    reader = read(path, 61 * SECOND, chunk_bytes=size)
-    rows = [row for batch in reader for row in batch.to_pylist()]
-    summary = reader.summary
-    assert summary is not None
-    refused = sum(bad.length for bad in reader.malformed)
-    assert summary.record_bytes + summary.overhead + refused == len(data) == summary.unpacked
-    return reader, rows
-
-
-def kept(rows: Rows) -> list[int]:
+def kept(rows: list[dict[str, Any]]) -> list[int]:
     """The numbers that the records were made with."""
     return [row["srcPort"] for row in rows]
 
@@ -66,14 +51,14 @@ def kept(rows: Rows) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("size", [24, 1000, 1 << 20])
-def test_a_length_that_cannot_be_loses_one_record(file: Path, name: str, size: int) -> None:
+def test_a_length_that_cannot_be_loses_one_record(folder: Path, name: str, size: int) -> None:
     head, made = records(name)
     at = {"kuznetzov": 8, "pcapng little": 4, "pcapng big": 4}.get(name, 8)
     for number in (0, 1, 17, COUNT - 2):
         wrong = bytearray(made[number])
         wrong[at : at + 4] = b"\x7f\xff\xff\x7f"
         before, after = head + b"".join(made[:number]), b"".join(made[number + 1 :])
-        reader, rows = whole(file, before + wrong + after, size)
+        reader, rows = whole(saved(folder, before + wrong + after), MAX_JUMP, chunk_bytes=size)
         assert kept(rows) == [n for n in range(COUNT) if n != number]
         arrival = START + (number - 1) * SECOND if number else None
         reason = "block" if name.startswith("pcapng") else "length"
@@ -86,18 +71,19 @@ def test_a_length_that_cannot_be_loses_one_record(file: Path, name: str, size: i
 @pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=examples(15))
 @given(data=st.data())
-def test_bytes_lost_or_put_between_lose_no_other_record(file: Path, name: str, data: st.DataObject) -> None:
+def test_bytes_lost_or_put_between_lose_no_other_record(folder: Path, name: str, data: st.DataObject) -> None:
     head, made = records(name)
     number = data.draw(st.integers(2, COUNT - 6))
     rubbish = b"\xff" * data.draw(st.integers(16, 300))
     size = data.draw(st.sampled_from([24, 100, 1 << 20]))
-    reader, rows = whole(file, head + b"".join(made[:number]) + rubbish + b"".join(made[number:]), size)
+    between = rubbish.join((head + b"".join(made[:number]), b"".join(made[number:])))
+    reader, rows = whole(saved(folder, between), MAX_JUMP, chunk_bytes=size)
     assert kept(rows) == list(range(COUNT))
     assert [(bad.position, bad.length) for bad in reader.malformed] == [(number, len(rubbish))]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_capture_in_a_payload_is_not_looked_into(file: Path, name: str) -> None:
+def test_a_capture_in_a_payload_is_not_looked_into(folder: Path, name: str) -> None:
     head, made = records(name)
     inner = b"".join(made)
     frame = maker.udp("10.0.0.9", "10.0.0.2", 999, 53, head + inner)
@@ -106,17 +92,19 @@ def test_a_capture_in_a_payload_is_not_looked_into(file: Path, name: str) -> Non
     else:
         order = "big" if name == "big" else "little"
         outer = maker.pcap_bytes([(START + SECOND, frame)], order, modified=name == "kuznetzov")[24:]
-    reader, rows = whole(file, head + made[0] + outer + made[2] + b"\xff" * 64 + b"".join(made[3:]), 5000)
+    damage = head + made[0] + outer + made[2] + b"\xff" * 64 + b"".join(made[3:])
+    reader, rows = whole(saved(folder, damage), MAX_JUMP, chunk_bytes=5000)
     assert kept(rows) == [0, 999, *range(2, COUNT)] and len(reader.malformed) == 1
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_damage_is_between_chunks(file: Path, name: str) -> None:
+def test_damage_is_between_chunks(folder: Path, name: str) -> None:
     head, made = records(name)
     wrong = b"\xff" * 100
     data = head + wrong.join(b"".join(made[begin : begin + 5]) for begin in range(0, COUNT, 5))
-    reader, rows = whole(file, data)
-    found = index(file, 61 * SECOND)
+    file = saved(folder, data)
+    reader, rows = whole(file, MAX_JUMP)
+    found = index(file, MAX_JUMP)
     assert len(found.chunks) == 8 and found.malformed == tuple(reader.malformed) and len(found.malformed) == 7
     for number, bad in enumerate(found.malformed):
         assert (found.chunks[number].end, found.chunks[number + 1].begin) == (bad.offset, bad.offset + bad.length)
@@ -129,6 +117,6 @@ SEEDS = files()
 @pytest.mark.slow
 @settings(max_examples=examples(120))
 @given(st.integers(0, 1 << 32))
-def test_random_damage_adds_up_whatever_windows_and_chunks(file: Path, seed: int) -> None:
+def test_random_damage_adds_up_whatever_windows_and_chunks(folder: Path, seed: int) -> None:
     random = Random(seed)
-    check_file(damaged(random, SEEDS), file, random)
+    check_file(damaged(random, SEEDS), folder / "one", random)

@@ -272,20 +272,6 @@ def test_a_long_record_is_damage_whatever_the_block(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
-def test_noise_is_counted(seed: int, tmp_path: Path) -> None:
-    random = Random(seed)
-    data = bytes(random.choice(b'0123456789,,,"\n\n{}:\r\xffabc') for _ in range(20_000))
-    for kind, protocol in (("csv", "PROTOCOL T { uint a get_csv_uint_pos1 (increasing, unit s); }"), ("json", BY_NAME)):
-        reader = RecordReader(write(tmp_path / kind, data), options(kind, protocol), JUMP, "")
-        count = sum(batch.num_rows for batch in reader)
-        assert reader.summary is not None
-        assert count == reader.summary.packets
-        lengths = sum(row["length"] for row in reader.malformed.to_pylist())
-        assert reader.summary.record_bytes + lengths + reader.summary.overhead == len(data)
-
-
-@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(st.sampled_from(sorted(fuzz_tables.MAKERS)), st.integers(0, 2**32))
 def test_hostile_files_are_read_or_refused(maker: str, seed: int) -> None:

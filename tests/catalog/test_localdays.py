@@ -57,6 +57,7 @@ def test_the_day_is_the_latest_date_that_has_begun(zone: str, second: int) -> No
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ZONES)
 def test_days_never_go_back_and_columns_equal_single_values(zone: str) -> None:
     days = local_days(zone)

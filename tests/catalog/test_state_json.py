@@ -36,6 +36,7 @@ SAMPLES: dict[Type, list[Any]] = {
 CONSTANT = {"quantile_of": 0.5, "heavy_hitters": 0.2, "moving_sum_exp": 0.5}
 
 
+@pytest.mark.slow
 @given(STATES)
 def test_what_is_written_comes_back(state: Any) -> None:
     again = read_state(write_state(state))

@@ -12,7 +12,9 @@ import pytest
 from lowwater.capture.tables.reader import memory
 from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
-    State,
+    MISSING,
+    OK,
+    WARNING,
     check_bounds,
     check_jars,
     check_java,
@@ -49,15 +51,15 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_no_java(bare: Path) -> None:
     check = check_java()
-    assert (check.state, check.found) == (State.MISSING, "no java on PATH")
+    assert (check.state, check.found) == (MISSING, "no java on PATH")
     assert "openjdk" in check.mend
 
 
 @pytest.mark.parametrize(
     ("version", "state"),
-    [("17.0.15", State.OK), ("21", State.OK), ("11.0.2", State.MISSING), ("1.8.0_392", State.MISSING)],
+    [("17.0.15", OK), ("21", OK), ("11.0.2", MISSING), ("1.8.0_392", MISSING)],
 )
-def test_java_version(bare: Path, version: str, state: State) -> None:
+def test_java_version(bare: Path, version: str, state: str) -> None:
     fake_java(bare, version)
     assert check_java().state is state
 
@@ -67,10 +69,10 @@ def test_packages_against_a_lock(tmp_path: Path) -> None:
     assert version
     lock = tmp_path / "requirements.txt"
     lock.write_text(f"# a lock\nlark=={version} \\\n    --hash=sha256:00\n    # via -r requirements.in\n")
-    assert check_packages(tmp_path).state is State.OK
+    assert check_packages(tmp_path).state == OK
     lock.write_text(f"lark=={version}.99 \\\n    --hash=sha256:00\nno-such-package==1.0\n")
     check = check_packages(tmp_path)
-    assert check.state is State.MISSING
+    assert check.state == MISSING
     assert f"lark {version}, not {version}.99" in check.found
     assert "no-such-package absent, not 1.0" in check.found
     assert str(lock) in check.mend
@@ -83,10 +85,10 @@ def test_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "share" / "lowwater" / "jars"
     folder.mkdir(parents=True)
     for name in NEEDED:
-        assert check_jars().state is State.MISSING
+        assert check_jars().state == MISSING
         assert check_jars().mend.endswith("-m lowwater.spark.jars")
         (folder / f"{name}-4.4.0.jar").touch()
-    assert check_jars().state is State.OK
+    assert check_jars().state == OK
 
 
 def test_the_bound_of_memory_is_that_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,10 +105,10 @@ def test_the_bound_of_memory_is_that_of_a_run(tmp_path: Path, monkeypatch: pytes
     assert runner.most == 262_144
     monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "1000000g")
     large = check_bounds(tmp_path)
-    assert (large.state, large.mend) == (State.WARNING, f"export LOWWATER_REPLAY__MEMORY={here >> 20}m")
+    assert (large.state, large.mend) == (WARNING, f"export LOWWATER_REPLAY__MEMORY={here >> 20}m")
     assert "(LOWWATER_REPLAY__MEMORY)" in large.found
     monkeypatch.setenv("LOWWATER_REPLAY__MEMORY", "much")
-    assert check_bounds().state is State.MISSING
+    assert check_bounds().state == MISSING
 
 
 def preflight(path: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -122,6 +124,7 @@ def tools(bare: Path) -> Path:
     return bare
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "said"), [("", "no Java on PATH"), ("1.8.0_392", "is Java 8; Spark needs 17")])
 def test_preflight_without_a_good_java(tools: Path, version: str, said: str) -> None:
     (tools / "python3").symlink_to(os.path.realpath(sys.executable))
@@ -135,4 +138,4 @@ def test_preflight_without_a_good_java(tools: Path, version: str, said: str) -> 
 def test_every_check_that_is_not_ok_has_a_command(bare: Path) -> None:
     found = checks()
     assert len({check.name for check in found}) == len(found) == 11
-    assert all(bool(check.mend) == (check.state is not State.OK) for check in found)
+    assert all(bool(check.mend) == (check.state is not OK) for check in found)

@@ -39,6 +39,7 @@ def clock(hour: int, minute: int, second: int = 0) -> int:
 BEGIN, END = clock(1, 52, 36), clock(2, 38)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     ["node_10.{0}.0.1{0}.pcap", "10.{0}.0.1/trace.pcap", "b-20210930-03__node_10.{0}.0.1{0}.pcap", "x{0}.pcap"],

@@ -113,17 +113,6 @@ def test_the_facts_of_the_document(folder: Path) -> None:
     assert sizes["records"] + sizes["malformed"] + sizes["overhead"] == sizes["file"] == sizes["unpacked"]
 
 
-def test_names_cannot_steer_the_terminal(folder: Path) -> None:
-    evil = folder / "a\x1b[2J[red]b.pcap"
-    evil.write_bytes((folder / "good.pcap").read_bytes())
-    bad = folder / "c\x1b[2Jd.pcap"
-    bad.write_bytes(b"nothing of the kind of a capture")
-    for form in ("table", "json", "csv"):
-        result = called(evil, bad, "--format", form)
-        assert "\x1b" not in result.output
-    assert "[red]b.pcap" in called(evil).stdout
-
-
 @pytest.mark.slow
 def test_files_of_other_records(tmp_path: Path, folder: Path) -> None:
     rows = flows(11, 400, disorder=2)

@@ -110,6 +110,7 @@ def test_check_reports_every_error(tmp_path: Path) -> None:
         (("run", FLOWS, "--out", "o"), "no capture: give --capture LINK=FILE"),
         (("run", FLOWS, "--capture", "main1", "--out", "o"), "'main1' is not of the form LINK=VALUE"),
         (("run", FLOWS, "--capture", "a.pcap", "--out", "o"), "for a link main1 write main1=a.pcap"),
+        (("run", FLOWS, "--capture", "a=.", "--out", "o"), "it is a folder"),
         (("run", FLOWS, "--capture", "a=no.pcap", "--out", "o"), "--capture a=no.pcap: there is no such file"),
         (("run", FLOWS, "--capture", "a=/dev/null", "--out", "o"), "--capture a=/dev/null: it is no regular file"),
         (("run", FLOWS, "--capture", f"a={FLOWS}", "--out", "o", "--skew", "a=soon"), "a=soon: 'soon' is no duration"),
@@ -148,6 +149,17 @@ def test_run_leaves_its_files(capture: Path) -> None:
     summary = json.loads((out / "summary.json").read_text())
     assert summary["links"]["main1"]["read"] == 1 and summary["queries"]["flows"]["rows"] == 1
     assert set(summary["seconds"]) == {"ingest", "reference", "write"}
+
+
+def test_a_cut_capture_is_named_with_its_end(capture: Path, tmp_path: Path) -> None:
+    records = [(BEGIN + at * 10**9, tcp("10.0.0.1", "10.0.0.2", 1024, 80)) for at in range(3)]
+    capture.write_bytes(pcap_bytes(records)[:-5])
+    options = ("--engine", "reference", "--out", tmp_path / "out")
+    said = lowwater("run", FLOWS, "--capture", f"main1={capture}", *options)
+    assert said.code == 0, said.err
+    assert f"note: link main1: {capture} is cut; its last whole record is at 1970-01-12T13:46:41Z" in said.out
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["links"]["main1"]["cut"] == {str(capture): "1970-01-12T13:46:41Z"}
 
 
 @pytest.mark.slow

@@ -163,6 +163,7 @@ def samples(text: str) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
     text = clean("metrics", "--lake", desk.root, "--queries", desk.queries).out
     values = samples(text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pytest
 
 from lowwater.cli.main import cli
 from lowwater.config import section_of, toml_key
@@ -88,6 +89,7 @@ def commands() -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_a_section_that_a_message_names_is_that_of_the_link() -> None:
     for where, header in headers():
         found = tomllib.loads(f"{header}\n")

@@ -44,14 +44,13 @@ from lowwater.reference import evaluate
 from tests.plan.batch_pools import CONTEXT, KNOWN
 from tests.plan.batch_worlds import world
 from tests.reference.feeds import arriving, batches, write_watch_list
-from tests.reference.plans import CASES
-from tests.reference.streams import ADDRESSES, UNIT, Link, record
+from tests.reference.streams import UNIT
 from tests.reference.test_order import SHAPES
 
 LINKS = ("control", "main1", "main2")
 SECOND = 1_000_000_000
 TIMELESS = {
-    "selection": CASES["selection"].plan,
+    "selection": "SELECT timestamp, srcIP, interface, id FROM [main1, main2].UDP WHERE len > 70 AND srcPort <> 80",
     "merge of selections": (
         "DEFINE{query_name 'a';} SELECT time AS t, len FROM main1.ETH WHERE len > 60;\n"
         "DEFINE{query_name 'b';} SELECT time AS t, len FROM [main2, control].ETH WHERE len < 900;\n"
@@ -101,25 +100,18 @@ def case(number: int) -> Case:
     """The case of a number; the watch list lies in the working folder (`listed`)."""
     chance = Random(number)
     stamps = chance.choice((Stamps.INTERNAL, Stamps.EXTERNAL, Stamps.INTERNAL, Stamps.EXTERNAL, Stamps.LATENT))
-    named = TIMELESS if stamps is Stamps.LATENT else {**CASES, **SHAPES, **TIMELESS}
+    named = TIMELESS if stamps is Stamps.LATENT else {**SHAPES, **TIMELESS}
     name = chance.choice(list(named))
     plan = planned(named[name])
-    if name in CASES:
-        links = {link: _link(chance) for link in LINKS}
-        packets, skews = {n: made.batches() for n, made in links.items()}, {n: made.skew for n, made in links.items()}
-    else:
-        made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))
-        packets = {link: batches(found) for link, found in made.links.items()}
-        skews = {link: chance.choice((0, SECOND // 2, 2 * SECOND, 9 * SECOND)) for link in LINKS}
+    made = arriving(world(chance.randrange(1 << 20), LINKS, catalog=CONTEXT.catalog))
+    packets = {link: batches(found) for link, found in made.links.items()}
+    skews = {link: chance.choice((0, SECOND // 2, 2 * SECOND, 9 * SECOND)) for link in LINKS}
     return Case(name, plan, packets, skews, setup(chance, stamps))
 
 
-def planned(query: Any) -> Node:
-    """The logical plan of a case of `plans`, of a text, or what is one."""
-    if isinstance(query, str):
-        return plan_texts([("q.gsql", query)], KNOWN, 1, CONTEXT).queries[-1].logical
-    found: Node = getattr(query, "plan", query)
-    return found
+def planned(text: str) -> Node:
+    """The logical plan of a text."""
+    return plan_texts([("q.gsql", text)], KNOWN, 1, CONTEXT).queries[-1].logical
 
 
 def setup(chance: Random, stamps: Stamps) -> Setup:
@@ -129,19 +121,6 @@ def setup(chance: Random, stamps: Stamps) -> Setup:
     schedule = chance.choice((DepthFirst, RoundRobin, lambda: AnyOrder(chance)))
     costs = chance.choice((FREE, MEASURED, Costs(UNIT, UNIT // 3, UNIT // 7)))
     return Setup(stamps, punctuate, periods if punctuate is Punctuate.PERIODIC else {}, schedule, costs)
-
-
-def _link(chance: Random) -> Link:
-    """Disorder, lulls, simultaneous records and violations."""
-    clock, records = chance.randint(10_000, 10_050), []
-    for position in range(chance.randrange(25)):
-        clock += chance.choice((0, 0, chance.randint(0, 15), chance.randint(0, 60), chance.randint(400, 3000)))
-        late = chance.choice((0, 0, 0, 3, 5, 19, 20, 21, 60))
-        values = {name: chance.choice((None, 1, 2, 3)) for name in ("srcPort", "destPort")}
-        values |= {"len": chance.randint(60, 110), "protocol": chance.choice((6, 17))}
-        stamp = (clock - late) * UNIT + chance.choice((0, 0, -1, 1))
-        records.append(record(position, stamp, chance.choice(ADDRESSES), **values))
-    return Link(chance.choice((0, 5, 20)) * UNIT, records)
 
 
 def rows_of(found: Any) -> Counter[Any]:

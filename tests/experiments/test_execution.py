@@ -173,6 +173,7 @@ def test_the_clock_does_not_matter_for_rows_and_only_late_tuples_wait_for_it(sch
     assert all(10_000 < latency < 60_000 for latency in found.latencies)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(SEEDS)
 def test_on_demand_makes_no_more_punctuation_than_periods_that_are_as_early(number: int) -> None:

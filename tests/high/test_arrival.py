@@ -25,7 +25,7 @@ from lowwater.plan.rules import NUMBER_COLUMN
 from lowwater.plan.temporal import END_OF_TIME
 from tests.breadth import examples
 from tests.high.test_chains import Input, ended, frame_of, rows_of
-from tests.law.constructs import WITH_ROWS, with_rows
+from tests.law.questions import WITH_ROWS, with_rows
 from tests.plan.batch_pools import CONTEXT, KNOWN, LINKS
 from tests.plan.batch_questions import FAMILIES
 from tests.plan.batch_rows import World

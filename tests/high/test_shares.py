@@ -137,6 +137,7 @@ def drawn(node: Node, seed: int, count: int = 80) -> dict[str, list[Row]]:
     return {name: flows(count, SPAN, seed + at) for at, name in enumerate(names)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(plans()))
 @settings(max_examples=examples(1))
 @given(seed=st.integers(0, 1 << 30))

@@ -74,6 +74,8 @@ def expressions() -> list[tuple[Expr, Type, Type]]:
             sides = [Column(kind, name) for kind, name in zip(kinds, "ab", strict=True)]
             found.append((Binary(Type.FLOAT, op, *sides), *kinds))
             found.append((Binary(Type.BOOL, "<", *sides), *kinds))
+    added = Binary(Type.FLOAT, "+", Column(Type.FLOAT, "a"), Column(Type.FLOAT, "b"))
+    found.append((Binary(Type.FLOAT, "/", Column(Type.FLOAT, "a"), added), Type.FLOAT, Type.FLOAT))
     found += [(Binary(Type.IP, op, Column(Type.IP, "a"), Column(Type.IP, "b")), Type.IP, Type.IP) for op in "&|"]
     booleans = Column(Type.BOOL, "a"), Column(Type.BOOL, "b")
     found += [(Binary(Type.BOOL, op, *booleans), Type.BOOL, Type.BOOL) for op in ("AND", "OR")]
@@ -345,6 +347,7 @@ def test_rows_and_counts_do_not_depend_on_the_slices(
     assert found[0][0] and found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_chains_of_any_length_and_what_is_read_twice(tmp_path: Path) -> None:
     """400 queries one above the other, and 60 joins of a query with itself, each of which reads one row twice."""
     rows = [((tb, 1, None, tb), epoch(10).last(tb)) for tb in range(3)]

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.catalog.time import link_skews
 from lowwater.config import load_config
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.replay.support import Said
 
-PYTHON = """
-class total:
-    def initialize(self): return 0
-    def iterate(self, state, value): return state + value
-    def output(self, state): return state
-    def destroy(self, state): pass
-
-class half:
-    def initialize(self): return 0
-
-def twice(x): return 2 * x
-def wrong(x): return "x"
-seven = 7
-"""
+PYTHON = 'def wrong(x): return "x"\n'
 
 
 def _ran(desk: Desk, query: str, *more: object) -> Said:
@@ -35,18 +21,11 @@ def _ran(desk: Desk, query: str, *more: object) -> Said:
     return desk.run("run", file, *given, "--out", desk.folder / "out", *more)
 
 
-def _declared(text: str | bytes, query: str = "", python: str = PYTHON) -> Callable[[Desk], Said]:
-    """Checks, or runs, a query with declarations beside which lies mine.py."""
-
-    def declared(desk: Desk) -> Said:
-        desk.write("mine.py", python)
-        file = desk.folder / "mine.fun"
-        file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        if query:
-            return _ran(desk, query, "--functions", file)
-        return desk.run("check", desk.query("SELECT time FROM TCP"), "--functions", file)
-
-    return declared
+def _declared(desk: Desk, text: str) -> Said:
+    """Runs a query with a declaration of a function of mine.py."""
+    desk.write("mine.py", PYTHON)
+    file = desk.write("mine.fun", text)
+    return _ran(desk, "SELECT wrong(len) AS n FROM main1.TCP", "--functions", file)
 
 
 def _skews(desk: Desk, *lines: str) -> None:
@@ -56,38 +35,32 @@ def _skews(desk: Desk, *lines: str) -> None:
     link_skews(load_config(desk.lake), "main1")
 
 
-def _grouped(column: str, value: str, *lines: str) -> Callable[[Desk], None]:
-    return lambda desk: _skews(desk, *lines, f'group_skew = {{ column = "{column}", values = {{ "{value}" = "2s" }} }}')
+def _grouped(desk: Desk, column: str, value: str, *lines: str) -> None:
+    _skews(desk, *lines, f'group_skew = {{ column = "{column}", values = {{ "{value}" = "2s" }} }}')
 
 
-def _state(value: Any) -> Callable[[Desk], None]:
+def _state(_: Desk, value: Any) -> None:
     """Writes a state and reads it again."""
-
-    def kept(desk: Desk) -> None:
-        assert read_state(write_state(value)) == value
-
-    return kept
+    assert read_state(write_state(value)) == value
 
 
+PLAIN = (1, 0.5, "a", b"b", None, [2], {3}, {"n": (4,)})
 CASES: list[Case] = [
-    Case(
+    tried(
         "a function of another type",
-        _declared("MODULE 'mine.py'; int FUN wrong(int);", "SELECT wrong(len) AS n FROM main1.TCP"),
+        _declared,
         "it is to give int or None",
-        _declared("MODULE 'mine.py'; string FUN wrong(int);", "SELECT wrong(len) AS n FROM main1.TCP"),
+        "MODULE 'mine.py'; int FUN wrong(int);",
+        "MODULE 'mine.py'; string FUN wrong(int);",
     ),
-    Case("a skew of no address", _grouped("srcIP", "10"), "write one as '10.0.0.1'", _grouped("srcIP", "10.0.0.1")),
-    Case(
+    tried("a skew of no address", _grouped, "write one as '10.0.0.1'", ("srcIP", "10"), ("srcIP", "10.0.0.1")),
+    tried(
         "a skew and shed",
-        _grouped("vlan_id", "7", "shed = 5", "sampling = true"),
+        _grouped,
         "leave one of them out",
-        _grouped("vlan_id", "7"),
+        ("vlan_id", "7", "shed = 5", "sampling = true"),
+        ("vlan_id", "7"),
     ),
-    Case(
-        "a state of a class",
-        _state((1, object())),
-        "keep numbers, strings, bytes, None",
-        _state((1, 0.5, "a", b"b", None, [2], {3}, {"n": (4,)})),
-    ),
-    Case("a state of an enumeration", _state(Type.INT), "keep plain values", _state(str(Type.INT.value))),
+    tried("a state of a class", _state, "keep numbers, strings, bytes, None", ((1, object()),), (PLAIN,)),
+    tried("a state of an enumeration", _state, "keep plain values", Type.INT, str(Type.INT.value)),
 ]

@@ -15,7 +15,7 @@ from lowwater.lake.results.publish import publish, publishing
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.replay.job import Job
 from lowwater.replay.trial import folder_of
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.lake.support import put_stream
 from tests.replay.support import START, Said
 
@@ -113,9 +113,7 @@ def _version(desk: Desk, version: int) -> None:
 
 
 CASES: list[Case] = [
-    Case(
-        "rows of files that are gone", lambda desk: _version(desk, 1), "newer version", lambda desk: _version(desk, 4)
-    ),
+    tried("rows of files that are gone", _version, "newer version", 1, 4),
     Case(
         "a roll back that is damaged",
         _damaged,
@@ -128,11 +126,6 @@ CASES: list[Case] = [
         "name an earlier version",
         lambda desk: _rollback(desk, "--to", _newest(desk) - 3, "--dry-run"),
     ),
-    Case(
-        "a roll back of a query that is gone",
-        lambda desk: _renamed(desk, "others"),
-        "add the query again",
-        lambda desk: _renamed(desk, "flows"),
-    ),
+    tried("a roll back of a query that is gone", _renamed, "add the query again", "others", "flows"),
     Case("a trial that is none", _spoiled, "begin the trial again", _begun_again),
 ]

@@ -16,7 +16,7 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import record_metrics
 from lowwater.quality.history import LINK, metric_table
 from lowwater.replay.packets import Selection, read_predicate, select, write_selection
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.quality.test_history import items
 from tests.replay.support import START, Said
 
@@ -97,12 +97,7 @@ def _without(desk: Desk, *packages: str) -> None:
 
 
 CASES: list[Case] = [
-    Case(
-        "an extra that is not installed",
-        lambda desk: _without(desk, "pyspark"),
-        "pip install 'lowwater[spark]'",
-        lambda desk: _without(desk),
-    ),
+    tried("an extra that is not installed", _without, "pip install 'lowwater[spark]'", "pyspark", ()),
     Case(
         "files that went meanwhile", _files_gone, "export again", lambda desk: _exported(desk, "out.pcap", lake=False)
     ),
@@ -118,22 +113,7 @@ CASES: list[Case] = [
         "give --format pcap",
         lambda desk: _made(_selection(desk), "pcap"),
     ),
-    Case(
-        "nothing to judge by",
-        lambda desk: _metrics(desk, 2),
-        "audit more intervals, or lower `least`",
-        lambda desk: _metrics(desk, 40),
-    ),
-    Case(
-        "a pattern of no file",
-        lambda desk: _pattern(desk, "mian1"),
-        "correct `captures`, or give --capture",
-        lambda desk: _pattern(desk, "main1"),
-    ),
-    Case(
-        "one capture twice",
-        lambda desk: _twice(desk, "main1", "main1"),
-        "give it to another link",
-        lambda desk: _twice(desk, "main1", "main2"),
-    ),
+    tried("nothing to judge by", _metrics, "audit more intervals, or lower `least`", 2, 40),
+    tried("a pattern of no file", _pattern, "correct `captures`, or give --capture", "mian1", "main1"),
+    tried("one capture twice", _twice, "give it to another link", ("main1", "main1"), ("main1", "main2")),
 ]

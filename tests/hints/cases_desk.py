@@ -9,9 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 from lowwater_review.results import answers as answering
-from lowwater_review.results.asked import parse_asked
-from lowwater_review.results.diff_pages import _version
-from lowwater_review.results.saved import as_plot, plots_file, read_plots
+from lowwater_review.results.asked import as_plot, parse_asked, plots_file, read_plots
+from lowwater_review.results.pages import _number_of_version
 from lowwater_review.serving import access, listen
 
 from lowwater.instants import HOUR
@@ -22,8 +21,8 @@ from lowwater.plan.context import Links
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.replay.job import Job
 from lowwater.replay.packets import row_packets
-from lowwater.replay.schedule.skew_setting import skew_change, write_skew
-from tests.hints.desk import Case, Desk
+from lowwater.replay.schedule.skew_review import skew_change, write_skew
+from tests.hints.desk import Case, Desk, tried
 from tests.replay.support import START, Said
 
 ROW = {"tb": 29_453_760, "srcIP": "10.0.0.1", "n": 1}
@@ -54,7 +53,7 @@ def _plan(text: str = WHOLE) -> QueryPlan:
     return query
 
 
-def _row(text: str = WHOLE, **changed: Any) -> None:
+def _row(_: Desk, text: str = WHOLE, **changed: Any) -> None:
     row_packets(_plan(text), {name: value for name, value in (ROW | changed).items() if value != "absent"})
 
 
@@ -85,7 +84,7 @@ def _overtaken(desk: Desk) -> None:
     write_skew(desk.lake, change)
 
 
-def _queued(count: int) -> None:
+def _queued(_: Desk, count: int) -> None:
     """A person asks for so many answers at once, and the first is not there yet."""
     answers, held = answering.TaskQueue(1), threading.Event()
     try:
@@ -108,83 +107,38 @@ def _titled(desk: Desk, title: str) -> None:
 
 
 CASES: list[Case] = [
-    Case("answers of one person", lambda desk: _queued(13), "ask again later", lambda desk: _queued(12)),
-    Case("a saved plot's operator", lambda desk: _saved(desk, "~"), "use one of =", lambda desk: _saved(desk, ">")),
-    Case("a saved plot's title", lambda desk: _titled(desk, " "), "give `title`", lambda desk: _titled(desk, "a ")),
+    tried("answers of one person", _queued, "ask again later", 13, 12),
+    tried("a saved plot's operator", _saved, "use one of =", "~", ">"),
+    tried("a saved plot's title", _titled, "give `title`", " ", "a "),
     Case("settings that changed meanwhile", _overtaken, "look at the change again", lambda desk: _skew(desk, "2s")),
-    Case(
-        "a deep page",
-        lambda desk: _page(desk, DEEPEST),
-        "filter the rows, or download them",
-        lambda desk: _page(desk, 0),
-    ),
-    Case(
-        "a filter of no column",
-        lambda desk: _count(desk, "nn", "=", "1"),
-        "did you mean n?",
-        lambda desk: _count(desk, "n", "=", "1"),
-    ),
-    Case(
-        "no comparison",
-        lambda desk: _count(desk, "n", "==", "1"),
-        "there are: =",
-        lambda desk: _count(desk, "n", "=", "1"),
-    ),
-    Case(
-        "a filter of another type",
-        lambda desk: _count(desk, "n", "=", "one"),
-        "its type is int64",
-        lambda desk: _count(desk, "n", "=", "1"),
-    ),
-    Case(
-        "no version",
-        lambda desk: _table(desk, 7) and None,
-        "there are versions 0 to 1",
-        lambda desk: _table(desk, 1) and None,
-    ),
+    tried("a deep page", _page, "filter the rows, or download them", DEEPEST, 0),
+    tried("a filter of no column", _count, "did you mean n?", ("nn", "=", "1"), ("n", "=", "1")),
+    tried("no comparison", _count, "there are: =", ("n", "==", "1"), ("n", "=", "1")),
+    tried("a filter of another type", _count, "its type is int64", ("n", "=", "one"), ("n", "=", "1")),
+    tried("no version", _table, "there are versions 0 to 1", 7, 1),
     Case(
         "an address without an instant",
         lambda desk: instant_of("now", "from") and None,
         "write for example 1970-01-01T00:00:00Z",
         lambda desk: None if instant_of("1970-01-01T00:00:00Z", "from") == 0 else desk.run("no instant"),
     ),
-    Case(
-        "an address of no page",
-        lambda desk: _asked(desk, page="0"),
-        "give 1 or more",
-        lambda desk: _asked(desk, page="1"),
-    ),
+    tried("an address of no page", _asked, "give 1 or more", {"page": "0"}, {"page": "1"}),
     Case(
         "an address of no version",
-        lambda desk: _version("x", "before") and None,
+        lambda desk: _number_of_version("x", "before") and None,
         "give a number",
-        lambda desk: _version("1", "before") and None,
+        lambda desk: _number_of_version("1", "before") and None,
     ),
-    Case("half a row", lambda desk: _row(n="absent"), "give every column", lambda desk: _row()),
-    Case(
-        "a row of other types",
-        lambda desk: _row(srcIP="somewhere"),
-        "its type is",
-        lambda desk: _row(srcIP="10.0.0.1"),
-    ),
+    tried("half a row", _row, "give every column", {"n": "absent"}, ()),
+    tried("a row of other types", _row, "its type is", {"srcIP": "somewhere"}, {"srcIP": "10.0.0.1"}),
     Case(
         "a row of a hidden group",
-        lambda desk: _row("SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
+        lambda desk: _row(desk, "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
         "`lowwater export` selects packets by a condition of your own",
         lambda desk: _kept_where(desk),
     ),
-    Case(
-        "a token file that is not there",
-        lambda desk: _token(desk, None),
-        "name a text file",
-        lambda desk: _token(desk, "a token of some length"),
-    ),
-    Case(
-        "a port of the pages that is taken",
-        lambda desk: _listen(desk, True),
-        "give another --port",
-        lambda desk: _listen(desk, False),
-    ),
+    tried("a token file that is not there", _token, "name a text file", None, "a token of some length"),
+    tried("a port of the pages that is taken", _listen, "give another --port", True, False),
 ]
 
 

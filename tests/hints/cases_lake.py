@@ -33,7 +33,7 @@ from lowwater.lake.results.streams import fingerprint, keep_state, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.storage.captures import capture_path
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import START, Said
 
@@ -390,7 +390,7 @@ def _files(link: Link) -> None:
     assert files_of(link, 0, 1 << 62)
 
 
-def _in_its_place(use: Callable[[Lake], object], name: str, there: bool) -> None:
+def _in_its_place(_: Desk, use: Callable[[Lake], object], name: str, there: bool) -> None:
     """Uses a file of the lake, with a folder in its place or without it."""
     lake = open_lake(Path("lake"))
     if there:
@@ -401,7 +401,7 @@ def _in_its_place(use: Callable[[Lake], object], name: str, there: bool) -> None
 
 
 def _file(name: str, hint: str, file: str, use: Callable[[Lake], object]) -> Case:
-    return Case(name, lambda desk: _in_its_place(use, file, True), hint, lambda desk: _in_its_place(use, file, False))
+    return tried(name, _in_its_place, hint, (use, file, True), (use, file, False))
 
 
 CASES: list[Case] = [
@@ -428,7 +428,7 @@ CASES: list[Case] = [
     Case("covers of two files", _two_covers, "write a line for each of several files in", _lines),
     Case("a stray file that stays", _stray, "check that the lake is writable", _no_stray),
     Case("a line of covers for two files", _one_line, "write a line for each file", _line_each),
-    Case("a packed file that changed", lambda desk: _packed(desk, 7), "ingest it again", lambda desk: _packed(desk, 0)),
+    tried("a packed file that changed", _packed, "ingest it again", 7, 0),
     Case(
         "ingest of no file",
         _no_file,
@@ -444,12 +444,7 @@ CASES: list[Case] = [
     Case("a column of another type", _changed_type, "name the column otherwise", _other_name),
     Case("a stream of another version", _strange_stream, "run the interval again with --stage high", _publish),
     Case("a stream that changed", _changed_stream, "run the interval again with --stage high", _same_stream),
-    Case(
-        "a table of another set",
-        lambda desk: _owned(desk, "yours"),
-        "rename the query 'q' in 'yours'",
-        lambda desk: _owned(desk, "mine"),
-    ),
+    tried("a table of another set", _owned, "rename the query 'q' in 'yours'", "yours", "mine"),
     Case(
         "packets ingested anew meanwhile",
         _ingested_meanwhile,
@@ -458,18 +453,13 @@ CASES: list[Case] = [
     ),
     Case("packets that are lost", _lost_packets, "`lowwater ingest` with --link and the capture file", _again),
     Case("packets without a sample", _unsampled, "write sampling = true in", _sampled),
-    Case("a lock", lambda desk: _locked(desk, True), "wait until it has finished", lambda desk: _locked(desk, False)),
+    tried("a lock", _locked, "wait until it has finished", True, False),
     _obstacle("no lock", "_locks/a.lock", "remove it; the next command makes it", _hold, folder=True),
     _obstacle("no attempt", "_work/a", "check that the lake is writable", _attempt),
     _obstacle("no chain", "_chained", "check that the lake is writable", _note),
     _obstacle("no state", "state", "check that the lake is writable and its disk has room", _keep),
     Case("a text in a ledger", _strange_account, "restore the ledger", _restored_ledger),
-    Case(
-        "init of too many files",
-        lambda desk: _init(desk, "."),
-        "name a folder with the captures alone",
-        lambda desk: _init(desk, "captures"),
-    ),
+    tried("init of too many files", _init, "name a folder with the captures alone", ".", "captures"),
     Case("captures twice", _captures_twice, "run `lowwater maintain` with --mend", _captures_mended),
     Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
     Case(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.job import Job
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.lake.support import put_table
 from tests.lftamaker import SECOND, col, count, make, partial, records, run
 from tests.reference.streams import Link, record
@@ -37,26 +37,17 @@ COUNTED = make("q", {"time": col("time")}, [count()])
 LATE = records([{"timestamp": 5}, {"timestamp": 9}])
 
 
-def _setting(name: str, wrong: dict[str, Any], hint: str, right: dict[str, Any]) -> Case:
-    """A case of settings of the low level, which are used."""
-
-    def used(given: dict[str, Any]) -> None:
-        streams, _ = run([COUNTED], LATE, replace(PLAIN, **given))
-        assert streams["q"]
-
-    return Case(name, lambda desk: used(wrong), hint, lambda desk: used(right))
+def _set(_: Desk, **given: Any) -> None:
+    """Uses settings of the low level."""
+    assert run([COUNTED], LATE, replace(PLAIN, **given))[0]["q"]
 
 
-def _lfta(name: str, wrong: Lfta, hint: str, right: Lfta) -> Case:
-    """A case of an LFTA for which code is made."""
-
-    def made(lfta: Lfta) -> None:
-        assert generate([lfta], "L", PLAIN).functions
-
-    return Case(name, lambda desk: made(wrong), hint, lambda desk: made(right))
+def _generated(_: Desk, lfta: Lfta) -> None:
+    """Makes the code of an LFTA."""
+    assert generate([lfta], "L", PLAIN).functions
 
 
-def _read(columns: Sequence[str]) -> None:
+def _read(_: Desk, columns: Sequence[str]) -> None:
     """Runs over batches that have these columns."""
     lfta = make("q", {"time": col("time")}, [partial("sum", col("len"))])
     found: list[pa.RecordBatch] = []
@@ -69,44 +60,30 @@ def _sorted(desk: Desk, order: Sequence[int]) -> None:
     run([COUNTED], LATE.take(pa.array(order)), PLAIN)
 
 
-def _cached(folder: str) -> Callable[[Desk], None]:
+def _cached(desk: Desk, folder: str) -> None:
     """Compiles a kernel into a cache."""
-
-    def cached(desk: Desk) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("LOWWATER_CACHE", folder or str(desk.folder / "cache"))
-            patch.delenv("LOWWATER_KERNEL", raising=False)
-            named = make(desk.folder.name, {"len": col("len")})  # no other test has compiled it
-            assert load(generate([named], "L", PLAIN).functions)["kernel"]
-
-    return cached
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOWWATER_CACHE", folder or str(desk.folder / "cache"))
+        patch.delenv("LOWWATER_KERNEL", raising=False)
+        named = make(desk.folder.name, {"len": col("len")})  # no other test has compiled it
+        assert load(generate([named], "L", PLAIN).functions)["kernel"]
 
 
-def _flushed(wrong: str) -> Callable[[Desk], None]:
+def _flushed(desk: Desk, policy: str) -> None:
     """Reads the policy of the settings of a lake."""
-
-    def flushed(desk: Desk) -> None:
-        desk.settle(f'[replay]\nflush = "{wrong}"', ingest=False)
-        Flush.parse(load_config(desk.lake).replay.flush)
-
-    return flushed
+    desk.settle(f'[replay]\nflush = "{policy}"', ingest=False)
+    assert Flush.parse(load_config(desk.lake).replay.flush)
 
 
-def _parsed(text: str) -> Callable[[Desk], None]:
-    def parsed(desk: Desk) -> None:
-        assert Flush.parse(text).every == 160
-
-    return parsed
+def _parsed(_: Desk, text: str) -> None:
+    assert Flush.parse(text).every == 160
 
 
-def _literal(value: int) -> Callable[[Desk], None]:
-    def literal(desk: Desk) -> None:
-        assert of_constant(Const(Type.INT, value)).words
-
-    return literal
+def _literal(_: Desk, value: int) -> None:
+    assert of_constant(Const(Type.INT, value)).words
 
 
-def _argument(value: Const | Param) -> None:
+def _argument(_: Desk, value: Const | Param) -> None:
     assert arguments([value])
 
 
@@ -122,19 +99,14 @@ def _evaluated(text: str, **given: Any) -> ReferenceResult:
     return evaluate(plan(text), {"a": batches}, {"a": 0}, read_from={"q.TCP": 0}, **known)
 
 
-def _evaluation(name: str, wrong: dict[str, Any], hint: str, right: dict[str, Any], text: str = COUNTS) -> Case:
-    """A case of the arguments of an evaluation."""
-
-    def evaluated(given: Callable[[], dict[str, Any]]) -> None:
-        assert _evaluated(text, **given()).rows
-
-    return Case(name, lambda desk: evaluated(lambda: wrong), hint, lambda desk: evaluated(lambda: right))
+def _evaluation(_: Desk, **given: Any) -> None:
+    assert _evaluated(COUNTS, **given).rows
 
 
-def _taken_up(state: str) -> None:
-    """Goes on from a state after ten seconds; without any evaluates the chain from its start."""
-    first = state or _evaluated(COUNTS, end=10 * SECOND).state
-    assert _evaluated(COUNTS, start=10 * SECOND, state=first).rows
+def _taken_up(_: Desk, second: int) -> None:
+    """Goes on after ten seconds from the state of an interval that ended then, or did not."""
+    state = _evaluated(COUNTS, end=second * SECOND).state
+    assert _evaluated(COUNTS, start=10 * SECOND, state=state).rows
 
 
 def _kept(desk: Desk) -> StoredState:
@@ -165,46 +137,38 @@ def _made_again(desk: Desk) -> None:
 
 
 OPEN = "SELECT tb, running_sum(len) AS n FROM main1.TCP GROUP BY timestamp/1000000 AS tb CLOSING_WHEN {}"
-UNKNOWN = make("q", {"x": Column(Type.INT, "nowhere")})
 CASES: list[Case] = [
-    _setting("a skew below 0 of the low level", {"skew": -1}, "give a duration of 0 or more", {"skew": 0}),
-    _lfta("a column of no packet", UNKNOWN, "bind the query to the packet catalog", make("q", {"x": col("len")})),
-    _lfta(
+    tried("a skew below 0 of the low level", _set, "give a duration of 0 or more", {"skew": -1}, {"skew": 0}),
+    tried(
+        "a column of no packet",
+        _generated,
+        "bind the query to the packet catalog",
+        make("q", {"x": Column(Type.INT, "nowhere")}),
+        make("q", {"x": col("len")}),
+    ),
+    tried(
         "avg in the low level",
-        make("q", {"time": col("time")}, [partial("avg", col("len"))]),
+        _generated,
         "select the rows instead",
+        make("q", {"time": col("time")}, [partial("avg", col("len"))]),
         make("q", {"time": col("time"), "len": col("len")}),
     ),
-    Case(
-        "a column that is not read",
-        lambda desk: _read(["timestamp", "arrival"]),
-        "needed_columns",
-        lambda desk: _read([]),
-    ),
-    Case("records out of order", lambda desk: _sorted(desk, [1, 0]), "as T1 says", lambda desk: _sorted(desk, [0, 1])),
-    Case("a cache that cannot be written", _cached("/proc/self"), "set LOWWATER_CACHE to another folder", _cached("")),
-    Case("a flush of no record", _flushed("slow 0"), "give 1 to 1,000,000 records", _flushed("slow 1")),
-    Case(
-        "a flush that is not known",
-        _parsed("slow"),
-        'write one of "immediate", "slow EVERY"',
-        _parsed("slow 160"),
-    ),
-    Case("a literal of 65 bits", _literal(1 << 64), "write a smaller number", _literal(1 << 62)),
-    Case(
+    tried("a column that is not read", _read, "needed_columns", ["timestamp", "arrival"], []),
+    tried("records out of order", _sorted, "as T1 says", [1, 0], [0, 1]),
+    tried("a cache that cannot be written", _cached, "set LOWWATER_CACHE to another folder", "/proc/self", ""),
+    tried("a flush of no record", _flushed, "give 1 to 1,000,000 records", "slow 0", "slow 1"),
+    tried("a flush that is not known", _parsed, 'write one of "immediate", "slow EVERY"', "slow", "slow 160"),
+    tried("a literal of 65 bits", _literal, "write a smaller number", 1 << 64, 1 << 62),
+    tried(
         "a parameter of the low level without a value",
-        lambda desk: _argument(Param(Type.INT, "least")),
+        _argument,
         "give --param least=VALUE",
-        lambda desk: _argument(Const(Type.INT, 40, "least")),
+        Param(Type.INT, "least"),
+        Const(Type.INT, 40, "least"),
     ),
-    _evaluation("a heartbeat of no policy", {"policy": "often"}, "there are: periodic", {"policy": "periodic"}),
-    _evaluation("records that go back", {"turn": -1}, "read the captures in canonical order", {}),
-    Case(
-        "a state of another instant",
-        lambda desk: _taken_up(str(_evaluated(COUNTS, end=7 * SECOND).state)),
-        "evaluate the intervals from the start of the chain",
-        lambda desk: _taken_up(""),
-    ),
+    tried("a heartbeat of no policy", _evaluation, "there are: periodic", {"policy": "often"}, {"policy": "periodic"}),
+    tried("records that go back", _evaluation, "read the captures in canonical order", {"turn": -1}, {}),
+    tried("a state of another instant", _taken_up, "evaluate the intervals from the start of the chain", 7, 10),
     Case(
         "a state of a lake that is cut",
         lambda desk: _kept(desk).of("sums"),

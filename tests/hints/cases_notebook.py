@@ -6,7 +6,7 @@ from lowwater_notebook import Rows
 
 from lowwater import Lake
 from lowwater.replay.preview import Limits, PreviewRequest, preview_text, run_preview
-from tests.hints.desk import SPAN, Case, Desk
+from tests.hints.desk import SPAN, Case, Desk, tried
 from tests.replay.support import START
 
 SECOND = 1_000_000_000
@@ -87,52 +87,24 @@ CASES: list[Case] = [
         "did you mean captures?",
         lambda desk: None if _lake(desk).ledger("captures").count() else desk.run("no capture"),
     ),
-    Case(
-        "a ledger before the first audit",
-        lambda desk: _unmeasured(desk, False),
-        "run an interval",
-        lambda desk: _unmeasured(desk, True),
-    ),
-    Case(
-        "a link for programs that is not there",
-        lambda desk: _packets(desk, "main2"),
-        "did you mean main1?",
-        lambda desk: _packets(desk, "main1"),
-    ),
-    Case(
+    tried("a ledger before the first audit", _unmeasured, "run an interval", False, True),
+    tried("a link for programs that is not there", _packets, "did you mean main1?", "main2", "main1"),
+    tried(
         "a range that ends before it begins",
-        lambda desk: _packets(desk, start=START + SECOND, end=START),
+        _packets,
         "give an `end` after `start`",
-        lambda desk: _packets(desk, start=START, end=START + SPAN * SECOND),
+        {"start": START + SECOND, "end": START},
+        {"start": START, "end": START + SPAN * SECOND},
     ),
-    Case(
-        "no instant for programs",
-        lambda desk: _packets(desk, start="yesterday"),
-        "or give ns since the epoch",
-        lambda desk: _packets(desk, start=START),
-    ),
-    Case(
-        "no column of packets",
-        lambda desk: _packets(desk, column="lenn"),
-        "did you mean len?",
-        lambda desk: _packets(desk, column="len"),
-    ),
-    Case(
-        "a frame without its package",
-        lambda desk: _frame(desk, True),
-        "pip install polars",
-        lambda desk: _frame(desk, False),
-    ),
-    Case(
-        "a preview without packets",
-        lambda desk: _preview(desk, 9),
-        "choose another hour",
-        lambda desk: _preview(desk),
-    ),
-    Case(
+    tried("no instant for programs", _packets, "or give ns since the epoch", {"start": "yesterday"}, {"start": START}),
+    tried("no column of packets", _packets, "did you mean len?", {"column": "lenn"}, {"column": "len"}),
+    tried("a frame without its package", _frame, "pip install polars", True, False),
+    tried("a preview without packets", _preview, "choose another hour", 9, ()),
+    tried(
         "a preview that takes too much",
-        lambda desk: _preview(desk, limits=Limits(megabytes=20)),
+        _preview,
         "choose a shorter range, or make the query smaller",
-        lambda desk: _preview(desk, limits=Limits(seconds=120)),
+        {"limits": Limits(megabytes=20)},
+        {"limits": Limits(seconds=120)},
     ),
 ]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.tables import reader
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.replay.support import Said
 
 BY_POSITION = "PROTOCOL LOG { uint time get_csv_uint_pos1 (increasing); uint size get_csv_uint_pos2; }"
@@ -33,80 +32,60 @@ def damaged() -> bytes:
 
 
 def run_over(
-    protocol: str, data: bytes, *settings: str, kind: str = "csv", query: str = "SELECT time FROM log.LOG"
-) -> Callable[[Desk], Said]:
+    desk: Desk, protocol: str, data: bytes, kind: str = "csv", query: str = "SELECT time FROM log.LOG"
+) -> Said:
     """Runs a query over a file of records."""
-
-    def ran(desk: Desk) -> Said:
-        (desk.folder / "log").write_bytes(data)
-        links = desk.write("links.toml", "\n".join(["[links.log]", f'kind = "{kind}"', *settings]) + "\n")
-        queries = desk.write("q.gsql", f"{protocol}\nDEFINE {{ query_name 'q'; }}\n{query}\n")
-        given = ("--links", links, "--capture", f"log={desk.folder / 'log'}", "--out", desk.folder / "out")
-        return desk.run("run", queries, *given, "--engine", "reference")
-
-    return ran
+    (desk.folder / "log").write_bytes(data)
+    links = desk.write("links.toml", f'[links.log]\nkind = "{kind}"\n')
+    queries = desk.write("q.gsql", f"{protocol}\nDEFINE {{ query_name 'q'; }}\n{query}\n")
+    given = ("--links", links, "--capture", f"log={desk.folder / 'log'}", "--out", desk.folder / "out")
+    return desk.run("run", queries, *given, "--engine", "reference")
 
 
-def _too_many(desk: Desk) -> Said:
+def _bounded(desk: Desk, data: bytes) -> Said:
+    """Runs over records of which one may be malformed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MALFORMED_ROWS", 1)
-        return run_over(BY_POSITION, LINES.replace(b",1", b"").replace(b",2", b"") * 3 + LINES * 4)(desk)
+        return run_over(desk, BY_POSITION, data)
 
 
-def in_a_lake(*settings: str, schema: str = BY_POSITION) -> Callable[[Desk], Said]:
+def in_a_lake(desk: Desk, *settings: str, schema: str = BY_POSITION) -> Said:
     """Ingests a file of records into a lake whose settings of the link are these."""
-
-    def ran(desk: Desk) -> Said:
-        (desk.folder / "log").write_bytes(LINES)
-        desk.write("log.schema", schema)
-        desk.settle("\n".join(["[links.log]", 'kind = "csv"', *settings]), ingest=False)
-        return desk.run("ingest", "--lake", desk.lake, "--link", "log", desk.folder / "log")
-
-    return ran
+    (desk.folder / "log").write_bytes(LINES)
+    desk.write("log.schema", schema)
+    desk.settle("\n".join(["[links.log]", 'kind = "csv"', *settings]), ingest=False)
+    return desk.run("ingest", "--lake", desk.lake, "--link", "log", desk.folder / "log")
 
 
 SCHEMAS = 'schemas = "../log.schema"'
 
 
-def _planned(block: str) -> Callable[[Desk], Said]:
+def _planned(desk: Desk, block: str) -> Said:
     """Plans the intervals of a query set whose query file begins with a PROTOCOL block."""
-
-    def ran(desk: Desk) -> Said:
-        query = desk.write("logs.gsql", f"{block}\nDEFINE {{ query_name 'logs'; }}\nSELECT time FROM log.LOG\n")
-        in_a_lake(SCHEMAS, f'[query_sets.logs]\nfiles = ["{query}"]')(desk)
-        return desk.run("plan", "--lake", desk.lake, "--query-set", "logs")
-
-    return ran
-
-
-CONN, DNS = "SELECT time FROM log.ZEEK_CONN", "SELECT time FROM log.ZEEK_DNS"
+    query = desk.write("logs.gsql", f"{block}\nDEFINE {{ query_name 'logs'; }}\nSELECT time FROM log.LOG\n")
+    in_a_lake(desk, SCHEMAS, f'[query_sets.logs]\nfiles = ["{query}"]')
+    return desk.run("plan", "--lake", desk.lake, "--query-set", "logs")
 
 
 ZEEK = b"#separator \\x09\n#path\tconn\n#fields\tts\tuid\n1767225600.5\tC1\n"
 
 
-def _log(data: bytes, kind: str = "zeek", query: str = CONN) -> Callable[[Desk], Said]:
-    """Runs a query over the log of a tool."""
-    return run_over("", data, kind=kind, query=query)
-
-
+BAD = LINES.replace(b",1", b"").replace(b",2", b"")
+WIDE = b"#fields\tts" + b"\ta" * 5000 + b"\n"
 CASES: list[Case] = [
-    Case(
-        "too many bad records",
-        _too_many,
-        "check kind, separator and header of the link",
-        run_over(BY_POSITION, LINES),
-    ),
-    Case(
+    tried("too many bad records", _bounded, "check kind, separator and header of the link", BAD * 3 + LINES * 4, LINES),
+    tried(
         "a query with a block of other fields than the lake keeps",
-        _planned(BY_POSITION.replace("size", "length")),
+        _planned,
         "leave it out of the query file",
-        _planned(""),
+        BY_POSITION.replace("size", "length"),
+        "",
     ),
-    Case(
+    tried(
         "a header of too many columns",
-        _log(b"#fields\tts" + b"\ta" * 5000 + b"\n"),
+        run_over,
         "check kind of the link",
-        run_over(BY_POSITION, LINES),
+        ("", WIDE, "zeek", "SELECT time FROM log.ZEEK_CONN"),
+        (BY_POSITION, LINES),
     ),
 ]

@@ -32,7 +32,7 @@ from lowwater.replay.stages.engines import LowInputs, low_stage
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.settings import Settings, cron, deployment, query_folder
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.replay.support import START, Said
 
 FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
@@ -78,17 +78,17 @@ def _shed(desk: Desk, end: int) -> None:
     _low(desk, inputs)
 
 
-def _deployed(**extra: str) -> None:
+def _deployed(_: Desk, **extra: str) -> None:
     deployment("spark://m:7077", "", extra)
 
 
-def _estimated(column: str) -> None:
+def _estimated(_: Desk, column: str) -> None:
     text = f"SELECT tb, count(*) AS n{column} FROM main1.TCP GROUP BY time/60 AS tb"
     plan = plan_texts([("q.gsql", text)], Links(("main1",)))
     require_marked(plan, Config(links={"main1": Link(sampling=True, shed=5)}))
 
 
-def _unkept(*applications: Literal["dns", "tls"]) -> None:
+def _unkept(_: Desk, *applications: Literal["dns", "tls"]) -> None:
     plan = plan_texts([("q.gsql", "SELECT time, dns_query FROM main1.UDP")], Links(("main1",)))
     require_kept(plan, Config(links={"main1": Link(applications=applications)}))
 
@@ -126,7 +126,7 @@ def _stored(desk: Desk, good: bool) -> None:
     assert StoredStream.scan([str(path)]).rows == 1
 
 
-def _closed(last: int) -> None:
+def _closed(_: Desk, last: int) -> None:
     """Closes the parts of a query by the punctuation of one stream, the interval of which ends at 10."""
     parts: Any = [SimpleNamespace(end=20)]
     source = ("flows", "main1")
@@ -199,7 +199,7 @@ def _named(desk: Desk, name: str) -> None:
             (desk.folder / "queries" / f"{name}.gsql").unlink()
 
 
-def _cron(minutes: int) -> None:
+def _cron(_: Desk, minutes: int) -> None:
     assert cron(minutes * 60 * SECOND) == f"*/{minutes} * * * *"
 
 
@@ -242,126 +242,50 @@ def _chained(desk: Desk, hour: int) -> None:
 
 
 CASES: list[Case] = [
-    Case(
-        "a stream whose last promise is missing",
-        lambda desk: _closed(9),
-        "run the low stage again",
-        lambda desk: _closed(10),
-    ),
-    Case(
-        "a stream of a query that is gone",
-        lambda desk: _keyed(desk, False),
-        "run the high stage again",
-        lambda desk: _keyed(desk, True),
-    ),
-    Case(
-        "a file of queries whose name no DAG can have",
-        lambda desk: _named(desk, "a b"),
-        "name them with letters",
-        lambda desk: _named(desk, "a_b"),
-    ),
+    tried("a stream whose last promise is missing", _closed, "run the low stage again", 9, 10),
+    tried("a stream of a query that is gone", _keyed, "run the high stage again", False, True),
+    tried("a file of queries whose name no DAG can have", _named, "name them with letters", "a b", "a_b"),
     Case("packets of an older decoder", _outdated, "run `lowwater ingest` on the file", _ingested_anew),
-    Case(
+    tried(
         "a column that a link does not keep",
-        lambda _: _unkept("tls"),
+        _unkept,
         'write applications = ["dns", "tls"] in [links.main1]',
-        lambda _: _unkept("dns", "tls"),
+        "tls",
+        ("dns", "tls"),
     ),
-    Case(
-        "load is shed within a second",
-        lambda desk: _shed(desk, START + SECOND // 2),
-        "use intervals of whole seconds",
-        lambda desk: _shed(desk, START + SECOND),
-    ),
-    Case(
+    tried("load is shed within a second", _shed, "use intervals of whole seconds", START + SECOND // 2, START + SECOND),
+    tried(
         "drivers on a cluster",
-        lambda _: _deployed(**{"deploy-mode": "cluster"}),
+        _deployed,
         "leave out deploy-mode; or name a Spark Connect server",
-        lambda _: _deployed(),
+        {"deploy-mode": "cluster"},
+        (),
     ),
-    Case(
+    tried(
         "rows without the rate of what is shed",
-        lambda _: _estimated(""),
+        _estimated,
         "add min(sampling_rate) AS rate to SELECT",
-        lambda _: _estimated(", min(sampling_rate) AS rate"),
+        "",
+        ", min(sampling_rate) AS rate",
     ),
-    Case(
-        "groupings that are many",
-        lambda desk: _copies(desk, 2),
-        "copies = 4 in [replay]",
-        lambda desk: _copies(desk, 4096),
-    ),
-    Case(
-        "a link without settings",
-        lambda desk: _linked(desk, "other"),
-        "add [links.main1]",
-        lambda desk: _linked(desk, "main1"),
-    ),
-    Case(
-        "a cache for everybody",
-        lambda desk: _cached(desk, 0o777),
-        "set LOWWATER_CACHE to a folder that only you can write to",
-        lambda desk: _cached(desk, 0o700),
-    ),
-    Case(
-        "a stream that is broken",
-        lambda desk: _stored(desk, False),
-        "run the low stage again",
-        lambda desk: _stored(desk, True),
-    ),
-    Case(
-        "no stream of a link",
-        lambda desk: _streams(desk, "main2"),
-        "run the low stage first",
-        lambda desk: _streams(desk, "main1"),
-    ),
-    Case(
-        "jars that were never fetched",
-        lambda desk: _jars(desk, "another.jar"),
-        "run `lowwater doctor --prepare` once",
-        lambda desk: _jars(desk),
-    ),
+    tried("groupings that are many", _copies, "copies = 4 in [replay]", 2, 4096),
+    tried("a link without settings", _linked, "add [links.main1]", "other", "main1"),
+    tried("a cache for everybody", _cached, "set LOWWATER_CACHE to a folder that only you can write to", 0o777, 0o700),
+    tried("a stream that is broken", _stored, "run the low stage again", False, True),
+    tried("no stream of a link", _streams, "run the low stage first", "main2", "main1"),
+    tried("jars that were never fetched", _jars, "run `lowwater doctor --prepare` once", "another.jar", ()),
     Case("a jar that is another one", _wrong_jar, "then run `lowwater doctor --prepare`", lambda desk: _jars(desk)),
-    Case(
-        "Airflow without a lake",
-        lambda desk: _airflow(desk, ""),
-        "LOWWATER_LAKE=<folder of the lake>",
-        lambda desk: _airflow(desk, "lake"),
-    ),
-    Case(
+    tried("Airflow without a lake", _airflow, "LOWWATER_LAKE=<folder of the lake>", "", "lake"),
+    tried(
         "Airflow without query sets, over a lake in an object store",
-        lambda desk: _query_folder(desk, ""),
+        _query_folder,
         "LOWWATER_QUERIES=<folder of the query sets>",
-        lambda desk: _query_folder(desk, "queries"),
+        "",
+        "queries",
     ),
-    Case(
-        "an interval that cron cannot say",
-        lambda desk: _cron(7),
-        "choose a length that divides an hour",
-        lambda desk: _cron(15),
-    ),
-    Case(
-        "a link of two without a capture",
-        lambda desk: _two_links(desk, "main1"),
-        "give --capture main2=FILE",
-        lambda desk: _two_links(desk, "main1", "main2"),
-    ),
-    Case(
-        "captures of other links",
-        lambda desk: _captured_links(desk, "main2"),
-        "there are: main2",
-        lambda desk: _captured_links(desk, "main2", "main1"),
-    ),
-    Case(
-        "a chain from its middle",
-        lambda desk: _chained(desk, 1),
-        "replay in order, from 2026-01-01T00:00:00Z",
-        lambda desk: _chained(desk, 0),
-    ),
-    Case(
-        "kernels that have no room",
-        lambda desk: _compiled(desk, "taken"),
-        "make room on the disk",
-        lambda desk: _compiled(desk, "free"),
-    ),
+    tried("an interval that cron cannot say", _cron, "choose a length that divides an hour", 7, 15),
+    tried("a link of two without a capture", _two_links, "give --capture main2=FILE", "main1", ("main1", "main2")),
+    tried("captures of other links", _captured_links, "there are: main2", "main2", ("main2", "main1")),
+    tried("a chain from its middle", _chained, "replay in order, from 2026-01-01T00:00:00Z", 1, 0),
+    tried("kernels that have no room", _compiled, "make room on the disk", "taken", "free"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowwater.plan.context import Links
 from lowwater.plan.explain import explain
 from lowwater.plan.queryset import plan_files
-from tests.hints.desk import Case, Desk
+from tests.hints.desk import Case, Desk, tried
 from tests.replay.support import Said
 
 FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
@@ -28,10 +28,5 @@ CASES: list[Case] = [
         "give --param least=VALUE",
         lambda desk: _ran(desk, "--param", "least=40", text=LEAST),
     ),
-    Case(
-        "a plan in another form",
-        lambda desk: _explained(desk, "yaml"),
-        "there are:",
-        lambda desk: _explained(desk, "json"),
-    ),
+    tried("a plan in another form", _explained, "there are:", "yaml", "json"),
 ]

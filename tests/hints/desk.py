@@ -97,6 +97,22 @@ class Case:
     follow: Callable[[Desk], Said | None]
 
 
+def tried(name: str, act: Callable[..., object], hint: str, wrong: object, right: object) -> Case:
+    """A case of an act that is wrong with some arguments and right with others: one, several, or some by name."""
+
+    def with_(given: object) -> Callable[[Desk], Said | None]:
+        def acted(desk: Desk) -> Said | None:
+            if isinstance(given, dict):
+                found = act(desk, **given)
+            else:
+                found = act(desk, *given) if isinstance(given, tuple) else act(desk, given)
+            return found if isinstance(found, Said) else None
+
+        return acted
+
+    return Case(name, with_(wrong), hint, with_(right))
+
+
 def captured(folder: Path) -> Path:
     """The capture of the desks: ten minutes of one link."""
     (made, *_) = generate(folder, START, 1, ["main1"], rate=1.0, seed=5)

@@ -11,8 +11,7 @@ from pathlib import Path
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.results.publish import pinned, publish, publishing
-from lowwater.lake.results.streams import fingerprint, stream_files
-from tests.lake.support import BASE, FIELDS, put_stream, stream
+from tests.lake.support import BASE, FIELDS, audited, put_stream, stream
 
 QUERIES = ("one", "two", "three")
 HOURS = 3
@@ -26,7 +25,7 @@ def put(lake: Lake, hour: int, mark: int, dies_after: int | None = None) -> None
     for query in QUERIES:
         rows = stream([("10.0.0.1", mark, hour * 3600.0 + second) for second in range(20)])
         put_stream(lake.stream(query), FIELDS, begin, end, rows, "set")
-        prints[query] = fingerprint(stream_files(lake.stream(query), begin, end))
+        prints[query] = audited(lake, begin, end, query)
     with publishing(lake, "set", QUERIES) as act:
         for number, query in enumerate(QUERIES):
             if number == dies_after:

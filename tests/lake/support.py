@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +16,14 @@ import pyarrow.parquet as pq
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.columns.files import HourFiles, instants
+from lowwater.config import Config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, result_schema, table_schema
-from lowwater.lake.results.streams import write_stream
+from lowwater.lake.ledgers.captures import read_captures
+from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.lake.packets import read_packets
+from lowwater.lake.results.publish import PublishResult, publish
+from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
 from lowwater.lake.tables import DataFile, create, swap_files
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import instant_columns
@@ -25,6 +32,8 @@ from tests.capturemaker import ethernet, pcap_bytes
 
 BASE = 500_000 * HOUR
 """2027-01-15T08:00:00Z: tests count seconds from it."""
+
+CONFIG = Config()
 
 FIELDS = (Field("addr", Type.IP), Field("mac", Type.MAC), Field("n", Type.INT))
 
@@ -41,6 +50,20 @@ def capture(path: Path, seconds: Iterable[float], cut: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data[: len(data) - cut])
     return path
+
+
+def packet_rows(
+    lake: Lake, link: str = "a", config: Config = CONFIG, columns: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """What readers see of a link: capture, position, arrival and timestamp of every packet, and some columns."""
+    captures = read_captures(lake, [link])[link]
+    batches = read_packets(lake, link, captures, config.link(link), 0, 0, 1 << 62, columns)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def stamps(lake: Lake, config: Config = CONFIG) -> list[int]:
+    """The timestamps of the packets of link a."""
+    return [row["timestamp"] for row in packet_rows(lake, config=config)]
 
 
 def stream(rows: Iterable[tuple[str | None, int, float]]) -> pa.Table:
@@ -91,3 +114,29 @@ def put_stream(path: PurePath, fields: tuple[Field, ...], start: int, end: int, 
         promises = Path(folder) / "punctuation.parquet"
         pq.write_table(rows.filter(pc.invert(is_row)), promises)
         return write_stream(path, result_schema(fields), start, end, [*out.files, promises], owner)
+
+
+def audited(lake: Lake, start: int = BASE, end: int = BASE + HOUR, query: str = "q") -> str:
+    """The fingerprint of a stream as it is."""
+    return fingerprint(stream_files(lake.stream(query), start, end))
+
+
+def publish_rows(
+    lake: Lake,
+    start: int,
+    end: int,
+    rows: pa.Table,
+    digest: str = "d",
+    *,
+    query: str = "q",
+    fields: tuple[Field, ...] = FIELDS,
+    state: str = "done",
+    reason: str = "",
+    **more: Any,
+) -> PublishResult:
+    """One interval's run of query set `set`, from a stream to its record."""
+    put_stream(lake.stream(query), fields, start, end, rows, "set")
+    done = publish(lake, "set", query, fields, start, end, digest, audited(lake, start, end, query), **more)
+    facts = {"reason": reason, "digest": digest, "rows": done.rows, "publication": done.number}
+    record_replays(lake, [ReplayRow("set", query, start, end, "publish", state, time.time_ns(), **facts)])
+    return done

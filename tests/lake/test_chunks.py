@@ -32,11 +32,6 @@ LATE = {700: 3600 * 24, 1500: 3600 * 24 * 9}
 """Records that jump ahead: they are malformed."""
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
 def many(path: Path, count: int = 3000) -> Path:
     """A capture over two hours, somewhat out of order, with damage."""
     seconds = [number * 2.4 - (number % 7) / 10 + LATE.get(number, 0) for number in range(count)]

@@ -36,6 +36,7 @@ LIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
 def test_a_log_that_lies_is_named(name: str, made: Path, tmp_path: Path) -> None:
     change, said = LIES[name]

@@ -21,10 +21,9 @@ from lowwater.config import Config
 from lowwater.errors import LakeError
 from lowwater.lake import tables
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import MALFORMED, Lake, open_lake
+from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.packets import read_packets
-from tests.lake.support import capture
+from tests.lake.support import capture, packet_rows
 from tests.lake.test_chunks import small
 
 CONFIG = Config()
@@ -46,11 +45,6 @@ ingest(lake, "a", [Path(name) for name in sys.argv[2:]], Config())
 """
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
 def files(folder: Path) -> list[Path]:
     """Three captures in a row, of several chunks each, the last one cut."""
     starts = [10_000 * number for number in range(3)]
@@ -62,9 +56,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def seen(lake: Lake) -> list[tuple[Any, ...]]:
-    captures = read_captures(lake, ["a"])["a"]
-    batches = read_packets(lake, "a", captures, CONFIG.link("a"), 0, 0, 1 << 62)
-    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    return [tuple(row.values()) for row in packet_rows(lake)]
 
 
 def check_clean(lake: Lake) -> None:

@@ -195,6 +195,7 @@ def opens(path: Path) -> None:
     read_rows(path, SCHEMA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_is_refused_in_one_line(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change, said = LOGS[name]
@@ -272,6 +273,7 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_a_checkpoint_is_refused_in_one_line(name: str, marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change, said = CHECKPOINTS[name]

@@ -16,8 +16,6 @@ from lowwater.lake.layout import open_lake
 from lowwater.lake.tables import open_table, table_dataset
 from tests.capturemaker import pcap_bytes, udp
 
-PACKAGES = Path(__file__).resolve().parents[2] / "lowwater"
-
 FAILS = (
     ("export", "--lake", "{lake}", "--out", "{lake}/x.pcap", "--force"),
     ("replay", "nothing", "--lake", "{lake}", "--from", "2026-01-01", "--to", "2026-01-02"),
@@ -48,12 +46,6 @@ def test_tables_are_read_without_objects_of_python(lake: Path) -> None:
         assert table is not None
         assert _python(table.to_pyarrow_dataset().filesystem)  # what is avoided
         assert not _python(table_dataset(path, table).filesystem)
-
-
-def test_nobody_reads_tables_otherwise() -> None:
-    """One place asks Delta for a dataset."""
-    asking = [path.name for path in PACKAGES.rglob("*.py") if ".to_pyarrow_" in path.read_text(encoding="utf-8")]
-    assert asking == ["tables.py"]
 
 
 @pytest.mark.slow

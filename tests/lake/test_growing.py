@@ -11,26 +11,14 @@ import pytest
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import MALFORMED, Lake, open_lake
+from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.ledgers.coverage import gap_text, gaps
-from lowwater.lake.packets import read_packets
 from lowwater.lake.tables import read_rows
-from tests.lake.support import BASE, at, capture
+from tests.lake.support import BASE, at, capture, stamps
 
 CONFIG = Config()
 COVERS = (BASE, BASE + HOUR)
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
-def stamps(lake: Lake) -> list[int]:
-    captures = read_captures(lake, ["a"])["a"]
-    batches = read_packets(lake, "a", captures, CONFIG.link("a"), 0, 0, 1 << 62)
-    return [stamp for batch in batches for stamp in batch.column("timestamp").to_pylist()]
 
 
 def coverage(lake: Lake) -> list[tuple[int, int]]:
@@ -85,6 +73,7 @@ def test_a_file_that_grows_while_it_is_read(lake: Lake, tmp_path: Path, monkeypa
     assert (stamps(lake), coverage(lake)) == ([at(1), at(5), at(9)], [COVERS])
 
 
+@pytest.mark.slow
 def test_a_name_that_is_used_again_for_another_time_is_another_capture(lake: Lake, tmp_path: Path) -> None:
     ingest(lake, "a", [capture(tmp_path / "a.pcap", [1, 5])], CONFIG)
     (done,) = ingest(lake, "a", [capture(tmp_path / "a.pcap", [100, 105])], CONFIG)
@@ -108,6 +97,7 @@ def test_the_whole_compressed_version_replaces_a_cut_one(lake: Lake, tmp_path: P
     assert (len(stamps(lake)), coverage(lake)) == (199, [COVERS])
 
 
+@pytest.mark.slow
 def test_the_same_bytes_twice_in_one_ingest_and_empty_files_of_several_hours(lake: Lake, tmp_path: Path) -> None:
     link = Link(captures=str(tmp_path / "a-%Y%m%d%H.pcap"), rotation="1h")  # type: ignore[arg-type]
     config = Config(links={"a": link})

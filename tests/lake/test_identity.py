@@ -22,19 +22,13 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import Capture, read_captures
 from lowwater.lake.ledgers.files import location
-from lowwater.lake.packets import read_packets
 from lowwater.lake.run_inputs import link_inputs
 from tests.breadth import examples, some
-from tests.lake.support import BASE, capture
+from tests.lake.support import BASE, capture, packet_rows
 
 CONFIG = Config()
 COVERS = (BASE, BASE + HOUR)
 JUMP = Link().jump
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
 
 
 def inputs(lake: Lake) -> object:
@@ -42,8 +36,7 @@ def inputs(lake: Lake) -> object:
 
 
 def rows(lake: Lake) -> list[dict[str, object]]:
-    batches = read_packets(lake, "a", read_captures(lake, ["a"])["a"], Link(), 0, 0, 1 << 62, ["len", "srcIP_lo"])
-    return [row for batch in batches for row in batch.to_pylist()]
+    return packet_rows(lake, columns=["len", "srcIP_lo"])
 
 
 def captures(lake: Lake) -> list[Capture]:
@@ -122,6 +115,7 @@ def test_a_copy_beside_its_original_is_one_capture_and_is_said(lake: Lake, tmp_p
     assert inputs(lake) == before and not captures(lake)[0].copies
 
 
+@pytest.mark.slow
 def test_a_renamed_capture_is_found_at_its_new_place(lake: Lake, tmp_path: Path) -> None:
     path = capture(tmp_path / "a.pcap", [1, 5, 9])
     ingest(lake, "a", [path], CONFIG, COVERS)

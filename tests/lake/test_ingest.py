@@ -18,27 +18,18 @@ from lowwater.lake.ingestion import batch as batching
 from lowwater.lake.ingestion import ingest as module
 from lowwater.lake.ingestion import replacement as replacing
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import MALFORMED, Lake, open_lake
+from lowwater.lake.layout import MALFORMED, Lake
 from lowwater.lake.ledgers.captures import malformed_between, read_captures
 from lowwater.lake.locks import attempt, hold
-from lowwater.lake.packets import read_packets
-from lowwater.lake.parquet import FileWriter
 from tests.breadth import some
-from tests.lake.support import BASE, at, capture
+from tests.lake.support import BASE, at, capture, packet_rows
 
 CONFIG = Config()
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
-def contents(lake: Lake, link: str = "a", config: Config = CONFIG) -> list[tuple[Any, ...]]:
+def contents(lake: Lake) -> list[tuple[Any, ...]]:
     """What readers see of a link: (sha256, position, arrival, timestamp) of every packet."""
-    captures = read_captures(lake, [link])[link]
-    batches = read_packets(lake, link, captures, config.link(link), 0, 0, 1 << 62)
-    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    return [tuple(row.values()) for row in packet_rows(lake)]
 
 
 def stored_files(lake: Lake) -> set[Path]:
@@ -223,14 +214,6 @@ def test_packets_that_another_program_took_away_come_back_with_their_file(
     assert [result.state for result in results] == ["replaced" if again else "known" for again in made]
     assert contents(lake) == held
     assert {result.state for result in ingest(lake, "a", files, CONFIG)} == {"known"}
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_a_lake_error(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = FileWriter.write
-    monkeypatch.setattr(FileWriter, "write", lambda self, path: real(self, Path("/dev/full")))
-    with pytest.raises(LakeError, match=r"packets of .*a\.pcap cannot be written"):
-        ingest(lake, "a", [capture(tmp_path / "a.pcap", range(20000))], CONFIG)
 
 
 def test_locks_name_their_holder_and_attempts_clean_up(lake: Lake) -> None:

@@ -13,14 +13,13 @@ from lowwater.catalog.schemas import CONTROL
 from lowwater.catalog.values import Type
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.publish import fill_instants, publish
+from lowwater.lake.results.publish import fill_instants
 from lowwater.lake.results.published_rows import rows_between
-from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.results.subscription import subscribe
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import published_schema
 from lowwater.plan.temporal import CLOCK, Step
-from tests.lake.support import BASE, put_stream
+from tests.lake.support import BASE, publish_rows
 
 MINUTES = CLOCK.then(Step("div", 60_000_000_000))
 FIELDS = (Field("tb", Type.INT, MINUTES), Field("n", Type.INT))
@@ -39,9 +38,7 @@ def rows_of(hour: int, count: int = 3) -> pa.Table:
 
 
 def put(lake: Lake, hour: int, digest: str = "d") -> None:
-    begin, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
-    put_stream(lake.stream("q"), FIELDS, begin, end, rows_of(hour), "set")
-    publish(lake, "set", "q", FIELDS, begin, end, digest, fingerprint(stream_files(lake.stream("q"), begin, end)))
+    publish_rows(lake, BASE + hour * HOUR, BASE + (hour + 1) * HOUR, rows_of(hour), digest, fields=FIELDS)
 
 
 def as_of_an_older_version(lake: Lake, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
@@ -50,10 +47,7 @@ def as_of_an_older_version(lake: Lake, monkeypatch: pytest.MonkeyPatch, hours: i
         old.setattr("lowwater.plan.properties.instant_schema", lambda fields: pa.schema([]))
         old.setattr("lowwater.lake.results.publish.WITH_INSTANTS", {})
         for hour in range(hours):
-            begin, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
-            put_stream(lake.stream("q"), FIELDS, begin, end, rows_of(hour), "set")
-            files = stream_files(lake.stream("q"), begin, end)
-            publish(lake, "set", "q", FIELDS, begin, end, "d", fingerprint(files))
+            put(lake, hour)
 
 
 def wrong(lake: Lake) -> int:

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.cli.main import cli
-from lowwater.config import FILE_NAME, Config, Link, load_config, section_of
+from lowwater.config import Config, Link, load_config, section_of
+from lowwater.documents import FILE_NAME
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_statement
 from lowwater.instants import HOUR, SECOND
@@ -27,13 +28,12 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.coverage import undeclared, undeclared_lines
-from lowwater.lake.packets import read_packets
 from lowwater.lake.tables import read_rows, safe_name
 from lowwater.link_names import below, interface_name, is_link_name, unnamed
 from lowwater.replay.job import Job
 from tests.breadth import examples
 from tests.capturemaker import tcp
-from tests.lake.support import BASE, at, capture
+from tests.lake.support import BASE, at, capture, packet_rows
 
 CONFIG = Config()
 ONE = Config(links={"a": Link(interfaces="one")})
@@ -72,16 +72,9 @@ def pcapng(
     return path
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
 def contents(lake: Lake, link: str) -> list[tuple[int, int, int]]:
     """(position, arrival, timestamp) of every packet of a link, in seconds after BASE."""
-    captures = read_captures(lake, [link])[link]
-    batches = read_packets(lake, link, captures, CONFIG.link(link), 0, 0, 1 << 62)
-    rows = [row for batch in batches for row in batch.to_pylist()]
+    rows = packet_rows(lake, link)
     return [(row["position"], *((row[name] - BASE) // 10**9 for name in ("arrival", "timestamp"))) for row in rows]
 
 

@@ -63,6 +63,7 @@ def _swapped(table: DeltaTable, options: dict[str, Any]) -> None:
     table.create_write_transaction([gone], "append", table.schema(), partition_by=["part"], **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [_appended, _overwritten, _deleted, _widened, _swapped])
 def test_a_change_is_for_the_version_that_it_saw_or_is_made_again(tmp_path: Path, change: Any) -> None:
     """Each method of Delta by which a lake commits refuses another version with the options of `commit`."""

@@ -10,7 +10,7 @@ import pytest
 
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.run_inputs import outdated
 from tests import capturemaker as maker
@@ -20,11 +20,6 @@ from tests.lake.support import BASE
 SECOND = 1_000_000_000
 REQUEST = b"GET /index HTTP/1.1\r\nHost: example.org\r\n\r\n"
 FRAMES = [maker.tcp("10.0.0.1", "10.0.0.2", 5, 80, data=REQUEST), maker.udp("10.0.0.2", "10.0.0.1", 53, 5, bytes(60))]
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
 
 
 @pytest.fixture

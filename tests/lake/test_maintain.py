@@ -130,7 +130,8 @@ def test_streams_go_once_they_were_published_long_enough(halves: Path, runner: R
     assert outcome.committed, "what was removed is made again where it is needed"
 
 
-def test_what_is_audited_and_not_published_stays(lake: Path, runner: Runner) -> None:
+def test_what_is_audited_and_not_published_stays(packets: Path, tmp_path: Path, runner: Runner) -> None:
+    lake = copy_lake(packets, tmp_path / "lake")
     for stage in ("low", "high", "audit"):
         replay_range(lake, runner, START, START + HOUR, stage)
     rows = stream_rows(lake)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lowwater.config import Retention
 from lowwater.instants import HOUR
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import DOUBLED, maintain
 from lowwater.lake.tables import append_rows, create, replace_rows
@@ -22,11 +22,6 @@ from tests.replay.support import lowwater
 
 SCHEMA = pa.schema([pa.field("_hour", pa.int64(), nullable=False), pa.field("value", pa.int64())])
 SEVEN_DAYS = Retention(versions="7d")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
 
 
 def table(lake: Lake, count: int = 4) -> Path:

@@ -48,6 +48,7 @@ def test_a_stricter_umask_stays() -> None:
     os.umask(before)
 
 
+@pytest.mark.slow
 def test_a_lake_made_by_python_is_private_too(tmp_path: Path, umask: int) -> None:
     lake = open_lake(tmp_path / "lake")
     paths.write(lake.root / "lowwater.toml", b"")

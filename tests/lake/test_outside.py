@@ -90,6 +90,7 @@ def state_of(root: Path, hour: int) -> tuple[str, str]:
 LIFE = {"since": format_instant(at(3600)), "until": format_instant(at(7200))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

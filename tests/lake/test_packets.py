@@ -108,6 +108,7 @@ def captures_order(captures: tuple[Any, ...], row: dict[str, Any]) -> tuple[int,
     return [each.capture for each in captures].index(row["capture"]), row["position"]
 
 
+@pytest.mark.slow
 def test_a_late_packet_is_read_by_the_interval_of_its_arrival(tmp_path: Path) -> None:
     """Its capture alone does not know that it is late: the clock of the link does."""
     lake = open_lake(tmp_path / "lake")

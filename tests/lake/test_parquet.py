@@ -69,6 +69,7 @@ def test_numbers_come_back(tmp_path: Path, kind: str, counters: bool, share: flo
         assert duckdb.read_parquet(str(path)).to_arrow_table().cast(read.schema).equals(read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_numbers_of_a_first_capture_come_back_from_arrow_and_from_kernels_behind_it(

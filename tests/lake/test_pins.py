@@ -73,6 +73,7 @@ def test_an_interval_that_died_half_published_holds_the_pins(tmp_path: Path) -> 
     assert not pins_of(lake).unfinished
 
 
+@pytest.mark.slow
 def test_the_file_is_read_without_lowwater(tmp_path: Path) -> None:
     lake = open_lake(tmp_path / "lake")
     put(lake, 0, 7)

@@ -17,18 +17,11 @@ from lowwater.lake import tables
 from lowwater.lake.ingestion import batch, replacement
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.captures import read_captures
-from lowwater.lake.packets import read_packets
 from tests.breadth import examples
-from tests.lake.support import at, capture
+from tests.lake.support import at, capture, stamps
 from tests.lake.test_coverage import row
 
 CONFIG = Config(links={"a": Link(skew="1s")})
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +31,6 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 def files(folder: Path, count: int) -> list[Path]:
     return [capture(folder / f"{number}.pcap", [10 * number, 10 * number + 9]) for number in range(count)]
-
-
-def stamps(lake: Lake) -> list[int]:
-    captures = read_captures(lake, ["a"])["a"]
-    batches = read_packets(lake, "a", captures, CONFIG.link("a"), 0, 0, 1 << 62)
-    return [stamp for each in batches for stamp in each.column("timestamp").to_pylist()]
 
 
 def versions(lake: Lake) -> list[int]:

@@ -15,18 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import PUNCTUATION, ROW
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import Lake, open_lake, result_schema
-from lowwater.lake.ledgers.runs import ReplayRow, record_replays
-from lowwater.lake.results.publish import publish
-from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.lake.tables import open_table
 from lowwater.plan.operators import Field
-from tests.lake.support import BASE, put_stream
+from tests.lake.support import BASE, publish_rows
 from tests.postgres import postgres_server
 from tests.replay.support import ROOT
 
@@ -37,8 +35,6 @@ pytestmark = pytest.mark.slow
 
 def put(lake: Lake, hour: int, seed: int) -> None:
     """Publishes an hour of some hundred rows, which depend on the seed."""
-    import pyarrow as pa
-
     start, draw = BASE + hour * HOUR, random.Random(seed)
     rows: list[dict[str, Any]] = []
     for _ in range(draw.randrange(400)):
@@ -47,11 +43,7 @@ def put(lake: Lake, hour: int, seed: int) -> None:
         rows[-1] |= {"_last": last, "_kind": ROW, "_tick": last, "_until": last, "_period": 0}
     rows.append({"_last": start + HOUR, "_kind": PUNCTUATION, "_tick": start, "_until": start, "_period": 0})
     table = pa.Table.from_pylist(rows, schema=result_schema(FIELDS).remove(len(FIELDS) + 5))
-    put_stream(lake.stream("flows"), FIELDS, start, start + HOUR, table, "set")
-    audited = fingerprint(stream_files(lake.stream("flows"), start, start + HOUR))
-    publish(lake, "set", "flows", FIELDS, start, start + HOUR, str(seed), audited)
-    row = ReplayRow("set", "flows", start, start + HOUR, "publish", "done", time.time_ns(), "", str(seed))
-    record_replays(lake, [row])
+    publish_rows(lake, start, start + HOUR, table, str(seed), query="flows", fields=FIELDS)
 
 
 @pytest.fixture(scope="module")

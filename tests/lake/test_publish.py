@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,12 @@ from lowwater.instants import HOUR
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake, open_lake, result_schema, stream_schema
 from lowwater.lake.ledgers import runs as records
-from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published import last_note
-from lowwater.lake.results.streams import fingerprint, stream_files, write_stream
+from lowwater.lake.results.streams import stream_files, write_stream
 from lowwater.lake.upkeep import join_files
 from lowwater.plan.operators import Field
-from tests.lake.support import BASE, FIELDS, at, put_stream, stream
+from tests.lake.support import BASE, FIELDS, at, audited, publish_rows, put_stream, stream
 
 ROWS = [
     ("10.0.0.1", 1, 0.0),
@@ -34,42 +32,10 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
-def audited(lake: Lake, start: int = BASE, end: int = BASE + HOUR, query: str = "q") -> str:
-    """The fingerprint of a stream as it is."""
-    return fingerprint(stream_files(lake.stream(query), start, end))
-
-
-def run(
-    lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str = "d", query: str = "q", **more: Any
-) -> Any:
+def run(lake: Lake, start: int, end: int, rows: Any = tuple(ROWS), digest: str = "d", **more: Any) -> Any:
     """One interval's run from a stream to its record."""
-    mine = [row for row in rows if start <= at(row[2]) < end]
-    put_stream(lake.stream(query), FIELDS, start, end, stream(mine), "set")
-    done = publish(lake, "set", query, FIELDS, start, end, digest, audited(lake, start, end, query), **more)
-    record_replays(
-        lake,
-        [
-            ReplayRow(
-                "set",
-                query,
-                start,
-                end,
-                "publish",
-                "done",
-                time.time_ns(),
-                "",
-                digest,
-                done.rows,
-                publication=done.number,
-            )
-        ],
-    )
-    return done
+    mine = stream([row for row in rows if start <= at(row[2]) < end])
+    return publish_rows(lake, start, end, mine, digest, **more)
 
 
 def table(lake: Lake, query: str = "q") -> list[dict[str, Any]]:
@@ -98,6 +64,7 @@ def test_every_interval_length_gives_the_same_table(lake: Lake, tmp_path: Path, 
     assert table(lake) == table(other)
 
 
+@pytest.mark.slow
 def test_a_range_inside_an_hour_replaces_exactly_itself(lake: Lake) -> None:
     run(lake, BASE, BASE + 2 * HOUR)
     run(lake, at(1799), at(1800), [("1.1.1.1", 7, 1799.5)])
@@ -106,6 +73,7 @@ def test_a_range_inside_an_hour_replaces_exactly_itself(lake: Lake) -> None:
     assert [row["n"] for row in table(lake)] == [1, 5]
 
 
+@pytest.mark.slow
 def test_equal_inputs_commit_nothing(lake: Lake) -> None:
     run(lake, BASE, BASE + HOUR)
     before = version(lake)
@@ -138,6 +106,7 @@ def test_a_row_of_another_interval_is_not_published(lake: Lake) -> None:
     assert table(lake) == []
 
 
+@pytest.mark.slow
 def test_joined_files_keep_what_is_not_of_the_interval(lake: Lake) -> None:
     half = HOUR // 2
     for start in (BASE, BASE + half):
@@ -172,6 +141,7 @@ def test_a_second_claimant_is_refused(lake: Lake) -> None:
         put_stream(lake.stream("q"), FIELDS, BASE, BASE + HOUR, stream([]), "rival")
 
 
+@pytest.mark.slow
 def test_new_columns_merge_and_changed_types_are_refused(lake: Lake) -> None:
     run(lake, BASE, BASE + HOUR)
     wide = (*FIELDS, Field("more", Type.STRING))

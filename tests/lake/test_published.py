@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,12 +23,13 @@ from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
 from lowwater.lake.results import publish as pinning
+from lowwater.lake.results import published as module
 from lowwater.lake.results.publish import pins_file, publish, publishing
 from lowwater.lake.results.published import damages
-from lowwater.lake.results.streams import fingerprint, stream_files
+from lowwater.lake.tables import describe, swap_files
 from lowwater.lake.upkeep import doubled_tables
 from tests.breadth import examples
-from tests.lake.support import BASE, FIELDS, put_stream, stream
+from tests.lake.support import BASE, FIELDS, audited, publish_rows, put_stream, stream
 
 HOURS = 3
 QUERIES = ("q", "r")
@@ -39,7 +42,7 @@ def put(lake: Lake, hour: int, mark: int, queries: tuple[str, ...] = QUERIES, ro
     for query in queries:
         made = [("10.0.0.1", mark, hour * 3600.0 + second) for second in range(rows)]
         put_stream(lake.stream(query), FIELDS, begin, end, stream(made), "set")
-        prints[query] = fingerprint(stream_files(lake.stream(query), begin, end))
+        prints[query] = audited(lake, begin, end, query)
     with publishing(lake, "set", QUERIES) as act:
         for query in queries:
             done = publish(lake, "set", query, FIELDS, begin, end, f"{mark} {rows}", prints[query], act)
@@ -164,7 +167,6 @@ def test_a_long_log_is_not_read_and_a_cleaned_one_tells(lake: Lake, monkeypatch:
     table.create_checkpoint()
     put(lake, 1, 60)
     read: list[int] = []
-    from lowwater.lake.results import published as module
 
     def counted(path: Path, version: int) -> object:
         read.append(version)
@@ -196,12 +198,7 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
 
     def put_half(part: int) -> None:
         begin = BASE + part * half
-        put_stream(lake.stream("q"), FIELDS, begin, begin + half, stream([("::1", part, part * 1800.0)]), "set")
-        print_ = fingerprint(stream_files(lake.stream("q"), begin, begin + half))
-        done = publish(lake, "set", "q", FIELDS, begin, begin + half, "d", print_)
-        facts = {"digest": "d", "rows": done.rows, "publication": done.number}
-        row = ReplayRow("set", "q", begin, begin + half, "publish", "done", time.time_ns(), **facts)
-        record_replays(lake, [row])
+        publish_rows(lake, begin, begin + half, stream([("::1", part, part * 1800.0)]))
 
     put_half(0)
     put_half(1)
@@ -216,12 +213,9 @@ def test_a_lost_file_of_several_intervals_is_mended_one_by_one(tmp_path: Path) -
     assert damaged(lake) == {} and marks(lake) == {0: [0, 1]}
 
 
+@pytest.mark.slow
 def test_rows_doubled_by_whatever_are_found_by_their_number(lake: Lake) -> None:
     """Two joins that both commit: the log says that no row changes."""
-    from dataclasses import replace
-
-    from lowwater.lake.tables import describe, swap_files
-
     (file,) = folder(lake).glob(f"_hour={BASE // HOUR}/*.parquet")
     copy = file.with_name("again.parquet")
     shutil.copyfile(file, copy)
@@ -239,13 +233,8 @@ def test_rows_that_changed_on_top_of_doubled_ones_are_made_again(tmp_path: Path)
 
     def put_halves() -> None:
         for part in range(2):
-            begin, end = BASE + part * half, BASE + (part + 1) * half
-            put_stream(lake.stream("q"), FIELDS, begin, end, stream([("10.0.0.1", part, part * 1800.0)]), "set")
-            audited = fingerprint(stream_files(lake.stream("q"), begin, end))
-            with publishing(lake, "set", ["q"]) as act:
-                done = publish(lake, "set", "q", FIELDS, begin, end, str(part), audited, act)
-            facts = {"digest": str(part), "rows": 1, "publication": done.number}
-            record_replays(lake, [ReplayRow("set", "q", begin, end, "publish", "done", time.time_ns(), **facts)])
+            begin = BASE + part * half
+            publish_rows(lake, begin, begin + half, stream([("10.0.0.1", part, part * 1800.0)]), str(part))
 
     def bad() -> list[int]:
         return sorted(start - BASE for start, _ in damages(lake, "q", read_replays(lake, "set")))
@@ -361,3 +350,28 @@ def _busy(*_: object) -> NoReturn:
 def _file(lake: Lake) -> dict[str, dict[str, int]]:
     stored: dict[str, dict[str, int]] = json.loads(Path(pins_file(lake, "set")).read_text())
     return stored
+
+
+@pytest.mark.slow
+def test_optimize_vacuum_time_travel_and_changes_work_between_publications(tmp_path: Path) -> None:
+    """What people do to published tables while Lowwater publishes: nothing is lost or damaged."""
+    lake = open_lake(tmp_path / "lake")
+
+    def put_marks(hour: int, *numbers: int) -> None:
+        rows = stream([("10.0.0.1", number, 3600.0 * hour + at) for at, number in enumerate(numbers)])
+        publish_rows(lake, BASE + hour * HOUR, BASE + (hour + 1) * HOUR, rows, f"{numbers}")
+
+    put_marks(0, 1, 2, 3)
+    opened(lake).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    since = opened(lake).version() + 1
+    put_marks(1, 4, 5)
+    put_marks(0, 1, 2)
+    assert [marks(lake, version=at) for at in (since, since + 1)] == [{0: [1, 2, 3], 1: [4, 5]}, {0: [1, 2], 1: [4, 5]}]
+    balance = Counter[int]()
+    for row in pa.table(opened(lake).load_cdf(since)).to_pylist():
+        balance[row["n"]] += 1 if row["_change_type"] == "insert" else -1
+    assert balance == {1: 0, 2: 0, 3: -1, 4: 1, 5: 1}, "what a reader adds up is what was published"
+    opened(lake).optimize.compact()
+    opened(lake).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    put_marks(2, 6)
+    assert marks(lake) == {0: [1, 2], 1: [4, 5], 2: [6]} and damaged(lake) == {}

@@ -12,11 +12,8 @@ import pytest
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.results import published_rows as module
-from lowwater.lake.results.publish import publish
-from lowwater.lake.results.streams import fingerprint, stream_files
-from tests.lake.support import BASE, FIELDS, at, put_stream, stream
+from tests.lake.support import BASE, at, publish_rows, stream
 from tests.replay.support import lowwater
 
 ROWS: list[tuple[str | None, int, float]] = [
@@ -28,16 +25,11 @@ ROWS: list[tuple[str | None, int, float]] = [
 ]
 
 
-def run(lake: Lake, hour: int, rows: list[tuple[str | None, int, float]], state: str = "done", name: str = "q") -> None:
+def run(lake: Lake, hour: int, rows: list[tuple[str | None, int, float]], state: str = "done") -> None:
     """Publishes the rows of one hour."""
     start, end = BASE + hour * HOUR, BASE + (hour + 1) * HOUR
-    mine = [row for row in rows if start <= at(row[2]) < end]
-    put_stream(lake.stream(name), FIELDS, start, end, stream(mine), "set")
-    audited = fingerprint(stream_files(lake.stream(name), start, end))
-    done = publish(lake, "set", name, FIELDS, start, end, "d", audited)
-    reason = "" if state == "done" else "link 'a' has not reported"
-    facts = {"reason": reason, "digest": "d", "rows": done.rows, "publication": done.number}
-    record_replays(lake, [ReplayRow("set", name, start, end, "publish", state, hour, **facts)])
+    mine = stream([row for row in rows if start <= at(row[2]) < end])
+    publish_rows(lake, start, end, mine, state=state, reason="" if state == "done" else "link 'a' has not reported")
 
 
 @pytest.fixture

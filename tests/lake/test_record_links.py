@@ -195,6 +195,7 @@ def test_an_export_gives_back_the_records(form: str, tmp_path: Path) -> None:
     assert (result.capture.packets, result.capture.malformed) == (len(chosen), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "links"),
     [

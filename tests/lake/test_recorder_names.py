@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from lowwater.instants import HOUR, SECOND, format_duration
+from lowwater.instants import HOUR, SECOND, format_duration, parse_duration
 from lowwater.lake.files.patterns import regex_of
 from lowwater.lake.files.proposal import LinkProposal, propose
 from tests.breadth import some
@@ -19,285 +19,150 @@ from tests.capturemaker import pcap_bytes, tcp
 
 FRAME = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
 START = datetime(2026, 1, 30, 20, tzinfo=UTC)
-HALF_HOUR, DAY = HOUR // 2, 24 * HOUR
+DAY = 24 * HOUR
 ZONES = {"UTC": "UTC", "Asia/Kolkata": "Asia/Kolkata", "Asia/Tokyo": "Etc/GMT-9"}
 """Zone of the names -> what is proposed for it."""
 
-Names = Callable[[datetime, int], list[str]]
+SOURCES = """
+https://www.tcpdump.org/manpages/tcpdump.1.html
+tcpdump -G | 1h | trace_%Y%m%d_%H%M%S.pcap | trace_%Y%m%d_%H%M%S.pcap%c | 1h
+tcpdump -G -W | 30m | t-%Y-%m-%d-%H.%M.cap | t-%Y-%m-%d-%H.%M.cap%c | 30m
+tcpdump -G -C -W 100 | 1h | spilling cap_%Y%m%d%H%M%S.pcap{c:02d} | cap_%Y%m%d%H%M%S.pcap%c | 1h
+tcpdump -C | 1h | trace.pcap{c} | trace.pcap%c | - | UTC | 12
+tcpdump -C, no ending | 1h | trace{c} | trace%c | - | UTC | 12
+tcpdump -C -W 1000 | 1h | trace.pcap{n:03d} | trace.pcap%c | -
+tcpdump -G -z gzip | 1h | zipped t_%Y%m%d%H.pcap | t_%Y%m%d%H.pcap%c t_%Y%m%d%H.pcap%c.gz | 1h
+tcpdump %s | 1h | dump.{s}.pcap | dump.%s.pcap%c | 1h
+tcpdump %z | 1h | t_%Y%m%dT%H%M%S%z.pcap | t_%Y%m%dT%H%M%S%z.pcap%c | 1h | Asia/Kolkata
+tcpdump, zone of the place | 1h | t_%Y%m%dT%H%M%S.pcap | t_%Y%m%dT%H%M%S.pcap%c | 1h | Asia/Kolkata
+tcpdump, UTC | 1h | t_%Y-%m-%dT%H:%M:%SZ.pcap | t_%Y-%m-%dT%H:%M:%SZ.pcap%c | 1h
+tcpdump %b | 1d | t-%d-%b-%Y.pcap | t-%d-%b-%Y.pcap%c | 1d
+tcpdump %j | 1h | t-%Y-%j-%H.pcap | t-%Y-%j-%H.pcap%c | 1h
+tcpdump %I%p | 1h | t_%Y%m%d_%I%M%p.pcap | t_%Y%m%d_%I%M%p.pcap%c | 1h
+tcpdump %a %Z | 1h | t_%a_%d_%b_%Y_%H-%M_%Z.pcap | t_%a_%d_%b_%Y_%H-%M_%Z.pcap%c | 1h | Asia/Tokyo
+tcpdump %H | 1h | t-%H.pcap | t-%n.pcap | -
+https://github.com/the-tcpdump-group/tcpdump/issues/352
+tcpdump -G -C | 1h | spilling cap_%Y%m%d%H%M%S{c} | cap_%Y%m%d%H%M%S%c | 1h
+tcpdump -G -C .pcap | 1h | spilling cap_%Y%m%d%H%M%S.pcap{c} | cap_%Y%m%d%H%M%S.pcap%c | 1h
+https://gitlab.com/wireshark/wireshark/-/blob/master/ringbuffer.c
+dumpcap -b | 1h | x_{one:05d}_%Y%m%d%H%M%S.pcapng | x_%n_%Y%m%d%H%M%S.pcapng | 1h
+dumpcap -b nametimenum:2 | 1h | x_%Y%m%d%H%M%S_{one:05d}.pcapng | x_%Y%m%d%H%M%S_%n.pcapng | 1h
+tshark -b, zone of the place | 1h | x_{one:05d}_%Y%m%d%H%M%S.pcap | x_%n_%Y%m%d%H%M%S.pcap%c | 1h | Asia/Tokyo
+https://www.wireshark.org/docs/man-pages/editcap.html
+editcap -i | 1h | out_{n:05d}_%Y%m%d%H%M%S.pcap | out_%n_%Y%m%d%H%M%S.pcap%c | 1h
+https://arkime.com/faq
+Arkime | 1h | node1-%y%m%d-{late:08d}.pcap | node1-%y%m%d-%n.pcap%c | -
+https://docs.zeek.org/en/master/scripts/base/frameworks/logging/main.zeek.html
+Zeek archive | 1h | %Y-%m-%d/conn.%H:%M:%S > -%H:%M:%S.log.gz | %Y-%m-%d/conn.%H:%M:%S-%EH:%EM:%ES.log.gz | 1h
+Zeek rotation | 1h | conn.%Y-%m-%d-%H-%M-%S.log | conn.%Y-%m-%d-%H-%M-%S.log | 1h
+https://docs.suricata.io/en/latest/configuration/suricata-yaml.html
+Suricata pcap-log | 1h | log.pcap.{s} | log.pcap.%s | 1h
+Suricata pcap-log, multi | 1h | log.pcap.1.{s} | log.pcap.1.%s | 1h
+Suricata pcap-log, usec | 1h | log.pcap.{s}.{part:06d} | log.pcap.%s.%6N | -
+Suricata eve | 1h | eve-%Y-%m-%d-%H:%M.json | eve-%Y-%m-%d-%H:%M.json | 1h
+https://manpages.ubuntu.com/manpages/noble/en/man1/nfcapd.1.html
+nfcapd | 30m | nfcapd.%Y%m%d%H%M | nfcapd.%Y%m%d%H%M | 30m
+nfcapd -S 1 | 30m | %Y/%m/%d/nfcapd.%Y%m%d%H%M | %Y/%m/%d/nfcapd.%Y%m%d%H%M | 30m
+http://netsniff-ng.org
+netsniff-ng | 1h | dump-{s}.pcap | dump-%s.pcap%c | 1h
+https://github.com/google/stenographer
+Stenographer | 1h | PKT0/{s}000000 | PKT0/%s%6N | 1h
+https://docs.securityonion.net
+Security Onion | 1h | suripcap/1/so-pcap.{s} | suripcap/1/so-pcap.%s | 1h
+Security Onion 16 | 1h | dailylogs/%Y-%m-%d/snort.log.{s} | dailylogs/%Y-%m-%d/snort.log.%s | 1h
+https://manpages.debian.org/daemonlogger
+daemonlogger | 1h | daemonlogger.pcap.{s} | daemonlogger.pcap.%s | 1h
+https://man7.org/linux/man-pages/man8/logrotate.8.html
+logrotate | 1h | rotated eve.pcap | eve.pcap eve.pcap.%n eve.pcap.%n.gz | -
+logrotate dateext | 1d | eve.json-%Y%m%d | eve.json-%Y%m%d | 1d
+logrotate hourly | 1h | eve.json-%Y%m%d%H | eve.json-%Y%m%d%H | 1h
+logrotate dateformat .%s | 1h | eve.json.{s} | eve.json.%s | 1h
+https://github.com/ntop/n2disk/issues/28
+n2disk | 30m | timeline/%Y/%m/%d/%H/%M/{s}.{part:06d}.pcap | timeline/%Y/%m/%d/%H/%M/%s.%6N.pcap%c | -
+https://www.ntop.org/guides/n2disk
+n2disk, numbers | 1h | {one}.pcap | %n.pcap | - | UTC | 12
+https://pcapplusplus.github.io/docs/examples
+PcapSplitter | 1h | in-{n:04d}.pcap | in-%n.pcap | -
+https://docs.fmad.io/fmadio-documentation/configuration/automatic-push-pcap
+fmadio, epochs | 1h | {s} > -{s}.pcap | %s-%Es.pcap%c | 1h
+fmadio, msec | 1h | f_{s}000.pcap | f_%s%3N.pcap%c | 1h
+fmadio, nsec | 1h | f_{s}000000000.pcap | f_%s%9N.pcap%c | 1h
+fmadio, HHMM | 30m | %Y%m%d_%H%M.pcap | %Y%m%d_%H%M.pcap%c | 30m
+fmadio, NS | 1h | %Y%m%d_%H%M%S.{part}.{other}.789.pcap | %Y%m%d_%H%M%S.%3N.%3N.%3N.pcap%c | -
+fmadio, TZ | 1h | f__%Y-%m-%d_%H:%M:%S{z}.pcap | f__%Y-%m-%d_%H:%M:%S%z.pcap%c | 1h | America/New_York
+https://learn.microsoft.com/azure/network-watcher/packet-capture-overview
+Azure | 1h | %Y/%m/%d/packetcapture_%H_%M_%S_{part}.cap | %Y/%m/%d/packetcapture_%H_%M_%S_%3N.cap%c | -
+https://docs.nordicsemi.com/bundle/nrfutil
+nRF | 1h | %Y%m%d-T%H%M%S.{part}-capture.pcap | %Y%m%d-T%H%M%S.%3N-capture.pcap%c | -
+https://documentation.extremenetworks.com/npb
+Extreme | 1h | pktcapture_{one}.pcapng | pktcapture_%n.pcapng | - | UTC | 12
+https://docs.netgate.com/pfsense/en/latest/diagnostics/packetcapture
+pfSense | 1h | packetcapture-igb0-%Y%m%d%H%M%S.pcap | packetcapture-igb0-%Y%m%d%H%M%S.pcap%c | 1h
+https://learn.microsoft.com/windows-server/networking/technologies/pktmon
+pktmon | 1h | PktMon{one}.pcapng | PktMon%n.pcapng | - | UTC | 12
+https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-s3.html
+VPC flow logs | 1h | 12_vpcflowlogs_fl-1_%Y%m%dT%H%MZ_{hash}.log.gz | 12_vpcflowlogs_fl-1_%Y%m%dT%H%MZ_*.log.gz | 1h
+https://mawi.wide.ad.jp/mawi
+MAWI | 1d | %Y%m%d%H%M.pcap.gz | %Y%m%d%H%M.pcap%c.gz | 1d | Asia/Tokyo
+https://www.caida.org/catalog/datasets/passive_dataset
+CAIDA | 1h | equinix-nyc.dirA.%Y%m%d-%H%M%S.UTC.anon.pcap.gz | equinix-nyc.dirA.%Y%m%d-%H%M%S.UTC.anon.pcap%c.gz | 1h
+https://ss64.com/nt/syntax-getdate.html
+Windows script | 1d | lan_%m-%d-%Y.pcap | lan_%m-%d-%Y.pcap%c | 1d
+https://man7.org/linux/man-pages/man1/date.1.html
+German script | 1d | lan_%d.%m.%Y.pcap | lan_%d.%m.%Y.pcap%c | 1d
+from, to | 1h | x_%Y%m%dT%H%M%SZ > -%Y%m%dT%H%M%SZ.pcap | x_%Y%m%dT%H%M%SZ-%EY%Em%EdT%EH%EM%ESZ.pcap%c | 1h
+"""
+"""Name, length of a rotation, names of its files, patterns and rotation that are right for them; zone; rotations.
+
+Names are dates in the zone, with seconds since 1970 {s}, numbers of rotations {n} and {one}, and a few others; behind
+` > ` stands the end of the rotation. A `rotated` or `zipped` recorder renames or compresses what is closed, and one
+that is `spilling` goes on in files with a count, which is not reset, where a rotation is busy.
+"""
 
 
-@dataclass(frozen=True)
-class Recorder:
+class Recorder(NamedTuple):
     """A recorder, and what is right for its files."""
 
-    source: str
     step: int
-    names: Names
+    names: str
     patterns: tuple[str, ...]
     rotation: int | None
     zone: str = "UTC"
     slices: int = 8
 
 
-def strftime(form: str) -> Names:
-    return lambda at, _: [at.strftime(form)]
+def recorders() -> Iterator[tuple[str, Recorder]]:
+    for line in SOURCES.splitlines():
+        name, *words = (word.strip() for word in line.split(" | "))
+        if words:
+            step, names, patterns, rotation, *more = words
+            right = tuple(patterns.split(" ")), None if rotation == "-" else parse_duration(rotation)
+            yield name, Recorder(parse_duration(step), names, *right, *more[:1], *map(int, more[1:]))
 
 
-def epoch(form: str, unit: int = 1, more: int = 0) -> Names:
-    """Names by seconds since 1970 (`{s}`), in units of a second's part, `more` of them later."""
-    return lambda at, n: [form.format(s=int(at.timestamp()) * unit + (more * (n + 1) if more else 0), n=n)]
+RECORDERS = dict(recorders())
 
 
-def spilling(form: str, digits: str = "") -> Names:
-    """`tcpdump -G -C`: busy rotations go on in files with a count, which is not reset."""
-
-    def names(at: datetime, n: int) -> list[str]:
-        counts = [""] if n % 3 else ["", str(n + 1), str(n + 2)]
-        return [at.strftime(form) + (format(int(count or 0), digits) if digits else count) for count in counts]
-
-    return names
+def written(form: str, at: datetime, n: int, count: str | int = "") -> str:
+    numbers = {"n": n, "one": n + 1, "late": n + 97, "part": n * n + 238, "other": n * 37 + 100, "c": count}
+    texts = {"z": at.isoformat()[-6:], "hash": f"{hash((n, 7)) & 0xFFFFFFFF:08x}a1"}
+    return at.strftime(form.format(s=int(at.timestamp()), **numbers, **texts))
 
 
-def zipped(form: str) -> Names:
-    """All files but that of the last rotation are compressed when they are closed."""
-    return lambda at, n: [at.strftime(form) + (".gz" if n < 7 else "")]
-
-
-def spanning(form: str, end: str, length: int) -> Names:
-    return lambda at, _: [at.strftime(form) + (at + timedelta(seconds=length // SECOND)).strftime(end)]
-
-
-def rotated(at: datetime, n: int) -> list[str]:
-    """Logs that logrotate numbers: the oldest has the highest number."""
-    return ["eve.pcap" if n == 7 else f"eve.pcap.{7 - n}" + (".gz" if n < 6 else "")]
-
-
-def threads(at: datetime, n: int) -> list[str]:
-    return [f"log.pcap.1.{int(at.timestamp())}"]
-
-
-TCPDUMP = "https://www.tcpdump.org/manpages/tcpdump.1.html"
-SPILL = "https://github.com/the-tcpdump-group/tcpdump/issues/352"
-RING = "https://gitlab.com/wireshark/wireshark/-/blob/master/ringbuffer.c"
-SURICATA = "https://docs.suricata.io/en/latest/configuration/suricata-yaml.html"
-ZEEK = "https://docs.zeek.org/en/master/scripts/base/frameworks/logging/main.zeek.html"
-FMADIO = "https://docs.fmad.io/fmadio-documentation/configuration/automatic-push-pcap"
-NFCAPD = "https://manpages.ubuntu.com/manpages/noble/en/man1/nfcapd.1.html"
-LOGROTATE = "https://man7.org/linux/man-pages/man8/logrotate.8.html"
-ONION = "https://docs.securityonion.net"
-SPLITTER = "https://pcapplusplus.github.io/docs/examples"
-EDITCAP = "https://www.wireshark.org/docs/man-pages/editcap.html"
-AZURE = "https://learn.microsoft.com/azure/network-watcher/packet-capture-overview"
-
-RECORDERS = {
-    "tcpdump -G": Recorder(TCPDUMP, HOUR, strftime("trace_%Y%m%d_%H%M%S.pcap"), ("trace_%Y%m%d_%H%M%S.pcap%c",), HOUR),
-    "tcpdump -G -W": Recorder(TCPDUMP, HALF_HOUR, strftime("t-%F-%H.%M.cap"), ("t-%Y-%m-%d-%H.%M.cap%c",), HALF_HOUR),
-    "tcpdump -G -C": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S"), ("cap_%Y%m%d%H%M%S%c",), HOUR),
-    "tcpdump -G -C .pcap": Recorder(SPILL, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap"), ("cap_%Y%m%d%H%M%S.pcap%c",), HOUR),
-    "tcpdump -G -C -W 100": Recorder(
-        TCPDUMP, HOUR, spilling("cap_%Y%m%d%H%M%S.pcap", "02d"), ("cap_%Y%m%d%H%M%S.pcap%c",), HOUR
-    ),
-    "tcpdump -C": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace.pcap{n or ''}"], ("trace.pcap%c",), None, slices=12),
-    "tcpdump -C, no ending": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace{n or ''}"], ("trace%c",), None, slices=12),
-    "tcpdump -C -W 1000": Recorder(TCPDUMP, HOUR, lambda at, n: [f"trace.pcap{n:03d}"], ("trace.pcap%c",), None),
-    "tcpdump -G -z gzip": Recorder(
-        TCPDUMP, HOUR, zipped("t_%Y%m%d%H.pcap"), ("t_%Y%m%d%H.pcap%c", "t_%Y%m%d%H.pcap%c.gz"), HOUR
-    ),
-    "tcpdump %s": Recorder(TCPDUMP, HOUR, epoch("dump.{s}.pcap"), ("dump.%s.pcap%c",), HOUR),
-    "tcpdump %z": Recorder(
-        TCPDUMP, HOUR, strftime("t_%Y%m%dT%H%M%S%z.pcap"), ("t_%Y%m%dT%H%M%S%z.pcap%c",), HOUR, "Asia/Kolkata"
-    ),
-    "tcpdump, zone of the place": Recorder(
-        TCPDUMP, HOUR, strftime("t_%Y%m%dT%H%M%S.pcap"), ("t_%Y%m%dT%H%M%S.pcap%c",), HOUR, "Asia/Kolkata"
-    ),
-    "tcpdump, UTC": Recorder(TCPDUMP, HOUR, strftime("t_%FT%H:%M:%SZ.pcap"), ("t_%Y-%m-%dT%H:%M:%SZ.pcap%c",), HOUR),
-    "tcpdump %b": Recorder(TCPDUMP, DAY, strftime("t-%d-%b-%Y.pcap"), ("t-%d-%b-%Y.pcap%c",), DAY),
-    "tcpdump %j": Recorder(TCPDUMP, HOUR, strftime("t-%Y-%j-%H.pcap"), ("t-%Y-%j-%H.pcap%c",), HOUR),
-    "tcpdump %I%p": Recorder(TCPDUMP, HOUR, strftime("t_%Y%m%d_%I%M%p.pcap"), ("t_%Y%m%d_%I%M%p.pcap%c",), HOUR),
-    "tcpdump %a %Z": Recorder(
-        TCPDUMP, HOUR, strftime("t_%a_%d_%b_%Y_%H-%M_%Z.pcap"), ("t_%a_%d_%b_%Y_%H-%M_%Z.pcap%c",), HOUR, "Asia/Tokyo"
-    ),
-    "tcpdump %H": Recorder(TCPDUMP, HOUR, strftime("t-%H.pcap"), ("t-%n.pcap",), None),
-    "dumpcap -b": Recorder(
-        RING, HOUR, lambda at, n: [f"x_{n + 1:05d}_{at:%Y%m%d%H%M%S}.pcapng"], ("x_%n_%Y%m%d%H%M%S.pcapng",), HOUR
-    ),
-    "dumpcap -b nametimenum:2": Recorder(
-        RING, HOUR, lambda at, n: [f"x_{at:%Y%m%d%H%M%S}_{n + 1:05d}.pcapng"], ("x_%Y%m%d%H%M%S_%n.pcapng",), HOUR
-    ),
-    "tshark -b, zone of the place": Recorder(
-        RING,
-        HOUR,
-        lambda at, n: [f"x_{n + 1:05d}_{at:%Y%m%d%H%M%S}.pcap"],
-        ("x_%n_%Y%m%d%H%M%S.pcap%c",),
-        HOUR,
-        "Asia/Tokyo",
-    ),
-    "editcap -i": Recorder(
-        EDITCAP, HOUR, lambda at, n: [f"out_{n:05d}_{at:%Y%m%d%H%M%S}.pcap"], ("out_%n_%Y%m%d%H%M%S.pcap%c",), HOUR
-    ),
-    "Arkime": Recorder(
-        "https://arkime.com/faq",
-        HOUR,
-        lambda at, n: [f"node1-{at:%y%m%d}-{n + 97:08d}.pcap"],
-        ("node1-%y%m%d-%n.pcap%c",),
-        None,
-    ),
-    "Zeek archive": Recorder(
-        ZEEK,
-        HOUR,
-        spanning("%Y-%m-%d/conn.%H:%M:%S", "-%H:%M:%S.log.gz", HOUR),
-        ("%Y-%m-%d/conn.%H:%M:%S-%EH:%EM:%ES.log.gz",),
-        HOUR,
-    ),
-    "Zeek rotation": Recorder(
-        ZEEK, HOUR, strftime("conn.%Y-%m-%d-%H-%M-%S.log"), ("conn.%Y-%m-%d-%H-%M-%S.log",), HOUR
-    ),
-    "Suricata pcap-log": Recorder(SURICATA, HOUR, epoch("log.pcap.{s}"), ("log.pcap.%s",), HOUR),
-    "Suricata pcap-log, multi": Recorder(SURICATA, HOUR, threads, ("log.pcap.1.%s",), HOUR),
-    "Suricata pcap-log, usec": Recorder(
-        SURICATA, HOUR, lambda at, n: [f"log.pcap.{int(at.timestamp())}.{n * n * 919:06d}"], ("log.pcap.%s.%6N",), None
-    ),
-    "Suricata eve": Recorder(SURICATA, HOUR, strftime("eve-%F-%H:%M.json"), ("eve-%Y-%m-%d-%H:%M.json",), HOUR),
-    "nfcapd": Recorder(NFCAPD, HALF_HOUR, strftime("nfcapd.%Y%m%d%H%M"), ("nfcapd.%Y%m%d%H%M",), HALF_HOUR),
-    "nfcapd -S 1": Recorder(
-        NFCAPD, HALF_HOUR, strftime("%Y/%m/%d/nfcapd.%Y%m%d%H%M"), ("%Y/%m/%d/nfcapd.%Y%m%d%H%M",), HALF_HOUR
-    ),
-    "netsniff-ng": Recorder("http://netsniff-ng.org", HOUR, epoch("dump-{s}.pcap"), ("dump-%s.pcap%c",), HOUR),
-    "Stenographer": Recorder(
-        "https://github.com/google/stenographer", HOUR, epoch("PKT0/{s}", 10**6), ("PKT0/%s%6N",), HOUR
-    ),
-    "Security Onion": Recorder(ONION, HOUR, epoch("suripcap/1/so-pcap.{s}"), ("suripcap/1/so-pcap.%s",), HOUR),
-    "Security Onion 16": Recorder(
-        ONION,
-        HOUR,
-        lambda at, n: [f"dailylogs/{at:%F}/snort.log.{int(at.timestamp())}"],
-        ("dailylogs/%Y-%m-%d/snort.log.%s",),
-        HOUR,
-    ),
-    "daemonlogger": Recorder(
-        "https://manpages.debian.org/daemonlogger",
-        HOUR,
-        epoch("daemonlogger.pcap.{s}"),
-        ("daemonlogger.pcap.%s",),
-        HOUR,
-    ),
-    "logrotate": Recorder(LOGROTATE, HOUR, rotated, ("eve.pcap", "eve.pcap.%n", "eve.pcap.%n.gz"), None),
-    "logrotate dateext": Recorder(LOGROTATE, DAY, strftime("eve.json-%Y%m%d"), ("eve.json-%Y%m%d",), DAY),
-    "logrotate hourly": Recorder(LOGROTATE, HOUR, strftime("eve.json-%Y%m%d%H"), ("eve.json-%Y%m%d%H",), HOUR),
-    "logrotate dateformat .%s": Recorder(LOGROTATE, HOUR, epoch("eve.json.{s}"), ("eve.json.%s",), HOUR),
-    "n2disk": Recorder(
-        "https://github.com/ntop/n2disk/issues/28",
-        HALF_HOUR,
-        lambda at, n: [f"timeline/{at:%Y/%m/%d/%H/%M}/{int(at.timestamp())}.{n * n + 100:06d}.pcap"],
-        ("timeline/%Y/%m/%d/%H/%M/%s.%6N.pcap%c",),
-        None,
-    ),
-    "n2disk, numbers": Recorder(
-        "https://www.ntop.org/guides/n2disk", HOUR, lambda at, n: [f"{n + 1}.pcap"], ("%n.pcap",), None, slices=12
-    ),
-    "PcapSplitter": Recorder(SPLITTER, HOUR, lambda at, n: [f"in-{n:04d}.pcap"], ("in-%n.pcap",), None),
-    "fmadio, epochs": Recorder(
-        FMADIO,
-        HOUR,
-        lambda at, n: [f"{int(at.timestamp())}-{int(at.timestamp()) + 3600}.pcap"],
-        ("%s-%Es.pcap%c",),
-        HOUR,
-    ),
-    "fmadio, msec": Recorder(FMADIO, HOUR, epoch("f_{s}.pcap", 10**3), ("f_%s%3N.pcap%c",), HOUR),
-    "fmadio, nsec": Recorder(FMADIO, HOUR, epoch("f_{s}.pcap", 10**9), ("f_%s%9N.pcap%c",), HOUR),
-    "fmadio, HHMM": Recorder(FMADIO, HALF_HOUR, strftime("%Y%m%d_%H%M.pcap"), ("%Y%m%d_%H%M.pcap%c",), HALF_HOUR),
-    "fmadio, NS": Recorder(
-        FMADIO,
-        HOUR,
-        lambda at, n: [f"{at:%Y%m%d_%H%M%S}.{n * n + 20:03d}.{n * 37 + 100}.789.pcap"],
-        ("%Y%m%d_%H%M%S.%3N.%3N.%3N.pcap%c",),
-        None,
-    ),
-    "fmadio, TZ": Recorder(
-        FMADIO,
-        HOUR,
-        lambda at, n: [f"f__{at:%Y-%m-%d_%H:%M:%S}{at.isoformat()[-6:]}.pcap"],
-        ("f__%Y-%m-%d_%H:%M:%S%z.pcap%c",),
-        HOUR,
-        "America/New_York",
-    ),
-    "Azure": Recorder(
-        AZURE,
-        HOUR,
-        lambda at, n: [f"{at:%Y/%m/%d/packetcapture_%H_%M_%S}_{n * n + 238}.cap"],
-        ("%Y/%m/%d/packetcapture_%H_%M_%S_%3N.cap%c",),
-        None,
-    ),
-    "nRF": Recorder(
-        "https://docs.nordicsemi.com/bundle/nrfutil",
-        HOUR,
-        lambda at, n: [f"{at:%Y%m%d-T%H%M%S}.{n * n + 238}-capture.pcap"],
-        ("%Y%m%d-T%H%M%S.%3N-capture.pcap%c",),
-        None,
-    ),
-    "Extreme": Recorder(
-        "https://documentation.extremenetworks.com/npb",
-        HOUR,
-        lambda at, n: [f"pktcapture_{n + 1}.pcapng"],
-        ("pktcapture_%n.pcapng",),
-        None,
-        slices=12,
-    ),
-    "pfSense": Recorder(
-        "https://docs.netgate.com/pfsense/en/latest/diagnostics/packetcapture",
-        HOUR,
-        strftime("packetcapture-igb0-%Y%m%d%H%M%S.pcap"),
-        ("packetcapture-igb0-%Y%m%d%H%M%S.pcap%c",),
-        HOUR,
-    ),
-    "pktmon": Recorder(
-        "https://learn.microsoft.com/windows-server/networking/technologies/pktmon",
-        HOUR,
-        lambda at, n: [f"PktMon{n + 1}.pcapng"],
-        ("PktMon%n.pcapng",),
-        None,
-        slices=12,
-    ),
-    "VPC flow logs": Recorder(
-        "https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-s3.html",
-        HOUR,
-        lambda at, n: [f"1234_vpcflowlogs_eu_fl-1a_{at:%Y%m%dT%H%MZ}_{hash((n, 7)) & 0xFFFFFFFF:08x}a1.log.gz"],
-        ("1234_vpcflowlogs_eu_fl-1a_%Y%m%dT%H%MZ_*.log.gz",),
-        HOUR,
-    ),
-    "MAWI": Recorder(
-        "https://mawi.wide.ad.jp/mawi",
-        DAY,
-        strftime("%Y%m%d%H%M.pcap.gz"),
-        ("%Y%m%d%H%M.pcap%c.gz",),
-        DAY,
-        "Asia/Tokyo",
-    ),
-    "CAIDA": Recorder(
-        "https://www.caida.org/catalog/datasets/passive_dataset",
-        HOUR,
-        strftime("equinix-nyc.dirA.%Y%m%d-%H%M%S.UTC.anon.pcap.gz"),
-        ("equinix-nyc.dirA.%Y%m%d-%H%M%S.UTC.anon.pcap%c.gz",),
-        HOUR,
-    ),
-    "Windows script": Recorder(
-        "https://ss64.com/nt/syntax-getdate.html", DAY, strftime("lan_%m-%d-%Y.pcap"), ("lan_%m-%d-%Y.pcap%c",), DAY
-    ),
-    "German script": Recorder(
-        "https://man7.org/linux/man-pages/man1/date.1.html",
-        DAY,
-        strftime("lan_%d.%m.%Y.pcap"),
-        ("lan_%d.%m.%Y.pcap%c",),
-        DAY,
-    ),
-    "from, to": Recorder(
-        "https://man7.org/linux/man-pages/man1/date.1.html",
-        HOUR,
-        spanning("x_%Y%m%dT%H%M%SZ", "-%Y%m%dT%H%M%SZ.pcap", HOUR),
-        ("x_%Y%m%dT%H%M%SZ-%EY%Em%EdT%EH%EM%ESZ.pcap%c",),
-        HOUR,
-    ),
-}
+def names_of(recorder: Recorder, at: datetime, n: int) -> list[str]:
+    """The files of a rotation."""
+    begin, _, end = recorder.names.partition(" > ")
+    kind, _, form = begin.rpartition(" ")
+    match kind:
+        case "rotated":  # the oldest has the highest number
+            return ["eve.pcap" if n == 7 else f"eve.pcap.{7 - n}" + (".gz" if n < 6 else "")]
+        case "zipped":
+            return [written(form, at, n) + (".gz" if n < 7 else "")]
+        case "spilling":
+            first = 0 if ":" in form.partition("{c")[2] else ""
+            return [written(form, at, n, count) for count in ([first] if n % 3 else [first, n + 1, n + 2])]
+    later = at + timedelta(seconds=recorder.step // SECOND)
+    return [written(form, at, n, n or "") + (written(end, later, n) if end else "")]
 
 
 def write(folder: Path, recorder: Recorder, slices: int) -> list[str]:
@@ -307,7 +172,7 @@ def write(folder: Path, recorder: Recorder, slices: int) -> list[str]:
     begin = START if recorder.step < DAY else datetime(2026, 1, 28, tzinfo=ZoneInfo(recorder.zone))
     for number in range(slices):
         at = (begin + number * step).astimezone(ZoneInfo(recorder.zone))
-        names = recorder.names(at, number)
+        names = names_of(recorder, at, number)
         length = recorder.step // len(names)
         for part, name in enumerate(names):
             first = int((begin + number * step).timestamp()) * SECOND + part * length

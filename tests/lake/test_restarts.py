@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -95,21 +94,6 @@ def test_a_file_that_begins_inside_the_rotation_of_another_ends_it_at_its_last_r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("portion", [1, 3])
-def test_the_order_and_the_portions_of_ingest_change_no_coverage(portion: int, tmp_path: Path) -> None:
-    files, seen = [], []
-    for seed in range(2):
-        root = tmp_path / str(seed) / "lake"
-        lake = world(root)
-        files = restarted(root)
-        random.Random(seed + portion).shuffle(files)
-        for first in range(0, len(files), portion):
-            put(lake, files[first : first + portion])
-        seen.append((spans(lake), states(root)))
-    assert seen[0] == seen[1] and seen[0][0] == [(0, 180 + 590 / 60), (200, 380)]
-
-
-@pytest.mark.slow
 def test_what_a_person_declares_stands(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)
@@ -149,6 +133,7 @@ def test_a_clock_that_was_put_back_is_told_with_both_readings(tmp_path: Path) ->
     assert (rows.sane, rows.violations.num_rows) == (720, 0)
 
 
+@pytest.mark.slow
 def test_a_restart_makes_the_hour_before_stale_though_no_record_of_it_lies_there(tmp_path: Path) -> None:
     root = tmp_path / "lake"
     lake = world(root)

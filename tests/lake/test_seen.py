@@ -49,11 +49,6 @@ OLD = BASE - 2000 * HOUR
 """A last write that is long over. Records are of January 2027."""
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
 def settings(folder: Path, pattern: str = "a_%Y%m%d%H.pcap", **more: Any) -> Config:
     link = {"captures": str(folder / pattern), "rotation": "1h" if "%" in pattern else None, **more}
     return Config(links={"a": Link(**{key: value for key, value in link.items() if value is not None})})
@@ -82,10 +77,10 @@ def states(lake: Lake) -> dict[str, str]:
     return {row.name: row.state for row in read_seen(lake).values() if row.state != GONE or row.unread}
 
 
-def lacking(lake: Lake, config: Config, hour: int, link: str = "a") -> list[str]:
+def lacking(lake: Lake, config: Config, hour: int) -> list[str]:
     """What is known to be missing of an hour after BASE."""
     begin = at(3600 * hour)
-    return missing_texts(KnownMissing(lake, config, {}).of({link: begin}, begin, begin + HOUR))
+    return missing_texts(KnownMissing(lake, config, {}).of({"a": begin}, begin, begin + HOUR))
 
 
 def version(lake: Lake) -> int:

@@ -10,7 +10,7 @@ import pytest
 from lowwater.config import Config
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import (
     read_captures,
     shared_lines,
@@ -19,11 +19,6 @@ from lowwater.lake.ledgers.captures import (
 from tests.lake.support import BASE, capture
 
 CONFIG = Config()
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
 
 
 def two_links(lake: Lake, folder: Path) -> tuple[Path, Path]:

@@ -29,11 +29,6 @@ HALF = HOUR // 2
 Content = Counter[tuple[Any, ...]]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
-
-
 def put(lake: Lake, slot: int, numbers: list[int], length: int = 1) -> None:
     """Publishes half hours from `slot` on; row n is about second n of them, cyclically."""
     start, end = BASE + slot * HALF, BASE + (slot + length) * HALF
@@ -72,6 +67,7 @@ def published(lake: Lake) -> Content:
     return Counter((row["addr"], row["n"], row["_last"]) for row in table.to_pyarrow_table().to_pylist())
 
 
+@pytest.mark.slow
 def test_a_subscriber_gets_each_interval_as_it_is_published(lake: Lake) -> None:
     put(lake, 0, [1, 2])
     view = View()
@@ -139,6 +135,7 @@ def test_whatever_dies_a_view_is_the_table(
     assert len(set(view.given)) == len(view.given)
 
 
+@pytest.mark.slow
 def test_a_position_in_a_file_survives_and_is_held_once(lake: Lake, tmp_path: Path) -> None:
     put(lake, 0, [1, 2])
     put(lake, 1, [3])

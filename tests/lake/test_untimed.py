@@ -13,11 +13,10 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import Captures, read_captures
-from lowwater.lake.packets import read_packets
 from lowwater.lake.run_inputs import link_inputs, outdated
 from lowwater.lake.tables import read_rows
 from tests.capturemaker import tcp
-from tests.lake.support import BASE
+from tests.lake.support import BASE, stamps
 from tests.pcapngmaker import Section
 
 FRAME = tcp("10.0.0.1", "10.0.0.2", 1, 80)
@@ -41,11 +40,6 @@ def simple_capture(folder: Path) -> Path:
 
 def captures(lake: Lake) -> Captures:
     return read_captures(lake, ["a"])["a"]
-
-
-def stamps(lake: Lake, settings: Config) -> list[int]:
-    batches = read_packets(lake, "a", captures(lake), settings.link("a"), 0, 0, 1 << 62)
-    return [stamp for batch in batches for stamp in batch.column("timestamp").to_pylist()]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from lowwater.lake.ingestion.arrivals import (
     Watch,
 )
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.layout import Lake, open_lake
+from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import read_captures
 from tests.lake.support import BASE, at, capture
 
@@ -29,11 +29,6 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "lake")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from tests.law import constructs, questions
+from tests.law import questions
 from tests.law.drawn import drawn
 from tests.law.questions import Question
 from tests.law.settings import Choice, choices
@@ -18,7 +18,7 @@ from tests.law.worlds import World, world
 from tests.plan import batch_join_questions, batch_questions
 
 TESTS = Path(__file__).resolve().parents[1]
-GRAMMAR = ("law/cases.py", "law/constructs.py", "law/drawn.py", "law/questions.py", "law/settings.py", "law/worlds.py")
+GRAMMAR = ("law/cases.py", "law/drawn.py", "law/questions.py", "law/settings.py", "law/worlds.py")
 GRAMMAR += ("plan/batch_chains.py", "plan/batch_join_questions.py", "plan/batch_pools.py", "plan/batch_questions.py")
 VERSION = hashlib.sha256(b"".join((TESTS / name).read_bytes() for name in GRAMMAR)).hexdigest()[:12]
 """Of the grammars: a case is its number and this."""
@@ -26,7 +26,7 @@ VERSION = hashlib.sha256(b"".join((TESTS / name).read_bytes() for name in GRAMMA
 SHARED = 4
 _NAME = re.compile(r"query_name '(\w+)'")
 FAMILIES: dict[str, Callable[[], st.SearchStrategy[Question | batch_questions.Question]]] = {
-    **{f"law.{family.__name__}": family for family in (*questions.FAMILIES, *constructs.FAMILIES)},
+    **{f"law.{family.__name__}": family for family in questions.FAMILIES},
     **{f"batch.{name}": family for name, family in {**batch_questions.FAMILIES, **batch_join_questions.CHAINS}.items()},
 }
 

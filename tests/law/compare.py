@@ -79,7 +79,8 @@ def evaluated(case: Case, engine: str, runner: Runner | None = None) -> RunResul
     """What an engine makes of a case; the records of every link that is read are accounted for."""
     lake, captures = LAKES.of(case.world)
     with tempfile.TemporaryDirectory() as folder:
-        request = request_of(case, engine, Path(folder))
+        plan = plan_of(case.asked, case.choice.slots, Path(folder))
+        request = request_of(plan, config_of(case.world), case.choice, engine, Path(folder))
         progress = Progress(quiet=True)
         gathered = run_intervals(request, lake, captures, Path(folder), progress, runner)
     for error in gathered.failures.values():
@@ -101,12 +102,11 @@ def _fill(world: World, lake: Lake, folder: Path) -> None:
 LAKES = LastLake(LINKS, _fill)
 
 
-def request_of(case: Case, engine: str, folder: Path) -> RunRequest:
-    """A run of the queries of a case."""
-    choice = case.choice
+def request_of(plan: Plan, config: Config, choice: Choice, engine: str, folder: Path) -> RunRequest:
+    """A run of a plan with the settings of a case."""
     return RunRequest(
-        plan=plan_of(case.asked, choice.slots, folder),
-        config=config_of(case.world),
+        plan=plan,
+        config=config,
         captures=[],
         out=folder / "out",
         period=choice.period,

@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,9 +35,7 @@ from tests.law.compare import (
     refused,
 )
 from tests.law.killed import compare_published
-from tests.law.questions import Question
-from tests.law.record_cases import record_case
-from tests.law.reduce import PLAIN, reduced
+from tests.law.reduce import reduced, smaller
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -76,50 +74,42 @@ class Outcome:
     version: str = VERSION
 
 
-def run_case(seed: int, engine: str, runner: Runner | None = None) -> Outcome:
-    """Runs the case of a number; never raises what the case is to blame for."""
-    run, why = accepted(case(seed), engine)
-    found = Outcome(seed, engine, refused=why)
-    return (
-        _judged(found, run.asked, lambda: check(run, engine, runner)) if run.asked else replace(found, outcome=REFUSED)
-    )
-
-
-def run_record_case(seed: int, engine: str, runner: Runner | None = None) -> Outcome:
-    """Runs the case of a number over links of records; never raises what the case is to blame for."""
-    drawn, found = record_case(seed), Outcome(seed, engine, version=record_cases.VERSION)
-    return _judged(found, drawn.asked, lambda: record_cases.check(drawn, engine, runner))
-
-
-def _judged(found: Outcome, asked: Sequence[Question], rows: Callable[[], int]) -> Outcome:
-    """The outcome of a case, whose rows are compared by a call."""
-    began, found.families = time.monotonic(), tuple(question.family for question in asked)
-    try:
-        found.rows = rows()
-        found.beside = dict(Counter("SQL" if question.sql else "batch" for question in asked))
-    except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
-        found.outcome, found.why = DIFFERENT, f"{type(error).__name__}: {error}"
-    found.seconds = round(time.monotonic() - began, 2)
-    return found
-
-
 @dataclass(frozen=True)
 class Grammar:
     """What cases are drawn from: packets, or links of records too.
 
     Attributes:
         version: of the grammar; a ledger and what was kept name it.
-        run: runs the case of a number.
+        draw: the case of a number as an engine runs it, and why it does not run some of its queries.
+        check: holds an engine against the oracles; how many rows there were.
+        described: a case to read.
+        smaller: cases with less.
         option: what the command line says for it.
     """
 
     version: str
-    run: Callable[[int, str, Runner | None], Outcome]
+    draw: Callable[[int, str], tuple[Any, dict[str, str]]]
+    check: Callable[[Any, str, Runner | None], int]
+    described: Callable[[Any], str]
+    smaller: Callable[[Any], Iterator[Any]]
     option: str = ""
 
 
-PACKETS = Grammar(VERSION, run_case)
-RECORDS = Grammar(record_cases.VERSION, run_record_case, " --records")
+def run_case(seed: int, engine: str, runner: Runner | None = None, grammar: Grammar | None = None) -> Outcome:
+    """Runs the case of a number; never raises what the case is to blame for."""
+    grammar = grammar or PACKETS
+    run, why = grammar.draw(seed, engine)
+    found = Outcome(seed, engine, refused=why, version=grammar.version)
+    if not run.asked:
+        return replace(found, outcome=REFUSED)
+    began, found.families = time.monotonic(), tuple(question.family for question in run.asked)
+    try:
+        found.rows = grammar.check(run, engine, runner)
+        found.beside = dict(Counter("SQL" if question.sql else "batch" for question in run.asked))
+    except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
+        found.outcome, found.why = DIFFERENT, f"{type(error).__name__}: {error}"
+    found.seconds = round(time.monotonic() - began, 2)
+    return found
 
 
 def accepted(drawn: Case, engine: str) -> tuple[Case, dict[str, str]]:
@@ -147,6 +137,33 @@ def check(run: Case, engine: str, runner: Runner | None = None) -> int:
         if run.choice.kills and runner is not None:
             compare_published(run, runner)
     return sum(table.num_rows for tables in ours.rows.values() for table in tables)
+
+
+def described(run: Case) -> str:
+    """A case to read: queries, settings, packets."""
+    lines = [f"-- {each.family}\n{each.text}\n-- SQL: {each.sql or '(none)'}" for each in run.asked]
+    lines += ["", *(f"{name}: {value}" for name, value in vars(run.choice).items()), ""]
+    world, begins = run.world, min((p.stamp for each in run.world.packets.values() for p in each), default=0)
+    for link, packets in world.packets.items():
+        cut = ", its last capture is cut" if link in world.cuts else ""
+        lines.append(f"{link}: skew {world.skews[link]} ns, captures split at {world.splits[link]}{cut}")
+        lines += [
+            f"  {(each.stamp - begins) / 1e9:14.9f} {each.kind} {each.src}:{each.sport} > {each.dest}:{each.dport} "
+            f"flags={each.flags} ttl={each.ttl} {each.data!r}{' beyond' if each.beyond else ''}"
+            for each in packets
+        ]
+    return "\n".join(lines)
+
+
+PACKETS = Grammar(VERSION, lambda seed, engine: accepted(case(seed), engine), check, described, smaller)
+RECORDS = Grammar(
+    record_cases.VERSION,
+    lambda seed, engine: (record_cases.record_case(seed), {}),
+    record_cases.check,
+    record_cases.described,
+    record_cases.smaller,
+    " --records",
+)
 
 
 def following(cases: int, engine: str, ledger: Path, least: int = 0, grammar: Grammar = PACKETS) -> range:
@@ -185,7 +202,7 @@ def fuzz(
     for seed in seeds:
         if time.monotonic() > ends:
             break
-        found = grammar.run(seed, engine, runner)
+        found = run_case(seed, engine, runner, grammar)
         with ledger.open("a", encoding="utf-8") as file:
             file.write(json.dumps(vars(found)) + "\n")
         if found.outcome == DIFFERENT:
@@ -254,75 +271,29 @@ def summary(ledger: Path, grammar: Grammar = PACKETS) -> int:
     return len(different)
 
 
-def show(seed: int, engine: str, runner: Runner | None) -> int:
+def show(seed: int, engine: str, runner: Runner | None, grammar: Grammar = PACKETS) -> int:
     """Prints the case of a number, and where it differs a smaller one that does too."""
-    run, why = accepted(case(seed), engine)
+
+    def failure(run: Any) -> str:
+        try:
+            grammar.check(run, engine, runner)
+        except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    run, why = grammar.draw(seed, engine)
     for family, text in why.items():
         print(f"{family} is refused: {text}")
-    print(described(run))
-    first = failure(run, engine, runner)
+    print(grammar.described(run))
+    first = failure(run)
     if not first:
         print("no difference")
         return 0
     print(f"\n{first}\n\nmade small:\n")
     kind = first.partition(":")[0]
-    small = reduced(run, lambda each: failure(each, engine, runner).startswith(kind), BUDGET[engine])
-    print(described(small), failure(small, engine, runner), repr(small), sep="\n\n")
+    small = reduced(run, grammar.smaller, lambda each: failure(each).startswith(kind), BUDGET[engine])
+    print(grammar.described(small), failure(small), repr(small), sep="\n\n")
     return 1
-
-
-def show_records(seed: int, engine: str, runner: Runner | None) -> int:
-    """Prints the case of a number over links of records, and where it differs a smaller one that does too."""
-    case, left = record_case(seed), BUDGET[engine]
-
-    def why(tried: record_cases.RecordCase) -> str:
-        try:
-            record_cases.check(tried, engine, runner)
-        except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
-            return f"{type(error).__name__}: {error}"
-        return ""
-
-    print(record_cases.described(case))
-    first = why(case)
-    if not first:
-        print("no difference")
-        return 0
-    print(f"\n{first}\n\nmade small:\n")
-    kind, found = first.partition(":")[0], True
-    while found and left > 0:
-        found = False
-        for small in record_cases.smaller(case, PLAIN):
-            left -= 1
-            if small != case and left > 0 and why(small).startswith(kind):
-                case, found = small, True
-                break
-    print(record_cases.described(case), why(case), repr(case), sep="\n\n")
-    return 1
-
-
-def failure(run: Case, engine: str, runner: Runner | None) -> str:
-    """Why a case fails, the kind of error first; empty where it does not."""
-    try:
-        check(run, engine, runner)
-    except Exception as error:  # noqa: BLE001 - whatever a case does is its outcome
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def described(run: Case) -> str:
-    """A case to read: queries, settings, packets."""
-    lines = [f"-- {each.family}\n{each.text}\n-- SQL: {each.sql or '(none)'}" for each in run.asked]
-    lines += ["", *(f"{name}: {value}" for name, value in vars(run.choice).items()), ""]
-    world, begins = run.world, min((p.stamp for each in run.world.packets.values() for p in each), default=0)
-    for link, packets in world.packets.items():
-        cut = ", its last capture is cut" if link in world.cuts else ""
-        lines.append(f"{link}: skew {world.skews[link]} ns, captures split at {world.splits[link]}{cut}")
-        lines += [
-            f"  {(each.stamp - begins) / 1e9:14.9f} {each.kind} {each.src}:{each.sport} > {each.dest}:{each.dport} "
-            f"flags={each.flags} ttl={each.ttl} {each.data!r}{' beyond' if each.beyond else ''}"
-            for each in packets
-        ]
-    return "\n".join(lines)
 
 
 def main() -> int:
@@ -352,7 +323,7 @@ def main() -> int:
 
         runners[SPARK] = spark_runner(build_session("lowwater fuzz"))
     if options.seed is not None:
-        return (show_records if options.records else show)(options.seed, options.engine, runners[options.engine])
+        return show(options.seed, options.engine, runners[options.engine], grammar)
     ledger, seconds, least = options.ledger, options.seconds, options.begin
     if options.again:
         engine = options.engine if options.engine != REFERENCE else PROCESS

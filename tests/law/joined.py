@@ -8,9 +8,10 @@ from random import Random
 
 from tests.law.cases import Case
 from tests.law.drawn import drawn
-from tests.law.questions import IP, KINDS, SECOND, Question
+from tests.law.questions import IP, SECOND, Question
 from tests.law.settings import choices
 from tests.law.worlds import world
+from tests.plan.batch_join_questions import KINDS
 
 SHAPES = ("left", "right", "both", "itself", "three")
 """Of chains: which inputs of the last join are joins; `itself` is a join with itself, `three` one over one over one."""

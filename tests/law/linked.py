@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.law.questions import IP, KINDS, SECOND, Question
+from tests.law.questions import IP, SECOND, Question
+from tests.plan.batch_join_questions import KINDS
 
 SOURCES = {
     "DataProtocol": IP,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.ingestion.record_options import planned_options
 from lowwater.lake.layout import Lake
-from lowwater.low import Policy
 from lowwater.plan.context import Context
 from lowwater.plan.operators import Bucket, Running, Sampling, walk
 from lowwater.plan.properties import by_arrival
@@ -22,13 +21,14 @@ from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.replay.accounts import LinkCounts
 from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress
-from lowwater.replay.run_command import RunRequest, RunResults, run_intervals
-from tests.law.compare import REFERENCE, Difference, Rows, compare_engines, low_settings, rows_of, value
+from lowwater.replay.run_command import RunResults, run_intervals
+from tests.law.compare import REFERENCE, Difference, Rows, compare_engines, request_of, rows_of, value
 from tests.law.drawn import drawn
 from tests.law.lakes import LastLake
 from tests.law.questions import Question
 from tests.law.record_questions import question
 from tests.law.records import PACKETS, RECORD_LINKS, RecordWorld, record_world
+from tests.law.reduce import PLAIN
 from tests.law.settings import SECOND, Choice, choices
 from tests.plan.batch import evaluate as batch_rows
 from tests.plan.batch_plans import bound_plans
@@ -83,23 +83,11 @@ LAKES = LastLake((*RECORD_LINKS, PACKETS), _fill)
 
 def evaluated(case: RecordCase, engine: str, runner: Runner | None = None) -> RunResults:
     """What an engine makes of a case; the records of every link that is read are accounted for."""
-    choice, plan = case.choice, plan_of(case.world, case.asked, case.choice.slots)
+    plan = plan_of(case.world, case.asked, case.choice.slots)
     require_lowered(plan, engine)
     lake, captures = LAKES.of(case.world)
     with tempfile.TemporaryDirectory() as folder:
-        request = RunRequest(
-            plan=plan,
-            config=case.world.config,
-            captures=[],
-            out=Path(folder) / "out",
-            period=choice.period,
-            policy=Policy(choice.policy),
-            engine=engine,
-            interval=choice.interval if engine == REFERENCE else choice.long,
-            order=choice.order,
-            low=low_settings(choice),
-            high=choice.high,
-        )
+        request = request_of(plan, case.world.config, case.choice, engine, Path(folder))
         progress = Progress(quiet=True)
         gathered = run_intervals(request, lake, captures, Path(folder), progress, runner)
     for link in plan.links:
@@ -162,13 +150,13 @@ def described(case: RecordCase) -> str:
     return "\n".join(lines)
 
 
-def smaller(case: RecordCase, plain: Choice) -> Iterator[RecordCase]:
+def smaller(case: RecordCase) -> Iterator[RecordCase]:
     """Cases with less: fewer questions, plainer settings, fewer records."""
     if len(case.asked) > 1:
         yield from (replace(case, asked=(asked,)) for asked in case.asked)
-    yield replace(case, choice=plain)
-    for name in vars(plain):
-        yield replace(case, choice=replace(case.choice, **{name: getattr(plain, name)}))
+    yield replace(case, choice=PLAIN)
+    for name in vars(PLAIN):
+        yield replace(case, choice=replace(case.choice, **{name: getattr(PLAIN, name)}))
     yield replace(case, world=replace(case.world, cuts=(), packets=()))
     size = max(map(len, case.world.records.values()))
     while size:

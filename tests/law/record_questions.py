@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from tests.law.questions import KINDS, Question
+from tests.law.questions import Question
+from tests.plan.batch_join_questions import KINDS
 
 SOURCES = {"a": "link = 'a'", "b": "link = 'b'", "[a, b]": "TRUE"}
 VIEWS = {"at_ms": "p", "seq": "s", "down": "d", "seen_ms": "records"}

@@ -4,36 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from tests.law.cases import Case
 from tests.law.settings import SECOND, Choice
 from tests.law.worlds import LINKS
 
+C = TypeVar("C")
 PLAIN = Choice(
     None, None, None, SECOND, "periodic", 65536, 1 << 22, 1024, False, "immediate", (900 * SECOND, 1), 1, True
 )
 
 
-def reduced(case: Case, fails: Callable[[Case], bool], budget: int) -> Case:
-    """The smallest case that was found."""
-    left = budget
-
-    def tried(smaller: Case) -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0 and fails(smaller)
-
+def reduced(case: C, smaller: Callable[[C], Iterator[C]], fails: Callable[[C], bool], budget: int) -> C:
+    """The smallest case that was found in so many tries."""
     found = True
-    while found and left > 0:
+    while found:
         found = False
-        for smaller in _smaller(case):
-            if smaller != case and tried(smaller):
-                case, found = smaller, True
-                break
+        for each in smaller(case):
+            if each != case and budget > 0:
+                budget -= 1
+                if fails(each):
+                    case, found = each, True
+                    break
     return case
 
 
-def _smaller(case: Case) -> Iterator[Case]:
+def smaller(case: Case) -> Iterator[Case]:
     """Cases with less, those with much less first."""
     if len(case.asked) > 1:
         for question in case.asked:

@@ -13,8 +13,8 @@ from tests.law.cases import FAMILIES, case
 from tests.law.compare import REFERENCE
 from tests.law.found import FOUND
 from tests.law.fuzz import SAME, Outcome, accepted, check, run_case
-from tests.law.questions import Question, questions
 from tests.plan.batch_pools import CONTEXT, KNOWN
+from tests.plan.batch_questions import Question, aggregations
 
 CASES = 40
 BLOCK = 20
@@ -54,7 +54,7 @@ def test_what_failed_once_on_the_reference_engine(name: str) -> None:
 
 
 @pytest.mark.slow
-@given(questions(), st.integers(1, 8))
+@given(aggregations(), st.integers(1, 8))
 def test_split_plans_read_the_same_packets_as_whole_ones(question: Question, slots: int) -> None:
     plan = plan_texts([("q.gsql", question.text)], KNOWN, 1 << slots, CONTEXT)
     (query,) = plan.queries

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(1800)
 
-CASES = {PROCESS: 12, SPARK: 4}
+CASES = {PROCESS: 12, SPARK: 2}
 """`make fuzz` runs more, behind those of its ledger."""
 
 

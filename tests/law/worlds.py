@@ -84,6 +84,7 @@ class Packet:
             "srcPort": self.sport if ports else None,
             "destPort": self.dport if ports else None,
             "flags": self.flags if self.kind == "tcp" else None,
+            "icmp_type": 8 if self.kind == "icmp" else None,
             "ttl": self.ttl if ip else None,
             "ipversion": (6 if ":" in self.src else 4) if ip else None,
             "payload": self.data.decode("latin-1") if ip else None,

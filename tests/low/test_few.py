@@ -60,8 +60,3 @@ def test_many_records_are_compiled_and_so_is_what_nobody_counts(folder: Path) ->
     assert compiles(query(1004), 11, setting) and compiles(query(1005), None, setting)
     assert not compiles(query(1006), 11, replace(setting, compiled=False))
     assert len(list(folder.glob("kernel_*.py"))) == 2
-
-
-@pytest.mark.slow
-def test_compiled_passes_write_the_same_rows() -> None:
-    assert passed(query(1009), LowSettings(skew=0, few=0)) == passed(query(1009), LowSettings(skew=0, compiled=False))

@@ -88,6 +88,7 @@ def by_reference(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
     return list(zip(*(_column(rows, name, "L") for name in TYPES), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["ETH", "DataProtocol"])
 @given(rows=st.lists(ROWS, max_size=9), chunk=st.integers(1, 9), texts=st.sampled_from((0, 1, 1000)))
 def test_values_are_those_of_the_reference_engine(rows: list[Row], chunk: int, texts: int, protocol: str) -> None:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Type
 from lowwater.low import LowSettings, Policy
-from lowwater.plan.operators import Lfta, Partial, group_last
+from lowwater.plan.operators import Lfta, Partial
 from lowwater.plan.temporal import END_OF_TIME
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, promises, records, run
+from tests.low.test_tables import check_promises
 
 START, END, BEFORE = 100 * SECOND, 160 * SECOND, 90 * SECOND
 BUCKET = op(col("time"), "/", lit(10))
@@ -194,23 +195,11 @@ def test_promises_are_kept_and_are_those_of_every_tick(
     for lfta in ALL:
         stream = streams[lfta.name]
         assert said(lfta, expand(stream)[:-1]) + expand(stream)[-1:] == naive(lfta, kept, settings, end)
-        promise, tick, closed = -1, -1, False
-        for row in stream:
-            assert row["_tick"] > tick or (row["_tick"] == tick and not closed)
-            if row["_kind"] == "row":
-                assert row["_last"] >= promise
-                tick, closed = row["_tick"], False
-                if lfta.aggregates:
-                    values = tuple(row[field.name] for field in lfta.fields)
-                    assert row["_last"] == group_last(lfta.fields, values)
-            else:
-                wanted = lfta.promises(row["_last"])
-                assert tuple(row[field.name] for field in lfta.fields) == wanted
-                tick, closed = row["_until"], True
-                promise = row["_last"] + tick - row["_tick"]
+        check_promises(lfta, stream, cuts)
         assert promises(stream)[-1] == stream[-1]
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, end=ENDS, grain=st.sampled_from([SECOND // 2, 4 * SECOND, 60 * SECOND]))
 def test_promises_come_as_often_as_readers_need_them(
     packets: list[Row], settings: LowSettings, end: int, grain: int
@@ -250,6 +239,7 @@ def test_every_record_is_accounted_for(packets: list[Row], settings: LowSettings
     assert result.violating == len(late)
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS)
 def test_accepted_records_are_the_partial_counts(packets: list[Row], settings: LowSettings) -> None:
     streams, result = run([GROUPS], records(packets), settings, BEFORE, END, BEFORE)

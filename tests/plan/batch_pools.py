@@ -21,6 +21,8 @@ PROTOCOLS = {
     "ETH": "TRUE",
     "UDP": "protocol = 17",
     "IPV4": "ipversion = 4",
+    "IPV6": "ipversion = 6",
+    "ICMP": "protocol IN (1, 58)",
 }
 Pair = tuple[str, str]
 
@@ -78,6 +80,8 @@ SAFE: tuple[Pair, ...] = (
         "CASE srcPort WHEN 80 THEN TRUE WHEN 53 THEN len > 60 END",
     ),
     ("interface <> 'main1'", "link <> 'main1'"),
+    ("len NOT BETWEEN 50 AND 70", "len NOT BETWEEN 50 AND 70"),
+    ("srcPort IS NULL OR SYN >= ACK", "srcPort IS NULL OR ((flags & 2) <> 0) >= ((flags & 16) <> 0)"),
     ("UMAX(ttl, srcPort) > 60", "ttl IS NOT NULL AND srcPort IS NOT NULL AND (ttl > 60 OR srcPort > 60)"),
 )
 UNSAFE: tuple[Pair, ...] = (
@@ -107,6 +111,10 @@ SELECTED: tuple[Pair, ...] = (
     ),
     ("1000 / (srcPort - 53)", "1000 // (srcPort - 53)"),
     ("ttl IS NULL", "ttl IS NULL"),
+    (
+        "CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END",
+        "CASE WHEN srcPort IS NOT NULL THEN srcPort ELSE 0.5 END::DOUBLE",
+    ),
 )
 KEYS: tuple[Pair, ...] = (
     ("srcIP", "srcIP"),
@@ -125,6 +133,7 @@ EPOCHS: tuple[Pair, ...] = (
     ("timestamp_ms/2500", "timestamp // 1000000 // 2500"),
     ("-(time/4)", "-(time // 4)"),
     ("7 - time/5", "7 - time // 5"),
+    ("(time - 1767225607)/7", "trunc((time - 1767225607) / 7)::BIGINT"),
     ("time", "time"),
 )
 # Numbers near the end of 64 bits, of both signs: what leaves them is NULL (V2), and so is no argument.

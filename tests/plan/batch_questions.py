@@ -189,12 +189,16 @@ def shadowed(draw: st.DrawFn) -> Question:
         gsql if texts.count(gsql) == 1 and gsql not in names and draw(st.booleans()) else name
         for gsql, name in zip(texts, names, strict=True)
     ]
-    found, having = draw(measures()), draw(st.sampled_from(("", f"{names[1]} = {names[1]}", f"{names[2]} IS NULL")))
+    filters = (
+        ("", ""),
+        (f"HAVING {names[1]} = {names[1]}", "HAVING c1 = c1"),
+        (f"HAVING {names[2]} IS NULL", "HAVING c2 IS NULL"),
+    )
+    found, (having, kept) = draw(measures()), draw(st.sampled_from(filters))
     text = f"SELECT {', '.join([*items, *(a for a, _ in found)])} FROM {source} {where} "
-    text += f"GROUP BY {aliased[0]}, {shape.format(*aliased[1:])} {having and f'HAVING {having}'}"
+    text += f"GROUP BY {aliased[0]}, {shape.format(*aliased[1:])} {having}"
     columns = ", ".join(["c0", "c1", "c2", *(f"{b} AS m{n}" for n, (_, b) in enumerate(found))])
-    kept = having.replace(names[1], "c1") if names[1] in having else having.replace(names[2], "c2")
-    return Question(text, f"SELECT {columns} FROM ({inner}) GROUP BY c0, {shape_sql} {kept and f'HAVING {kept}'}")
+    return Question(text, f"SELECT {columns} FROM ({inner}) GROUP BY c0, {shape_sql} {kept}")
 
 
 ATTRIBUTES: tuple[tuple[str, str, int], ...] = (

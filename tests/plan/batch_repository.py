@@ -5,9 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from lowwater.catalog.user_functions import load_functions
-from lowwater.gsql.declarations import parse_declarations
-from lowwater.plan.context import Context, Links
+from lowwater.plan.context import Links
+from tests.plan import golden
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSED = ("004-duplicates",)
@@ -20,11 +19,7 @@ READABLE = [
     *(path for path in sorted((ROOT / "queries").rglob("*.gsql")) if path.stem not in REFUSED),
     *(ROOT / "tests" / "golden" / "gsql" / f"{name}.gsql" for name in WRITTEN),
 ]
-DECLARED = Context(
-    catalog=Context().catalog.extended(
-        load_functions([ROOT / "examples" / "functions" / "duplicates.fun"], parse_declarations)
-    )
-)
+DECLARED = golden.context()
 
 
 def _links() -> Links:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import cache
 
 import jsonschema
 import pytest
@@ -112,6 +113,7 @@ def every() -> Plan:
     return planned(EVERY_KIND)
 
 
+@cache
 def plans() -> list[Plan]:
     found = [planned(EVERY_KIND)]
     for name in names():

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from lowwater.plan.context import Links
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import plan_files, plan_texts
-from tests.law.cases import Case, whole
+from tests.law.cases import Case, named, whole
 from tests.law.compare import REFERENCE, evaluated
-from tests.law.questions import Question, aggregations, flow_joins
+from tests.law.questions import Question
 from tests.law.settings import SECOND, Choice, choices
 from tests.law.worlds import LINKS, SETS, world
+from tests.plan.batch_pools import CONTEXT
+from tests.plan.batch_questions import aggregations
 from tests.replay.support import QUERIES
 from tests.replay.support import SETS as DEMO_SETS
 
@@ -26,7 +28,7 @@ KINDS = ("INNER_JOIN", "LEFT_OUTER_JOIN", "RIGHT_OUTER_JOIN", "OUTER_JOIN")
 
 
 def key_of(text: str) -> tuple[str, ...] | None:
-    (query,) = plan_texts([("q.gsql", text)], Links(LINKS, SETS)).queries
+    (query,) = plan_texts([("q.gsql", text)], Links(LINKS, SETS), context=CONTEXT).queries
     assert unique_key(query.high) == unique_key(query.logical)
     return unique_key(query.logical)
 
@@ -120,13 +122,18 @@ def joined_flows(draw: st.DrawFn, name: str) -> Question:
     return Question(name, text + where.removesuffix(" AND "), "")
 
 
+def grouped(name: str) -> st.SearchStrategy[Question]:
+    """An aggregation."""
+    return aggregations().map(lambda found: Question(name, named(found.text, name), found.sql))
+
+
 @st.composite
 def asked(draw: st.DrawFn) -> list[Question]:
     """A few questions that have a key."""
     found: list[Question] = []
     for number in range(4):
-        kind = draw(st.sampled_from((joined_flows, joined_flows, joined_flows, aggregations, flow_joins)))
-        question = draw(kind(f"q{number}"))
+        name = f"q{number}"
+        question = draw(joined_flows(name) if draw(st.integers(0, 3)) else grouped(name))
         if key_of(question.text) is not None:
             found.append(question)
     return found

@@ -78,6 +78,7 @@ def test_a_long_chain_is_planned_or_refused_in_bounded_time() -> None:
         plan_texts([("q.gsql", text)], Links())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, 9, 10, 900])
 def test_a_circle_of_any_length_is_one_short_error(steps: int) -> None:
     text = "".join(f"DEFINE {{ query_name 'q{at}'; }} SELECT time FROM q{(at + 1) % steps};\n" for at in range(steps))

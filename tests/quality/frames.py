@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -437,6 +438,7 @@ def judged(tables: dict[str, pa.Table]) -> tuple[Validation, ...]:
     return validate(tables, RUN, answers)
 
 
+@cache
 def audited(suite: str = "", **broken: Any) -> tuple[Validation, ...]:
     """What the audit says of such frames, judged in this process."""
     return judged(frames(suite, **broken))

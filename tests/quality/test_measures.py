@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ from lowwater.quality.streams import (
 from lowwater.quality.suites import RuleResult
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
+from tests.quality import frames as frame
 
 FIELDS = (Field("addr", Type.IP), Field("n", Type.INT))
 PLAIN = (Field("n", Type.INT),)
@@ -353,50 +355,19 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
     found = measured(lake, INSTANCES, [])
     a, b = found["links"]
     interval = "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z"
-    assert a == {
+    assert a == frame.LINK | {
         "link": "a",
         "interval": interval,
         "captures": "first.pcap",
         "read": 6,
-        "malformed": 1,
         "violating": 1,
-        "duplicates": 0,
-        "copies": None,
-        "copies_share": None,
-        "copies_elsewhere": None,
-        "copies_elsewhere_share": None,
         "sane": 4,
-        "outside": 0,
-        "left_out": 0,
-        "uncovered": 0,
-        "misdated": 0,
-        "apart": 0,
-        "places": "",
         "outcomes": 6,
         "account": "malformed 1 + violating 1 + sane 4 + outside 0",
-        "shared": 0,
-        "shared_with": "",
-        "unaccounted": 0,
-        "uncounted": 0,
-        "untabled": 0,
-        "strays": "",
-        "gap_ns": 0,
-        "excluded_ns": 0,
-        "gaps": "",
-        "undeclared": 0,
-        "undeclared_files": "",
-        "silent_ns": 0,
-        "silent": "",
-        "unread": 0,
-        "not_read": "",
         "violating_share": 1 / 6,
         "violating_warning": 0.2,
         "violating_critical": 1.0,
         "malformed_share": 1 / 6,
-        "malformed_warning": 0.01,
-        "malformed_critical": 0.1,
-        "latest_ns": 2_300_000_000,
-        "skew_ns": SECOND,
         "violations": "first.pcap record 2 (2.3s late)",
         "offsets": f"first.pcap at byte {24 + 3 * 70} (time-jump)",
     }
@@ -404,22 +375,9 @@ def test_links_and_lftas_from_the_ledgers(lake: Lake) -> None:
     assert b["gaps"].startswith("2027-01-15T08:00:00Z to ") and "no capture covers" not in b["gaps"]
     assert (b["violating_share"], b["violations"], b["offsets"]) == (0.0, "", "")
     x, silent, y = found["lftas"]
-    assert x == {
-        "lfta": "q.x",
-        "link": "a",
-        "interval": interval,
-        "captures": "first.pcap",
-        "sane": 4,
-        "named": 4,
-        "unaccounted": 0,
-        "disagreement": 0,
-        "ahead": 0,
-        "behind": 0,
-        "failed": 1,
-        "failed_share": 0.25,
-        "failed_warning": 0.2,
-        "failed_critical": 0.3,
-    }
+    failed = {"failed": 1, "failed_share": 0.25, "failed_warning": 0.2, "failed_critical": 0.3}
+    counts = {"sane": 4, "named": 4, "captures": "first.pcap"}
+    assert x == frame.LFTA | {"lfta": "q.x", "link": "a", "interval": interval, **counts, **failed}
     assert (silent["sane"], silent["failed_share"], silent["failed_critical"]) == (0, 0.0, 0.1)
     assert (y["named"], y["failed"]) == (4, 0)
 
@@ -500,21 +458,16 @@ def test_queries(lake: Lake) -> None:
         0,
     )
     first, second = measured(lake, [("q", "a")], [bad, good])["queries"]
-    assert first == {
+    assert first == frame.QUERY | {
         "query": "q",
         "interval": "2027-01-15T08:00:00Z to 2027-01-15T09:00:00Z",
         "links": "a, b",
         "captures": "first.pcap",
         "rows": 10,
         "made": 9,
-        "changed": 0,
         "not_owned": 2,
-        "below_promise": 0,
         "duplicate_keys": 2,
-        "keys": "tb, srcIP",
         "open_ns": 5,
-        "columns": "",
-        "damage": "",
         "example": "tb=7, srcIP=NULL, _last=70",
     }
     assert (second["keys"], second["changed"], second["example"]) == ("none", 0, "")
@@ -548,12 +501,8 @@ def test_late_records_are_told_by_hour(lake: Lake, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.slow
 def test_the_measures_of_an_interval_are_tables_that_its_newest_audit_wrote(lake: Lake) -> None:
-    from deltalake import DeltaTable
-
-    from tests.quality.frames import frames as made
-
     for number, broken in enumerate(({}, {"gap_ns": 7})):
-        tables = made("links", **broken)
+        tables = frame.frames("links", **broken)
         for hour in (0, 1):
             record_measures(lake, "s", BASE + hour * HOUR, BASE + (hour + 1) * HOUR, tables, number, again=number > 0)
     links = DeltaTable(lake.measures("links"))

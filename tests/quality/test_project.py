@@ -25,8 +25,8 @@ from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
 from lowwater.quality.suites import CustomExpectation, checks_of, read_suites, suite_digest
 from tests.breadth import some
-from tests.lake.support import BASE, FIELDS, put_stream
-from tests.lake.test_publish import audited, run
+from tests.lake.support import BASE, FIELDS, audited, put_stream
+from tests.lake.test_publish import run
 from tests.quality import gallery
 from tests.quality.frames import frames
 from tests.quality.test_written import here

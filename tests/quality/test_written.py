@@ -134,23 +134,23 @@ def by_hand(frame: Any, entries: list[tuple[str, dict[str, Any]]]) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", ["1g", "0m"])
-def test_a_suite_means_what_it_means_in_great_expectations(memory: str, tmp_path: Path) -> None:
+def test_a_suite_means_what_it_means_in_great_expectations(tmp_path: Path) -> None:
     """Every case: as many values, as many broken and the same success as GX's pandas engine finds, in shares too."""
     import pandas as pd
 
     entries = [{"type": kind, "kwargs": kwargs} for kind, kwargs, _ in CASES]
-    found = judged(stream(tmp_path), written(tmp_path, *entries)["q"], memory=memory)
+    files, suite = stream(tmp_path), written(tmp_path, *entries)["q"]
     hand = by_hand(pd.DataFrame(ROWS), [(kind, kwargs) for kind, kwargs, _ in CASES])
-    for (kind, kwargs, broken), mine, theirs in zip(CASES, found, hand, strict=True):
-        result = theirs.result
-        case = (kind, kwargs, theirs.exception_info, mine)
-        assert mine.broken.total == broken, case
-        assert mine.kept == (mine.broken.total <= mine.allowed) == theirs.success, case
-        if kind != COUNT:
-            assert result.get("unexpected_count") == broken, case
-            assert mine.values == result["element_count"] - result.get("missing_count", 0), case
-            assert len(mine.broken.rows) == broken
+    for found in (judged(files, suite, memory=memory) for memory in ("1g", "0m")):
+        for (kind, kwargs, broken), mine, theirs in zip(CASES, found, hand, strict=True):
+            result = theirs.result
+            case = (kind, kwargs, theirs.exception_info, mine)
+            assert mine.broken.total == broken, case
+            assert mine.kept == (mine.broken.total <= mine.allowed) == theirs.success, case
+            if kind != COUNT:
+                assert result.get("unexpected_count") == broken, case
+                assert mine.values == result["element_count"] - result.get("missing_count", 0), case
+                assert len(mine.broken.rows) == broken
 
 
 def published(folder: Path) -> list[Path]:
@@ -189,83 +189,22 @@ def test_the_gallery_passes_and_fails_as_by_hand(tmp_path: Path) -> None:
     assert not any(small.kept for small in beyond if "not judged" in small.observed)
 
 
-ENTRY = {"type": BETWEEN, "kwargs": {"column": "port", "min_value": 1}}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("entry", "says"),
-    [
-        (
-            {"type": SQL, "kwargs": {SQL_ARGUMENT: "SELECT nothing FROM {batch}"}},
-            'Referenced column "nothing" not found',
-        ),
-        (
-            {"type": "expect_table_row_count_to_equal_other_table", "kwargs": {"other_table_name": "p"}},
-            "it asks for another",
-        ),
-        (
-            {"type": "expect_column_values_to_be_betwen"},
-            "is not known to Great Expectations\n  hint: did you mean expect_column_values_to_be_",
-        ),
-        ({**ENTRY, "kwargs": {"column": "prt", "min_value": 1}}, "no column 'prt'\n  hint: did you mean port?"),
-        ({**ENTRY, "kwargs": {"column": "name", "min_value": 1}}, "must either be None or of the same type"),
-        ({**ENTRY, "kwargs": {"column": "port"}}, "cannot both be None"),
-        ({**ENTRY, "kwargs": {"min_value": 1}}, "is not complete: column: field required"),
-        (
-            {**ENTRY, "kwargs": {**ENTRY["kwargs"], "least": 2}},
-            "takes no least\n  hint: it takes column, condition_parser, max",
-        ),  # type: ignore[dict-item]
-        (
-            {**ENTRY, "kwargs": {**ENTRY["kwargs"], "row_condition": "x >", "condition_parser": "pandas"}},
-            "cannot be judged",
-        ),  # type: ignore[dict-item]
-        ({**ENTRY, "kwargs": {"column": "port", "min_value": "x"}}, 'min_value cannot be "x"'),
-        ({**ENTRY, "kwargs": {"column": "port", "min_value": {"$PARAMETER": "least"}}}, "min_value is a parameter"),
-        ({**ENTRY, "kwargs": {"column": "port", "min_value": 1, "mostly": 1.5}}, "mostly cannot be 1.5"),
-        ({**ENTRY, "severity": "grave"}, "severity 'grave'"),
-        ({**ENTRY, "code": "print()"}, "no unknown keys"),
-        (
-            {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "port", "value_set": ["80"]}},
-            "value_set cannot be",
-        ),
-        (
-            {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "name", "regex": "(x"}},
-            "regex cannot be",
-        ),
-        ({"type": GREATER, "kwargs": {"column_A": "port", "column_B": "name"}}, "cannot be judged"),
-    ],
-)
-def test_what_is_wrong_is_told_with_file_and_expectation(entry: Any, says: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as raised:
-        written(tmp_path, {"type": COUNT, "kwargs": {"min_value": 1}}, entry)
-    assert f"{tmp_path}/expectations/set/q.json: expectation 2 (" in str(raised.value) or "code" in entry
-    assert entry["type"] in str(raised.value) or "code" in entry
-    assert says in str(raised.value)
+def test_what_is_wrong_is_told_with_file_and_expectation(tmp_path: Path) -> None:
+    """What may be wrong: `a suite of people` in tests/hints/table.txt."""
+    wrong = {"type": BETWEEN, "kwargs": {"column": "prt", "min_value": 1}}
+    with pytest.raises(ConfigError, match=rf"/expectations/set/q\.json: expectation 2 \({BETWEEN}\)"):
+        written(tmp_path, {"type": COUNT, "kwargs": {"min_value": 1}}, wrong)
 
 
 @pytest.mark.slow
 def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"regex is code, which the setting \[suites\] code forbids"):
-        write(tmp_path, {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "name", "regex": "x"}})
-        read_suites(tmp_path, "set", {"q": SCHEMA}, code=False)
-    for suite, says in (
-        ({"name": "p"}, "its name is 'p'"),
-        ({"views": []}, "is not a suite of expectations"),
-        ({"expectations": 1}, "not a su"),
-    ):
-        with pytest.raises(ConfigError, match=says):
-            written(tmp_path, **suite)
-    with pytest.raises(ConfigError, match="is written twice"):
-        written(tmp_path, ENTRY, ENTRY)
+    write(tmp_path)
     path = suite_file(tmp_path, "set", "q")
     for text in ("[" * 100_000, '{"name": NaN}', "\udcff", " " * (LARGEST_SUITE + 1), ""):
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
         with pytest.raises(ConfigError, match=r"q\.json: "):
             read_suites(tmp_path, "set", {"q": SCHEMA})
-    path.rename(path.with_name("p.json"))
-    with pytest.raises(ConfigError, match=r"p\.json: set has no output query"):
-        read_suites(tmp_path, "set", {"q": SCHEMA})
 
 
 @pytest.mark.slow

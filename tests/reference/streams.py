@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from lowwater.catalog.schemas import READABLE
-from lowwater.catalog.values import ip_from_words, pack_ip, words_from_ip
+from lowwater.catalog.values import pack_ip, words_from_ip
+from lowwater.plan.context import Links
+from lowwater.plan.operators import Node
+from lowwater.plan.properties import read_from
+from lowwater.plan.queryset import plan_texts
+from lowwater.reference import ReferenceResult, evaluate
 
 UNIT = 100_000_000
 ADDRESSES = [None, *(pack_ip(text) for text in ("10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1", "fe80::1"))]
@@ -63,21 +68,22 @@ def random_link(draw: st.DrawFn, most: int = 24) -> Link:
     return Link(skew, records)
 
 
-@st.composite
-def random_links(draw: st.DrawFn, most: int = 24) -> dict[str, Link]:
-    return {name: draw(random_link(most)) for name in ("control", "main1", "main2")}
+def plan(query: str) -> Node:
+    """The logical plan of the last query of a text."""
+    return plan_texts([("q.gsql", query)], Links(("a", "b", "control", "main1", "main2"))).queries[-1].logical
 
 
-SQL_COLUMNS = ("link", "timestamp", "time", "len", "srcPort", "destPort", "protocol", "srcIP", "id")
+def replay(node: Node, links: Mapping[str, Link], start: int, end: int, period: int, policy: str) -> ReferenceResult:
+    """An interval of a plan over links."""
+    packets = {name: link.batches() for name, link in links.items()}
+    skews = {name: link.skew for name, link in links.items()}
+    return evaluate(node, packets, skews, start, end, read_from(node, start), period, policy)
 
 
-def fill(connection: duckdb.DuckDBPyConnection, links: Mapping[str, Link]) -> None:
-    """Makes the admitted records of all links the table `packets`."""
-    kinds = {"link": pa.string(), "srcIP": pa.binary()}
-    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in SQL_COLUMNS])
-    rows = [{**r, "link": name, "time": r["timestamp"] // 10**9} for name, k in links.items() for r in k.admitted()]
-    for row in rows:
-        words = row["ipversion"], row["srcIP_hi"], row["srcIP_lo"]
-        row["srcIP"] = None if words[0] is None else ip_from_words(*words)
-    connection.register("admitted", pa.Table.from_pylist([{n: r[n] for n in SQL_COLUMNS} for r in rows], schema))
-    connection.execute("CREATE OR REPLACE TABLE packets AS SELECT * FROM admitted")
+def check_grammar(result: ReferenceResult) -> None:
+    """Promises rise, at most one a tick, and no later row is below one (P1)."""
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(result.punctuation))
+    ticks = [tick for tick, _ in result.punctuation]
+    for last, tick in zip(result.lasts, result.ticks, strict=True):
+        earlier = bisect_left(ticks, tick)
+        assert earlier == 0 or last >= result.punctuation[earlier - 1][1]

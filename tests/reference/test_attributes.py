@@ -18,7 +18,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import Disorder, evaluate
 from lowwater.reference.engine import ReferenceResult
 from tests.breadth import some
-from tests.planmaker import SECOND
+from tests.plan.batch_worlds import SECOND
 from tests.reference.streams import Link, record
 
 PROTOCOL = """PROTOCOL P {

@@ -15,7 +15,7 @@ from lowwater.plan.operators import Node
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
-from tests.planmaker import SECOND
+from tests.plan.batch_worlds import SECOND
 from tests.reference.streams import Link, record
 
 TCP = {"protocol": 6, "flags": 2}

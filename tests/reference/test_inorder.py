@@ -1,27 +1,20 @@
-"""In-order operators beside the others: the same rows, later; and what an experiment sees of memory and latency."""
+"""What an experiment sees of in-order operators: latency and memory. Their rows: `test_order`."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
 
 from experiments.architectures import Experiment, OperatorMeasures
 from lowwater.errors import ConfigError
-from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
 from lowwater.plan.properties import read_from
-from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import evaluate
 from lowwater.reference.engine import ReferenceResult
-from tests.breadth import examples, some
-from tests.planmaker import SECOND
-from tests.reference.outputs import check_order, outputs
-from tests.reference.plans import CASES, Case
-from tests.reference.streams import UNIT, Link, random_links, record
-from tests.reference.test_rows import PERIODS, POLICIES, check_grammar
+from tests.plan.batch_worlds import SECOND
+from tests.reference.streams import Link, plan, record
 
 TCP = {"protocol": 6, "flags": 2}
 
@@ -36,54 +29,8 @@ def replay(
     )
 
 
-def plan(query: str) -> Node:
-    return plan_texts([("q.gsql", query)], Links(("main1", "main2"))).queries[0].logical
-
-
 def of(found: ReferenceResult, kind: str) -> list[OperatorMeasures]:
     return [each for each in found.observed if each.operator.split("/")[1] == kind]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", some(CASES.values(), 2), ids=some(CASES, 2))
-@settings(max_examples=examples(8))
-@given(links=random_links(), period=PERIODS, policy=POLICIES)
-def test_in_order_operators_give_the_same_rows_no_earlier(
-    case: Case, links: dict[str, Link], period: int, policy: str
-) -> None:
-    free = replay(case.plan, links, "oop", period * UNIT, policy)
-    with outputs() as found:
-        ordered = replay(case.plan, links, "iop", period * UNIT, policy)
-    for each in (free, ordered):
-        check_grammar(each)
-    check_order(found)
-    assert ordered.lasts == sorted(ordered.lasts)
-    assert Counter(zip(ordered.rows, ordered.lasts, strict=True)) == Counter(zip(free.rows, free.lasts, strict=True))
-    pairs = [sorted(zip(each.rows, each.lasts, each.ticks, strict=True), key=repr) for each in (free, ordered)]
-    assert sum(b[2] - a[2] for a, b in zip(*pairs, strict=True)) >= 0
-
-
-QUERIES = [
-    "SELECT wid, srcPort, count(*), sum(len), FIRST(id) FROM [main1, main2].TCP [RANGE 6 s, SLIDE 2 s, WA time] "
-    "WHERE len > 70 GROUP BY srcPort HAVING count(*) > 1 OR wid % 2 = 0",
-    "SELECT wid, count(*) FROM main1.TCP [RANGE 700, SLIDE 1000, WA timestamp_ms]",
-    "SELECT wid, tb, count(*), max(len) FROM main1.TCP [RANGE 7, SLIDE 3, WA time] GROUP BY time/4 AS tb",
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=examples(12))
-@given(links=random_links(), policy=POLICIES)
-def test_buffered_windows_give_the_rows_of_tagged_ones(query: str, links: dict[str, Link], policy: str) -> None:
-    for link in links.values():
-        for kept in link.records:
-            kept |= {"protocol": 6, "flags": 2}
-    chosen = {name: links[name] for name in ("main1", "main2")}
-    node = plan(query)
-    free, buffered = (replay(node, chosen, form, SECOND, policy) for form in ("oop", "iop"))
-    assert Counter(zip(buffered.rows, buffered.lasts, strict=True)) == Counter(zip(free.rows, free.lasts, strict=True))
-    assert [each.tuples for each in of(buffered, "BufferedWindows")] and not of(buffered, "Bucket")
 
 
 def test_a_slow_flush_gives_a_result_for_each_packet_and_the_rest_with_the_next_epoch() -> None:
@@ -114,7 +61,7 @@ def test_the_most_that_is_kept_is_seen_between_the_promises_of_a_tick() -> None:
     counts = "DEFINE{{query_name '{0}';}} SELECT tb, count(*) AS n FROM {1}.TCP GROUP BY time/2 AS tb; "
     text = counts.format("a", "main1") + counts.format("b", "main2")
     text += "DEFINE{query_name 'q';} SELECT A.tb, B.n INNER_JOIN FROM a A, b B WHERE A.tb = B.tb"
-    joined = plan_texts([("q.gsql", text)], Links(("main1", "main2"))).queries[-1].logical
+    joined = plan(text)
     # The epochs of main1 wait for those of main2, which its promise lets go later at the same tick.
     (join,) = of(replay(joined, link | {"main2": link["main1"]}, "oop", policy="none"), "Join")
     assert join.tuples == 20

@@ -20,8 +20,8 @@ from tests.plan.batch_rows import World
 from tests.plan.batch_worlds import BASE, SECOND, world
 from tests.reference.feeds import arriving, owned_rows, pieces, whole, write_watch_list
 from tests.reference.outputs import check_order, outputs
+from tests.reference.streams import check_grammar
 from tests.reference.test_questions import CUTS, PERIODS, POLICIES
-from tests.reference.test_rows import check_grammar
 
 LINKS = ("control", "main1", "main2")
 SKEWS = st.tuples(*[st.sampled_from((0, SECOND // 2, 2 * SECOND, 9 * SECOND))] * len(LINKS)).map(
@@ -49,6 +49,8 @@ def check(node: Node, made: World, cuts: list[int], period: int, policy: str, sk
     expected, ours = owned_rows(free), owned_rows(ordered)
     missing, extra = list((expected - ours).items())[:4], list((ours - expected).items())[:4]
     assert ours == expected, f"missing {missing}, too many {extra}"
+    pairs = [sorted(zip(map(repr, each.rows), each.lasts, each.ticks, strict=True)) for each in (free, ordered)]
+    assert sum(later[2] - early[2] for early, later in zip(*pairs, strict=True)) >= 0
     assert owned_rows(*pieces(node, made, cuts, period, policy, IOP, skews)) == expected
     slow = Experiment(("oop", "iop")[len(cuts) % 2], 1 + len(cuts) // 2)
     flushed = whole(node, made, period, policy, slow, skews)

@@ -27,7 +27,7 @@ from tests.plan.batch_questions import FAMILIES, Question
 from tests.plan.batch_rows import World
 from tests.plan.batch_worlds import BASE, SECOND, world
 from tests.reference.feeds import arriving, owned_rows, pieces, rows_of, whole, write_watch_list
-from tests.reference.test_rows import check_grammar
+from tests.reference.streams import check_grammar
 
 PERIODS = st.sampled_from((SECOND // 10, SECOND, 5 * SECOND, 61 * SECOND))
 POLICIES = st.sampled_from(("periodic", "data-driven", "none"))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 
-from lowwater.plan.context import Links
 from lowwater.plan.operators import Node
-from lowwater.plan.queryset import plan_texts
 from lowwater.reference import ReferenceResult, evaluate
 from tests.plan.batch_worlds import SECOND
-from tests.reference.streams import UNIT, Link, random_link, record
-from tests.reference.test_rows import replay
+from tests.reference.streams import UNIT, Link, plan, random_link, record, replay
 
 HEAVY = """SELECT tb, srcPort, count(*) AS n FROM main1.ETH WHERE srcPort IS NOT NULL GROUP BY time/60 AS tb, srcPort
 CLEANING_WHEN local_count(3) = TRUE CLEANING_BY count(*) + FIRST(current_bucket()) > current_bucket()"""
@@ -21,14 +19,11 @@ FROM main1.ETH WHERE ssample(len, 2) = TRUE GROUP BY time/10 AS tb, srcPort, id 
 HAVING ssfinal_clean(sum(len)) = TRUE CLEANING_WHEN ssdo_clean() = TRUE CLEANING_BY ssclean_with(sum(len)) = TRUE"""
 
 
-def plan(query: str) -> Node:
-    return plan_texts([("q.gsql", query)], Links(("main1",))).queries[0].logical
-
-
 def run(node: Node, link: Link) -> ReferenceResult:
     return replay(node, {"main1": link}, 0, 1 << 62, SECOND, "periodic")
 
 
+@pytest.mark.slow
 @given(random_link(60))
 def test_lossy_counting_is_that_of_the_packets_in_order_of_time(link: Link) -> None:
     epochs: dict[int, list[int]] = {}

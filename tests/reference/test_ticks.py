@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -9,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.plan.operators import JoinKind
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import evaluate
 from tests.breadth import examples
-from tests.planmaker import SECOND, group, join, op, packet, select, sides, source
-from tests.reference.plans import aggregation, merged
-from tests.reference.streams import UNIT, Link, random_link, record
-from tests.reference.test_rows import replay
+from tests.plan.batch_worlds import SECOND
+from tests.reference.streams import UNIT, Link, plan, random_link, record, replay
 
 ALL = ("control", "main1", "main2")
 
@@ -72,15 +70,30 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("case", [aggregation(), merged()], ids=["aggregation", "merged"])
+GROUPS = "SELECT tb, srcIP, count(*) FROM [control, main1, main2].ETH GROUP BY (time + 3)/10 AS tb, srcIP"
+MERGED = """
+DEFINE { query_name 'a'; } SELECT tb, srcPort AS port, count(*) AS n FROM main1.ETH GROUP BY time/10 AS tb, srcPort;
+DEFINE { query_name 'b'; } SELECT tb, destPort AS port, count(*) AS n FROM [main2, control].ETH
+GROUP BY time/10 AS tb, destPort;
+DEFINE { query_name 'm'; } MERGE a.tb : b.tb FROM a, b;
+DEFINE { query_name 'q'; } SELECT minute, port, sum(n), count(*) FROM m GROUP BY tb/6 AS minute, port
+"""
+"""A union must not close an epoch early."""
+
+
+@pytest.mark.parametrize("query", [GROUPS, MERGED], ids=["aggregation", "merged"])
 @settings(max_examples=examples(25))
 @given(**SETTINGS)
-def test_a_group_closes_at_the_first_tick(case, links, period, policy, end) -> None:  # type: ignore[no-untyped-def]
-    result = replay(case.plan, links, 0, end, period, policy)
+def test_a_group_closes_at_the_first_tick(query, links, period, policy, end) -> None:  # type: ignore[no-untyped-def]
+    result = replay(plan(query), links, 0, end, period, policy)
     naive = Ticks(links, end, period, policy)
     assert result.ticks == [naive.first(last + 1, ALL) for last in result.lasts]
     for tick, promise in result.punctuation:
         assert promise == (end if tick == naive.closing else naive.promise(tick, ALL))
+
+
+PAIRS = """SELECT A.id AS a, B.id AS b OUTER_JOIN FROM main1.ETH A, main2.ETH B
+WHERE A.timestamp/500000000 - 2 <= B.timestamp/500000000 AND B.timestamp/500000000 <= A.timestamp/500000000 + 4"""
 
 
 @pytest.mark.slow
@@ -89,13 +102,7 @@ def test_a_group_closes_at_the_first_tick(case, links, period, policy, end) -> N
 def test_a_join_emits_pairs_at_once_and_the_unmatched_when_their_window_ends(  # type: ignore[no-untyped-def]
     links, period, policy, end
 ) -> None:
-    items = {"half": op(packet("timestamp"), "/", 5 * UNIT), "id": packet("id")}
-    left, right = select("l", source("l", "main1"), items), select("r", source("r", "main2"), items)
-    c = sides(left, right)
-    plan = join(
-        "j", JoinKind.OUTER, left, right, (c["A.half"], c["B.half"]), {n: c[n] for n in ("A.id", "B.id")}, (2, 4)
-    )
-    result = replay(plan, links, 0, end, period, policy)
+    result = replay(plan(PAIRS), links, 0, end, period, policy)
     naive = Ticks({name: links[name] for name in ("main1", "main2")}, end, period, policy)
     arrived = {name: {r["id"]: r for r in links[name].admitted()} for name in ("main1", "main2")}
     for (a, b), last, tick in zip(result.rows, result.lasts, result.ticks, strict=True):
@@ -110,11 +117,7 @@ def test_a_join_emits_pairs_at_once_and_the_unmatched_when_their_window_ends(  #
 
 
 def test_every_record_is_accounted_for() -> None:
-    where = op(
-        op(op(packet("len"), "/", op(packet("srcPort"), "-", 1)), ">", 20), "AND", op(packet("destPort"), "=", 5)
-    )
-    items = {"tb": op(packet("time"), "/", 10)}
-    plan = select("q", source("q", "a", "b", protocol="UDP"), items, where)
+    node = plan("SELECT time/10 AS tb FROM [a, b].UDP WHERE len/(srcPort - 1) > 20 AND destPort = 5")
     udp = {"protocol": 17, "len": 100, "destPort": 5}
     records = [
         record(0, 11 * SECOND, **udp, srcPort=2),  # read for the read range only
@@ -129,10 +132,10 @@ def test_every_record_is_accounted_for() -> None:
         record(9, 28 * SECOND, **udp, srcPort=2),  # late, and arrives in the next interval
     ]
     batches = {"a": Link(0, records).batches(3), "b": []}
-    result = evaluate(plan, batches, {"a": SECOND, "b": 0}, 20 * SECOND, 30 * SECOND, {"q.p": 10 * SECOND}, SECOND)
+    result = evaluate(node, batches, {"a": SECOND, "b": 0}, 20 * SECOND, 30 * SECOND, {"q.UDP": 10 * SECOND}, SECOND)
     first, second = result.counts
     assert asdict(first) == {
-        "source": "q.p", "link": "a", "sane": 6, "not_of_protocol": 1, "sampled_out": 0, "shed": 0, "filtered": 1,
+        "source": "q.UDP", "link": "a", "sane": 6, "not_of_protocol": 1, "sampled_out": 0, "shed": 0, "filtered": 1,
         "failed": 2, "violating": 1,
     }  # fmt: skip
     assert (first.accepted, result.rows) == (2, [(2,), (2,)])
@@ -140,8 +143,22 @@ def test_every_record_is_accounted_for() -> None:
 
 
 def test_a_row_equal_to_the_promise_still_finds_its_group() -> None:
-    plan = group("q", source("q", "a"), {"tb": op(packet("time"), "/", 10)}, {"cnt": ("count", None)})
+    node = plan("SELECT tb, count(*) FROM a.ETH GROUP BY time/10 AS tb")
     link = Link(SECOND + 1, [record(i, stamp) for i, stamp in enumerate((8 * SECOND, 11 * SECOND, 10 * SECOND - 1))])
-    result = replay(plan, {"a": link}, 0, 13 * SECOND, SECOND, "periodic")
+    result = replay(node, {"a": link}, 0, 13 * SECOND, SECOND, "periodic")
     # the tick of 11 s promises 10 s - 1 ns, which is the last instant of the first epoch
     assert (result.rows, result.ticks) == ([(0, 2)], [12 * SECOND])
+
+
+@settings(max_examples=examples(12))
+@given(links=short_links(), cut=st.integers(0, 200), period=SETTINGS["period"], policy=SETTINGS["policy"])
+def test_rows_of_an_interval_need_no_later_records(  # type: ignore[no-untyped-def]
+    links, cut, period, policy
+) -> None:
+    end = cut * UNIT
+    early = {n: Link(k.skew, [r for r in k.records if r["timestamp"] < end + k.skew]) for n, k in links.items()}
+    whole, part = (
+        replay(plan(MERGED), links, 0, end, period, policy),
+        replay(plan(MERGED), early, 0, end, period, "none"),
+    )
+    assert Counter(whole.rows) == Counter(part.rows)

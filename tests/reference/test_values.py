@@ -8,13 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary
+from lowwater.catalog.expr import COMPARISON, LOGICAL, Binary, Column, Const, Expr, Type, Unary
 from lowwater.catalog.values import pack_ip
 from lowwater.low.runtime import arithmetic as arith
 from lowwater.stream.values import Faults, compile_expr
-from tests.planmaker import const, neg, op
 
 MIN, MAX = -(1 << 63), (1 << 63) - 1
+
+
+def const(value: int | float | bool | str | bytes | None) -> Const:
+    kinds = {bool: Type.BOOL, float: Type.FLOAT, str: Type.STRING, bytes: Type.IP}
+    return Const(kinds.get(type(value), Type.INT), value)
+
+
+def op(left: Expr, symbol: str, right: Expr | int) -> Binary:
+    """`left symbol right`; FLOAT where a side is, BOOL where the operator compares."""
+    other = right if isinstance(right, Expr) else const(right)
+    kind = Type.FLOAT if Type.FLOAT in (left.type, other.type) else left.type
+    return Binary(Type.BOOL if symbol in COMPARISON + LOGICAL else kind, symbol, left, other)
+
+
 NULL, NO_FLAG, YES, NO = const(None), Const(Type.BOOL, None), const(True), const(False)
 FAULT = op(op(const(1), "/", 0), "=", 1)
 V4, V6 = pack_ip("255.255.255.255"), pack_ip("::1")
@@ -30,7 +43,7 @@ TABLE: list[tuple[Expr, object, int]] = [
     (op(const(MAX), "+", 1), None, 1),
     (op(const(MIN), "-", 1), None, 1),
     (op(const(MAX), "*", 2), None, 1),
-    (neg(const(MIN)), None, 1),
+    (Unary(Type.INT, "-", const(MIN)), None, 1),
     (op(NULL, "/", 0), None, 0),
     (op(op(const(7), "/", 0), "+", 1), None, 1),
     (op(const(1), "<<", 63), None, 1),

@@ -45,20 +45,8 @@ main2   12    udp  [2001:db8::1]:5353 > [2001:db8::2]:53  data=4
 control 31    tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK
 """
 
-# A flow on both sides; one on the left alone, from both of its links; one on the right alone; ICMP, whose ports are
-# NULL, meets its like (NULL equals NULL); a flow of the left in one bucket and of the right in the next does not meet.
-FULL_FLOW = """
-main1    0.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  SYN
-main2    1    tcp  10.0.0.1:1024 > 10.0.0.2:80  SYN
-main2    1.5  tcp  10.0.0.1:1024 > 10.0.0.2:80  ACK
-main1    2    udp  10.0.0.1:5353 > 10.0.0.2:53
-control  2    udp  10.0.0.1:5353 > 10.0.0.2:53
-main2    3    tcp  10.0.0.7:2000 > 10.0.0.2:443  SYN
-main1    4    icmp 10.0.0.9 > 10.0.0.2
-main2    4    icmp 10.0.0.9 > 10.0.0.2
-main1    9.9  tcp  10.0.0.3:3000 > 10.0.0.2:22  SYN
-main2   10.1  tcp  10.0.0.3:3000 > 10.0.0.2:22  SYN
-"""
+FULL_FLOW = seed_drawings.BESIDE.replace("main1", "main2").replace("main0", "main1")
+"""The packets of the paper's join, on the links of the demo."""
 
 # Answered in the same second; answered after exactly three; answered after 3.05; answered before it was asked, which is
 # no answer; a SYN with another acknowledgement; one that nobody answers; one answered after 3.8, which is three whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -82,14 +83,25 @@ def replay_range(
 
 def table_rows(lake: PurePath, query: str, start: int = START, end: int = END) -> Rows:
     """The rows of a published table whose `_last` is in [start, end), all columns but instants by name, sorted."""
+    stored = stored_rows(lake, query, start, end)
+    names = sorted(column.name for column in stored.schema if not is_instant(column.type))
+    return sorted((tuple(row[name] for name in names) for row in stored.to_pylist()), key=repr)
+
+
+def column_rows(lake: PurePath, query: str, columns: Sequence[str], start: int, end: int) -> Counter[tuple[Any, ...]]:
+    """The values of some columns of a published table in each row whose `_last` is in [start, end)."""
+    rows = stored_rows(lake, query, start, end).to_pylist()
+    return Counter(tuple(row[name] for name in columns) for row in rows)
+
+
+def stored_rows(lake: PurePath, query: str, start: int, end: int) -> pa.Table:
+    """The rows of a published table whose `_last` is in [start, end)."""
     path = lake / "tables" / query
     table = open_table(path)
     assert table is not None, f"tables/{query} does not exist"
     stored = fetch_rows(path, table_dataset(path, table)).to_table()
-    names = sorted(column.name for column in stored.schema if not is_instant(column.type))
-    rows = [tuple(row[name] for name in names) for row in stored.to_pylist()]
-    last = names.index("_last")
-    return sorted((row for row in rows if start <= row[last] < end), key=repr)
+    last = stored["_last"].to_numpy()
+    return stored.filter(pa.array((last >= start) & (last < end)))
 
 
 def query_columns(table: pa.Table) -> pa.Table:

@@ -344,15 +344,15 @@ FRAME = tcp("10.0.0.1", "10.0.0.2", 1024, 80)
 LONE = "SELECT tb, srcPort, count(*) AS n FROM main1.TCP GROUP BY time/600 AS tb, srcPort"
 
 
-def lone_lake(folder: Path, thresholds: str, bad: int = 4) -> Path:
-    """A lake with an hour of 200 packets on main1, of which `bad` are late and as many far ahead of all others."""
+def lone_lake(folder: Path, thresholds: str) -> Path:
+    """A lake with an hour of 200 packets on main1, of which 4 are late and as many far ahead of all others."""
     lake = folder / "lake"
     lake.mkdir()
     query = folder / "lone.gsql"
     query.write_text(LONE, encoding="utf-8")
     set_thresholds(lake, query, thresholds)
     stamps = [START + i * 18 * SECOND for i in range(200)]
-    for number in range(bad):
+    for number in range(4):
         stamps[20 + 10 * number] -= 60 * SECOND
         stamps[100 + number] += 400 * 24 * HOUR
     path = folder / "main1.pcap"

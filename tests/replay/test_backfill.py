@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -17,7 +18,9 @@ import psutil
 import pytest
 
 from lowwater.cli.backfills import IntervalSelection, run_backfill
-from lowwater.instants import HOUR
+from lowwater.instants import HOUR, SECOND
+from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.runs import read_replays
 from lowwater.lake.locks import hold_range
 from lowwater.replay.job import Job
 from lowwater.replay.schedule import backfill as backfills
@@ -48,7 +51,8 @@ ENDS = 300.0
 
 def run(lake: Path, runner: Runner, workers: int = 1, order: Order = Order.OLDEST) -> list[IntervalResult]:
     job = Job.open(lake, "demo", QUERIES)
-    return backfill([job], due(job, DueSelection(None, END)), workers, order, runner=runner)
+    tried = backfill([job], due(job, DueSelection(None, END)), workers, order, runner=runner)
+    return sorted(tried, key=lambda each: each.due.start)  # one is evaluated while another is published
 
 
 def test_newest_first_and_two_at_once(published: Path, lake: Path, runner: Runner) -> None:
@@ -64,6 +68,17 @@ def test_newest_first_and_two_at_once(published: Path, lake: Path, runner: Runne
     assert states(lake) == states(published)
     assert due(job, DueSelection(None, END)) == []
     assert leftovers(lake) == []
+
+
+def test_each_is_audited_after_the_one_before_is_published(lake: Path, runner: Runner) -> None:
+    """With one worker, so that what an audit compares with does not depend on how long it takes."""
+    run(lake, runner)
+    audited, published = [
+        {row.interval_start: row for row in read_replays(open_lake(lake), "demo") if row.stage == stage}
+        for stage in ("audit", "publish")
+    ]
+    begun = {at: row.finished_at - json.loads(row.timings)["audit"] * SECOND for at, row in audited.items()}
+    assert [begun[at + HOUR] > published[at].finished_at for at in sorted(begun)[:-1]] == [True] * (HOURS - 1)
 
 
 def test_only_what_changed_is_due_and_says_why(published: Path, tmp_path: Path, runner: Runner) -> None:

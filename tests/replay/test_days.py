@@ -1,4 +1,4 @@
-"""The quality of a lake over time, against ledgers whose outcomes are known."""
+"""The quality of a lake over time, and the digest of a day, against ledgers whose outcomes are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import QUALITY, Lake, open_lake
 from lowwater.lake.ledgers.runs import AUDIT, ReplayRow, record_quality, record_replays
 from lowwater.quality.reports import IntervalAudit
-from lowwater.replay.schedule.days import DayQuality, LinkDay, flapping, last_change, trust
+from lowwater.replay.job import Job
+from lowwater.replay.schedule.days import DayQuality, LinkDay, day_report, flapping, last_change, trust
+from tests.review.ledgers import HOSTILE, START, make
 
 RULES = ("steady", "unsteady", "since the change")
 
@@ -71,3 +73,21 @@ def test_a_day_is_five_lines() -> None:
         "Rules that flap: none",
         "Changes: none",
     ]
+
+
+@pytest.mark.slow
+def test_the_digest_of_a_day_in_words(tmp_path: Path) -> None:
+    """Of 30 hours the last 24 count; one failed. The hour that never ran is due, and the failed one."""
+    job = Job.open(*(lambda root, queries: (root, "q", queries))(*make(tmp_path, 30, frozenset({25}), frozenset())))
+    worth, lost, late, flaps, changes, published, due, *named = day_report(
+        [job], {"broken": f"no such link\n{HOSTILE}"}, START + 30 * HOUR
+    )
+    assert worth.startswith("Intervals: 21 trusted, 1 partial, 1 refused, 1 absent; the first: never run")
+    assert lost.startswith("Lost traffic: ") and late.startswith("Late records: ")
+    assert (flaps, changes) == ("Rules that flap: none", "Changes: none")
+    assert published == "q: 22 done, 1 failed"
+    assert due == "q: 2 due (1 failed, 1 missing)"
+    assert named[0].startswith("  1 Jan 2025, 07:00 UTC, missing: never run")
+    assert named[1].startswith("  2 Jan 2025, 01:00 UTC, failed: audit: the audit failed")
+    assert named[2:] == ["broken cannot be planned: no such link"]
+    assert day_report([job], {}, START + 100 * HOUR)[5] == "q: nothing ran"

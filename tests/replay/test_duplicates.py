@@ -20,7 +20,7 @@ from lowwater.replay.schedule.due import statuses
 from tests.capturemaker import pcap_bytes
 from tests.lake.support import BASE
 from tests.lake.test_copies import SECOND, SKEW, oracle, packets
-from tests.replay.support import table_rows
+from tests.replay.support import column_rows
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -78,13 +78,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows(lake: Path, start: int, end: int) -> Rows:
-    found: Rows = {}
-    for query, columns in COLUMNS.items():
-        order = sorted([*columns, "_last", "_hour"])
-        stored = table_rows(lake, query, start, end)
-        known = order if len(stored[0]) == len(order) else [name for name in order if name != "_hour"]
-        found[query] = Counter(tuple(row[known.index(name)] for name in columns) for row in stored)
-    return found
+    return {query: column_rows(lake, query, columns, start, end) for query, columns in COLUMNS.items()}
 
 
 @pytest.mark.slow

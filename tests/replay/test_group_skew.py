@@ -22,7 +22,7 @@ from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from tests.capturemaker import Record, pcap_bytes, tcp, udp
-from tests.replay.support import lowwater, table_rows
+from tests.replay.support import column_rows, lowwater
 
 if TYPE_CHECKING:
     from lowwater.high.runner import Runner
@@ -117,23 +117,52 @@ def test_the_reference_engine_admits_by_the_value(folder: Path) -> None:
     assert {name: whole[name] for name in ("ports", "epochs")} == expected(kept)
 
 
+LOGGED = """
+DEFINE { query_name 'ports'; }
+SELECT tb, port, count(*) AS n FROM a.LOG WHERE protocol = 17 GROUP BY timestamp_ns/5000000000 AS tb, port;
+DEFINE { query_name 'epochs'; }
+SELECT tb, count(*) AS n FROM a.LOG GROUP BY timestamp_ns/10000000000 AS tb;
+DEFINE { query_name 'pairs'; }
+SELECT A.timestamp_ns/1000000000 AS t, A.port AS p, B.port AS q FROM a.LOG A JOIN a.LOG B
+WHERE A.timestamp_ns = B.timestamp_ns - 1 AND A.port = B.port AND A.protocol = 17 AND B.protocol = 6
+"""
+LOG = """PROTOCOL LOG {
+    llong timestamp_ns get_csv_llong (increasing); uint protocol get_csv_uint; uint port get_csv_uint;
+    IP host get_csv_ip;
+}
+"""
+HOSTS = {53: "10.0.0.53", 80: "2001:db8::80", 123: ""}
+
+
+def as_records(folder: Path) -> None:
+    """Makes the packets records of csv, of which another column tells the same ones apart."""
+    lines = ["timestamp_ns,protocol,port,host"]
+    for stamp, frame, *_ in packets(5):
+        port = int.from_bytes(frame[36:38], "big")
+        lines.append(f"{stamp},{frame[23]},{port},{HOSTS[port]}")
+    (folder / "a.pcap").write_text("\n".join(lines) + "\n")
+    (folder / "q.gsql").write_text(LOGGED)
+    (folder / "lake" / "log.schema").write_text(LOG)
+    text = SETTINGS.replace("[links.a]", '[links.a]\nkind = "csv"\nschemas = "log.schema"', 1)
+    text = text.replace('"destPort"', '"host"').replace('"53"', f'"{HOSTS[53]}"').replace('"80"', f'"{HOSTS[80]}"')
+    (folder / "lake" / "lowwater.toml").write_text(text)
+
+
 @pytest.mark.slow
-def test_a_replay_has_the_same_rows(folder: Path, runner: Runner) -> None:
+@pytest.mark.parametrize("records", [False, True], ids=["packets", "records"])
+def test_a_replay_has_the_same_rows(folder: Path, runner: Runner, records: bool) -> None:
+    if records:
+        as_records(folder)
     lake, config = open_lake(folder / "lake"), load_config(folder / "lake")
     start = BEGIN // HOUR * HOUR
     end = start + HOUR
     ingest(lake, "a", [folder / "a.pcap"], config, (start - HOUR, end + HOUR))
-    job = Job.open(folder / "lake", "q", folder)
-    (outcome,) = replay(job, start, end, None, Progress(quiet=True), runner)
+    (outcome,) = replay(Job.open(folder / "lake", "q", folder), start, end, None, Progress(quiet=True), runner)
     assert outcome.state == "done"
-    names = {"ports": ("tb", "destPort", "n"), "epochs": ("tb", "n"), "pairs": ("t", "p", "q")}
     reference = by_reference(folder, "1h")
-    for query, columns in names.items():
-        order = sorted([*columns, "_last", "_hour"])
-        rows = table_rows(folder / "lake", query, start, end)
-        known = order if len(rows[0]) == len(order) else [name for name in order if name != "_hour"]
-        found = Counter(tuple(row[known.index(name)] for name in columns) for row in rows)
-        assert found == reference[query]
+    ports = ("tb", "port" if records else "destPort", "n")
+    for query, columns in {"ports": ports, "epochs": ("tb", "n"), "pairs": ("t", "p", "q")}.items():
+        assert column_rows(folder / "lake", query, columns, start, end) == reference[query]
     assert read_violations(lake, "a", SKEW, start, end).num_rows == admitted(packets(5))[1]
 
 
@@ -160,62 +189,3 @@ def test_skews_of_records(column: str, texts: dict[str, int], found: list[int]) 
     skews = Skews.parse("a", 9, column, texts)
     assert skews.of(BATCH).tolist() == found
     assert skews.longest == 9 and set(skews.columns) <= set(READABLE.names)
-
-
-LOGGED = """
-DEFINE { query_name 'ports'; }
-SELECT tb, port, count(*) AS n FROM a.LOG WHERE protocol = 17 GROUP BY timestamp_ns/5000000000 AS tb, port;
-DEFINE { query_name 'epochs'; }
-SELECT tb, count(*) AS n FROM a.LOG GROUP BY timestamp_ns/10000000000 AS tb;
-DEFINE { query_name 'pairs'; }
-SELECT A.timestamp_ns/1000000000 AS t, A.port AS p, B.port AS q FROM a.LOG A JOIN a.LOG B
-WHERE A.timestamp_ns = B.timestamp_ns - 1 AND A.port = B.port AND A.protocol = 17 AND B.protocol = 6
-"""
-LOG = """PROTOCOL LOG {
-    llong timestamp_ns get_csv_llong (increasing); uint protocol get_csv_uint; uint port get_csv_uint;
-    string name get_csv_string; IP host get_csv_ip; float cost get_csv_float;
-}
-"""
-OF_LOG = {
-    "port": '"53" = "5s", "80" = "0s"',
-    "name": 'dns = "5s", "web, here" = "0s"',
-    "host": '"10.0.0.53" = "5s", "2001:db8::80" = "0s"',
-}
-"""Columns that tell the same records apart."""
-
-
-@pytest.fixture
-def logged(folder: Path) -> Path:
-    """The packets as records of csv, in a lake of the same settings."""
-    lines = ["timestamp_ns,protocol,port,name,host,cost"]
-    names, hosts = {53: "dns", 80: '"web, here"', 123: ""}, {53: "10.0.0.53", 80: "2001:db8::80", 123: ""}
-    for stamp, frame, *_ in packets(5):
-        port = int.from_bytes(frame[36:38], "big")
-        lines.append(f"{stamp},{frame[23]},{port},{names[port]},{hosts[port]},0.5")
-    (folder / "a.pcap").write_text("\n".join(lines) + "\n")
-    (folder / "lake" / "log.schema").write_text(LOG)
-    (folder / "q.gsql").write_text(LOGGED)
-    return folder
-
-
-def of_log(folder: Path, column: str, values: str) -> None:
-    text = SETTINGS.replace("[links.a]", '[links.a]\nkind = "csv"\nschemas = "log.schema"', 1)
-    text = text.replace('"destPort"', f'"{column}"').replace('"53" = "5s", "80" = "0s"', values)
-    (folder / "lake" / "lowwater.toml").write_text(text)
-
-
-@pytest.mark.slow
-def test_a_replay_of_records_has_the_same_rows(logged: Path, runner: Runner) -> None:
-    of_log(logged, "host", OF_LOG["host"])
-    lake, config = open_lake(logged / "lake"), load_config(logged / "lake")
-    start = BEGIN // HOUR * HOUR
-    ingest(lake, "a", [logged / "a.pcap"], config, (start - HOUR, start + 2 * HOUR))
-    (outcome,) = replay(Job.open(logged / "lake", "q", logged), start, start + HOUR, None, Progress(quiet=True), runner)
-    assert outcome.state == "done"
-    reference = by_reference(logged, "1h")
-    for query, columns in {"ports": ("tb", "port", "n"), "epochs": ("tb", "n"), "pairs": ("t", "p", "q")}.items():
-        order = sorted([*columns, "_last", "_hour"])
-        rows = table_rows(logged / "lake", query, start, start + HOUR)
-        known = order if len(rows[0]) == len(order) else [name for name in order if name != "_hour"]
-        assert Counter(tuple(row[known.index(name)] for name in columns) for row in rows) == reference[query]
-    assert read_violations(lake, "a", SKEW, start, start + HOUR).num_rows == admitted(packets(5))[1]

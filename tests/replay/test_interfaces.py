@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lowwater.config import FILE_NAME, load_config
+from lowwater.config import load_config
+from lowwater.documents import FILE_NAME
 from lowwater.instants import HOUR
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake

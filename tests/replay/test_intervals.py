@@ -161,18 +161,3 @@ def test_a_changed_skew_makes_exactly_its_intervals_stale(published: Path, tmp_p
     assert states(lake, "lone")[1, "lone"] == "done"
     write_settings(lake, sets=sets)
     assert states(lake) == each_query(*BY_HOUR)
-
-
-def test_a_changed_text_makes_exactly_its_query_stale(published: Path, tmp_path: Path) -> None:
-    lake = copy_lake(published, tmp_path / "lake")
-    text = (QUERIES / "demo.gsql").read_text(encoding="utf-8")
-    for old, new, stale in (
-        ("time/10 AS tb, protocol", "time / 10 AS tb,\n  protocol", set()),
-        ("sum(len) AS bytes", "max(len) AS bytes", {"flows"}),
-        ("FROM main2.DataProtocol", "FROM main1.DataProtocol", {"full_flow"}),
-    ):
-        assert old in text
-        changed = tmp_path / "changed.gsql"
-        changed.write_text(text.replace(old, new, 1), encoding="utf-8")
-        write_settings(lake, sets={"demo": changed})
-        assert {query for (_, query), state in states(lake).items() if state == "stale"} == stale

@@ -20,9 +20,9 @@ USED = """
 import contextlib, gc, json, runpy, sys
 from numba.core.dispatcher import Dispatcher
 
-module, sys.argv = sys.argv[1], sys.argv[1:]
-with contextlib.suppress(SystemExit):
-    runpy.run_module(module, run_name="__main__")
+for sys.argv in json.loads(sys.argv[1]):
+    with contextlib.suppress(SystemExit):
+        runpy.run_module(sys.argv[0], run_name="__main__")
 gc.unfreeze()  # a command freezes its objects at its end
 functions = [thing for thing in gc.get_objects() if isinstance(thing, Dispatcher)]
 print("USED" + json.dumps([
@@ -31,28 +31,27 @@ print("USED" + json.dumps([
     for types in used.signatures
 ]))
 """
-"""Runs a module as a program, and then says which compiled functions it had, each with the types of its arguments."""
+"""Runs modules as programs, and then says which compiled functions they had, each with the types of its arguments."""
 
 
 @pytest.mark.slow
 def test_nothing_is_compiled_after_set_up(tmp_path: Path) -> None:
     """A command needs no function, and no types of arguments, that set-up did not. So all share one cache here."""
 
-    def used(*words: object) -> set[tuple[str, str]]:
-        done = subprocess.run(
-            [sys.executable, "-c", USED, *map(str, words)], env=os.environ, capture_output=True, text=True, check=False
-        )
+    def used(*programs: list[str]) -> set[tuple[str, str]]:
+        command = [sys.executable, "-c", USED, json.dumps(programs)]
+        done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return {(name, types) for name, types in json.loads(done.stdout.rpartition("USED")[2])}
 
-    compiled = used("lowwater.replay.kernels")
+    compiled = used(["lowwater.replay.kernels"])
     names = {name.rpartition(".")[2] for name, _ in compiled}
     assert {name.split("_")[1] for name in names if name.startswith("rows_")} == {
         *(layer.name for layer in LAYERS),
         "unknown",
     }
     open_lake(tmp_path / "lake")
-    packets = [(at * 1_000_000_000, FRAME) for at in range(1, 40)]
+    packets, programs = [(at * 1_000_000_000, FRAME) for at in range(1, 40)], []
     for number, content in enumerate(
         (
             pcap_bytes(packets, link_type=LINUX_SLL),
@@ -63,5 +62,6 @@ def test_nothing_is_compiled_after_set_up(tmp_path: Path) -> None:
         path = tmp_path / f"link{number}.pcap"
         path.write_bytes(content)
         for words in (["inspect", path], ["ingest", "--lake", tmp_path / "lake", "--link", f"a{number}", path]):
-            needed = used("lowwater.cli.main", *words)
-            assert needed and needed <= compiled, needed - compiled
+            programs.append(["lowwater.cli.main", *map(str, words)])
+    needed = used(*programs)
+    assert needed and needed <= compiled, needed - compiled

@@ -66,6 +66,7 @@ def test_the_other_queries_of_the_set_are_written(engine: str, options: tuple[st
     assert summary["links"]["a"]["read"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_set_of_which_no_query_has_a_result_writes_none(engine: str, tmp_path: Path) -> None:
     _, large, running, *_ = QUERIES.split(";\nDEFINE")

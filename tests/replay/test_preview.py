@@ -13,6 +13,7 @@ from lowwater.errors import LowwaterError, QueryError
 from lowwater.instants import HOUR, SECOND
 from lowwater.processes import EndedError, Process
 from lowwater.replay.preview import Limits, PreviewRequest, preview_text, run_preview
+from tests.replay.support import copy_lake
 from tests.review.resultlake import QUERIES, START, make_results
 
 pytestmark = pytest.mark.slow
@@ -102,14 +103,12 @@ def test_no_file_and_no_library_is_read(
         preview_text(replace(request_, text="SELECT time FROM lib/q"))
 
 
-def test_no_python_of_a_user_is_run(tmp_path: Path) -> None:
-    root, _ = make_results(tmp_path)
-    marker = tmp_path / "ran"
+def test_no_python_of_a_user_is_run(root: Path, request_: PreviewRequest, tmp_path: Path) -> None:
+    lake, marker = copy_lake(root, tmp_path / "lake"), tmp_path / "ran"
     (tmp_path / "own.fun").write_text("MODULE 'own.py';\nint FUN [COST LOW] twice (int);\n", "utf-8")
     (tmp_path / "own.py").write_text(f"open({str(marker)!r}, 'w')\ndef twice(x): return 2 * x\n", "utf-8")
-    settings = (root / "lowwater.toml").read_text("utf-8")
-    (root / "lowwater.toml").write_text(f'{settings}functions = ["{tmp_path / "own.fun"}"]\n', "utf-8")
-    request = PreviewRequest(str(root), "SELECT twice(time) AS t FROM main1.TCP", "q", LINKS, START, START + HOUR)
+    settings = (lake / "lowwater.toml").read_text("utf-8")
+    (lake / "lowwater.toml").write_text(f'{settings}functions = ["{tmp_path / "own.fun"}"]\n', "utf-8")
     with pytest.raises(LowwaterError, match="twice"):
-        run_preview(request)
+        run_preview(replace(request_, lake=str(lake), text="SELECT twice(time) AS t FROM main1.TCP"))
     assert not marker.exists()

@@ -227,6 +227,7 @@ def check_internal(folder: Path, runner: Runner | None) -> None:
     same(rows_of(pq.read_table(folder / "out" / "test.parquet").to_pylist()), expected)
 
 
+@pytest.mark.slow
 def test_internal_timestamps_are_arrivals(tmp_path: Path) -> None:
     check_internal(tmp_path, None)
 

@@ -86,7 +86,8 @@ def test_a_session_that_cannot_start_is_the_error_of_who_needs_it(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_run_on_spark_without_java_fails_and_says_so(lake: Path) -> None:
-    name_spark(lake)
+    with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[spark]\nmaster = "local[*]"\n')
     done = replay_without_java(lake)
     assert done.returncode == 1
     assert "Spark did not start" in done.stderr and "lowwater doctor" in done.stderr
@@ -153,11 +154,6 @@ def test_who_asks_later_finds_a_spark_that_is_back(monkeypatch: pytest.MonkeyPat
         _ = sessions.spark
     assert sessions.broken(told.value)
     assert sessions.spark == "back"  # type: ignore[comparison-overlap]
-
-
-def name_spark(lake: Path, master: str = "local[*]") -> None:
-    with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:
-        file.write(f'\n[spark]\nmaster = "{master}"\n')
 
 
 @pytest.mark.slow

@@ -152,6 +152,7 @@ def test_a_query_that_hands_on_a_state_is_promoted_with_it(
     assert hour(lake, SECOND, "chain") and "nothing is due" in lowwater("plan", "--lake", lake, *TO).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["outside", "linked"])
 def test_a_trial_of_somebody_else_names_no_file_of_the_machine(tmp_path: Path, where: str) -> None:
     """Whoever goes on with it has not named the file; whoever names it has."""

@@ -10,22 +10,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from lowwater_expectations.pages import render
 
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
-from lowwater.lake.layout import REPLAYS, open_lake, table_schema
-from lowwater.lake.ledgers.runs import ReplayRow, record_replays
+from lowwater.lake.layout import REPLAYS, open_lake
+from lowwater.lake.ledgers.runs import ReplayRow
 from lowwater.lake.results.subscription import consumers_folder
-from lowwater.lake.tables import append_rows, create
-from lowwater.replay.job import Job
+from lowwater.lake.tables import append_rows
 from tests.capturemaker import tcp, udp
 from tests.hellomaker import browser
 from tests.pcapngmaker import COMMENT, Section
 from tests.quality.frames import audited
 from tests.replay.support import lowwater
 from tests.review import ledgers
+from tests.review.resultlake import publish_run
 
 START = parse_instant("2025-01-01T00:00:00Z")
 SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -87,7 +85,7 @@ def make_hostile(folder: Path, say: Callable[[str], str] = as_it_is) -> tuple[Pa
         done = lowwater("ingest", "--lake", root, "--link", link, "--covers", life, path)
         assert done.code == 0, done
     _leave_aside(root, captures, say)
-    _publish(folder, root, queries, {wire: pcapng, "log": log})
+    publish_run(folder, root, queries / "q.gsql", {"main1": pcapng, "log": log})
     _record(root, say)
     reader = Path(consumers_folder(lake, "logged")) / f"{say(SCRIPT)[:60].replace('/', '_')}.json"
     reader.parent.mkdir(parents=True)  # as nobody here names one: `subscribe` refuses it
@@ -140,25 +138,6 @@ def _leave_aside(root: Path, captures: Path, say: Callable[[str], str]) -> None:
     assert lowwater("ingest", "--lake", root).code in (0, 1)
     done = lowwater("set-aside", "--lake", root, os.fsdecode(names[0]), "--reason", say(BAD), "--by", say(SCRIPT))
     assert done.code in (0, 1), done
-
-
-def _publish(folder: Path, root: Path, queries: Path, captures: dict[str, Path]) -> None:
-    lake = open_lake(root)
-    job = Job.open(root, "q", queries)
-    given = [word for name, path in captures.items() for word in ("--capture", f"{name.partition('/')[0]}={path}")]
-    run = ["run", queries / "q.gsql", *given, "--links", root / "lowwater.toml", "--engine", "reference"]
-    done = lowwater(*run, "--instants", "--format", "parquet", "--out", folder / "out")
-    assert done.code == 0, done
-    for query in job.plan.queries:
-        schema = table_schema(query.logical.fields)
-        rows = pq.read_table(next((folder / "out").rglob(f"{query.name}*.parquet")))
-        assert rows.num_rows, query.name
-        rows = rows.append_column("_hour", pa.array([START // HOUR] * rows.num_rows, pa.int64()))
-        rows = rows.append_column("_last", pa.array([START + SECOND] * rows.num_rows, pa.int64()))
-        create(lake.table(query.name), schema, ["_hour"], "q")
-        append_rows(lake.table(query.name), rows.select(schema.names).cast(schema))
-        published = ReplayRow("q", query.name, START, START + HOUR, "publish", "done", START + HOUR, rows=rows.num_rows)
-        record_replays(lake, [published])
 
 
 def _record(root: Path, say: Callable[[str], str]) -> None:

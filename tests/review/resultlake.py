@@ -26,14 +26,14 @@ QUERIES = {
 }
 
 
-def make_results(folder: Path, keep: str = "") -> tuple[Path, Path]:
+def make_results(folder: Path) -> tuple[Path, Path]:
     """Makes the lake: an hour of two links, published as one interval."""
     root, queries, until = folder / "lake", folder / "queries", START + HOUR
-    lake = open_lake(root)
+    open_lake(root)
     queries.mkdir()
     names = ("main1", "main2")
     bounds = f'since = "{format_instant(START)}"\nuntil = "{format_instant(until)}"\n'
-    text = "".join(f'[links.{name}]\nskew = "1s"\n{bounds}{keep}\n' for name in names)
+    text = "".join(f'[links.{name}]\nskew = "1s"\n{bounds}\n' for name in names)
     (root / "lowwater.toml").write_text(f'{text}[sets]\nlinks = ["main1", "main2"]\n[query_sets.q]\n')
     (queries / "q.gsql").write_text(
         "".join(f"DEFINE {{ query_name '{name}'; }}\n{query};\n" for name, query in QUERIES.items())
@@ -46,21 +46,28 @@ def make_results(folder: Path, keep: str = "") -> tuple[Path, Path]:
         life = f"{format_instant(START)}/{format_instant(START + HOUR)}"
         said = lowwater("ingest", "--lake", root, "--link", made.link, "--covers", life, made.path)
         assert said.code == 0, said
+    publish_run(folder, root, queries / "q.gsql", captures)
+    return root, queries
+
+
+def publish_run(folder: Path, root: Path, queries: Path, captures: dict[str, Path]) -> None:
+    """Publishes the first hour of a query file over captures by link."""
+    lake, job = open_lake(root), Job.open(root, "q", queries.parent)
     given = [word for name, path in captures.items() for word in ("--capture", f"{name}={path}")]
-    run = ["run", queries / "q.gsql", *given, "--links", root / "lowwater.toml", "--engine", "reference"]
+    run = ["run", queries, *given, "--links", root / "lowwater.toml", "--engine", "reference"]
     said = lowwater(*run, "--instants", "--format", "parquet", "--out", folder / "out")
     assert said.code == 0, said
-    job = Job.open(root, "q", queries)
     for query in job.plan.queries:
         schema = table_schema(query.logical.fields)
         rows = pq.read_table(next((folder / "out").rglob(f"{query.name}*.parquet")))
-        rows = rows.append_column("_hour", pa.array([START // HOUR] * rows.num_rows, pa.int64()))
+        assert rows.num_rows, query.name
         clock = next(field for field in query.logical.fields if field.temporal)
         assert clock.temporal is not None
         lasts = [clock.temporal.last(value) for value in rows.column(clock.name).to_pylist()]
+        start = lasts[0] // HOUR * HOUR
+        rows = rows.append_column("_hour", pa.array([start // HOUR] * rows.num_rows, pa.int64()))
         rows = rows.append_column("_last", pa.array(lasts, pa.int64()))
         create(lake.table(query.name), schema, ["_hour"], "q")
         append_rows(lake.table(query.name), rows.select(schema.names).cast(schema))
-        published = ReplayRow("q", query.name, START, until, "publish", "done", until, rows=rows.num_rows)
-        record_replays(lake, [published])
-    return root, queries
+        end = start + HOUR
+        record_replays(lake, [ReplayRow("q", query.name, start, end, "publish", "done", end, rows=rows.num_rows)])

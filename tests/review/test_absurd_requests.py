@@ -5,21 +5,21 @@ from __future__ import annotations
 import random
 import re
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from lowwater_review import Ledgers
-from lowwater_review.app import create
 
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR
-from lowwater.lake.results.exploring import OPERATORS, Filter, RowQuery
+from lowwater.lake.layout import open_lake
+from lowwater.lake.results.exploring import OPERATORS, Filter, RowQuery, result_table
 from tests.breadth import examples
 from tests.cli.hostile import HOSTILE as CONTROL
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE
-from tests.review.resultlake import START, make_results
+from tests.review.resultlake import START
 from tests.review.test_routes import KNOWN, PARAMETERS, Markup
 
 pytestmark = pytest.mark.slow
@@ -62,16 +62,6 @@ VALUES = [*NUMBERS, *TEXTS, *INSTANTS, *ROWS]
 COLUMNS = ["tb", "srcIP", "cnt", "bytes", "nope", "_last", "tb_start", "_hour", ""]
 
 
-@pytest.fixture(scope="module")
-def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
-    return Ledgers(*make_results(tmp_path_factory.mktemp("absurd")))
-
-
-@pytest.fixture(scope="module")
-def app(ledgers: Ledgers) -> Any:
-    return create(ledgers)
-
-
 def wanted(rng: random.Random) -> list[tuple[str, str]]:
     pairs = []
     for _ in range(rng.choice([0, 1, 1, 2, 9])):
@@ -99,11 +89,9 @@ def test_no_value_of_a_parameter_is_a_failure_of_the_server(app: Any) -> None:
 
 
 @pytest.mark.parametrize("query", ["flows", "singles"])
-def test_a_filter_means_its_value_or_is_refused(query: str, ledgers: Ledgers) -> None:
+def test_a_filter_means_its_value_or_is_refused(query: str, made: tuple[Path, Path]) -> None:
     """Every column by every comparison: rows, or one error that names the value."""
-    from lowwater.lake.results.exploring import result_table
-
-    table = result_table(ledgers.now().lake, query)
+    table = result_table(open_lake(made[0]), query)
     for column in table.columns.names:
         for operator in OPERATORS:
             for value in ("9223372036854775808", "-9223372036854775809", "9" * 5000, "1e400", "x", "\0", "7"):

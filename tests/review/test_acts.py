@@ -15,7 +15,7 @@ from lowwater_review.verdict import overview_verdict
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, format_instant
-from lowwater.replay.schedule.skew_setting import with_skew
+from lowwater.replay.schedule.skew_review import with_skew
 from tests.replay.support import lowwater
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE, START, make

@@ -17,7 +17,7 @@ from lowwater_review.results.answers import WAITING, WAITING_OF_ONE, Answer, Ans
 from lowwater.errors import LakeError
 from lowwater.lake.results.exploring import ResultTable
 from tests.review.asgi import ask
-from tests.review.resultlake import make_results
+from tests.review.conftest import Results
 
 HOUR = "from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z"
 
@@ -71,9 +71,9 @@ def test_work_ends_once_nobody_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.slow
 def test_a_page_shows_what_is_ready_and_the_rest_when_it_is_looked_at_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app, goes_on, count = create(Ledgers(*make_results(tmp_path))), threading.Event(), ResultTable.count
+    app, goes_on, count = create(Ledgers(*results(tmp_path))), threading.Event(), ResultTable.count
     monkeypatch.setattr(answers, "MUCH", 0)
     monkeypatch.setattr(ResultTable, "count", lambda *given: goes_on.wait(300) and count(*given))
     address = "/results/q/flows"
@@ -128,8 +128,8 @@ def test_few_answers_wait_of_one_person_and_in_all(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_another_site_makes_nothing_be_computed_and_a_link_does(tmp_path: Path) -> None:
-    app = create(Ledgers(*make_results(tmp_path)))
+def test_another_site_makes_nothing_be_computed_and_a_link_does(results: Results, tmp_path: Path) -> None:
+    app = create(Ledgers(*results(tmp_path)))
     followed = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-User": "?1"}
     for address in ("/results/q/flows", "/results/q/flows/rows.csv", "/results/q/flows/plot.json", "/act/backfill/q"):
         query = f"{HOUR}&start=2026-01-01T00:00:00Z&end=2026-01-01T01:00:00Z"

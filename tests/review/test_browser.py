@@ -18,13 +18,13 @@ from lowwater_review.app import create
 
 from lowwater.instants import HOUR
 from lowwater.lake.tables import interval_label
-from lowwater.replay.schedule.skew_setting import write_skew
+from lowwater.replay.schedule.skew_review import write_skew
 from tests.browser import chromium, served
 from tests.replay.deskmaker import make_lake
 from tests.replay.support import replay_range
+from tests.review.conftest import Results
+from tests.review.desk import MEASURE, WIDTHS, make_docs, make_large, wrong_places
 from tests.review.ledgers import HOSTILE, START, make
-from tests.review.resultlake import make_results
-from tests.review.widths import MEASURE, WIDTHS, make_large, write_pages, wrong_places
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HOURS, FAILED = 30, 5
@@ -79,10 +79,10 @@ def show_rows(browser: Any, address: str) -> None:
         browser.wait_for_load_state()
 
 
-def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, tmp_path: Path) -> None:
+def test_a_spike_in_a_plot_leads_to_its_packets_in_three_clicks(page: Any, results: Results, tmp_path: Path) -> None:
     """The part of the plot, its row with most packets, the download, which tshark reads: as many as the row counted."""
     browser = page.context.browser.new_page()
-    with served(create(Ledgers(*make_results(tmp_path)))) as at:
+    with served(create(Ledgers(*results(tmp_path)))) as at:
         hour = "from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z"
         show_rows(browser, f"{at}/results/q/flows?{hour}&sort=cnt&desc=1&number=cnt&key=")
         slots = browser.locator("svg .slot title").all_text_contents()
@@ -114,9 +114,9 @@ def tab_to(page: Any, name: str, most: int = 90) -> None:
     raise AssertionError(f"Tab does not reach {name!r}")
 
 
-def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, tmp_path: Path) -> None:
+def test_each_journey_can_be_made_by_keyboard_alone(page: Any, address: str, results: Results, tmp_path: Path) -> None:
     """A red hour to its cause; a part of the plot, the packets of its row, their download; run again, backfill."""
-    app = create(Ledgers(*make_results(tmp_path)))
+    app = create(Ledgers(*results(tmp_path)))
     browser = page.context.browser.new_page()
     with served(app) as at:
         show_rows(browser, f"{at}/results/q/flows?from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z&number=cnt&key=")
@@ -210,18 +210,18 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
     browser.close()
 
 
-def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, address: str, tmp_path: Path) -> None:
+def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, tmp_path: Path) -> None:
     ledgers = make_large(tmp_path, HOURS, links=5, sets=3)
+    make_docs(ledgers.root / "reports")
     failed = f"interval/q/{interval_label(START + FAILED * HOUR, START + (FAILED + 1) * HOUR)}.html"
-    write_pages(ledgers, tmp_path, ["index.html", "skew/index.html", failed])
-    site = (tmp_path / "site").as_uri()
-    other = page.context.browser.new_page()  # files, which the page of the fixture may not ask for
-    wrong = [
-        place
-        for where in ("index.html", "skew/index.html", failed, "docs/suites/links.html")
-        for width in WIDTHS
-        for place in wrong_places(other, f"{site}/{where}", width)
-    ]
+    other = page.context.browser.new_page()
+    with served(create(ledgers)) as at:
+        wrong = [
+            place
+            for where in ("index.html", "skew/index.html", failed, "docs/suites/links.html")
+            for width in WIDTHS
+            for place in wrong_places(other, f"{at}/{where}", width)
+        ]
     assert wrong == []
     other.set_content(
         "<table style='width:60px;font:15px serif'><tr><td>some words that are squeezed here today</table>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from lowwater_review.offenders import offenders
+from lowwater_review.lateness import offenders
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND

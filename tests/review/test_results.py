@@ -20,21 +20,11 @@ from lowwater.lake.tables import append_rows
 from lowwater.plan.properties import INSTANT
 from tests.review.asgi import ask
 from tests.review.ledgers import HOSTILE
-from tests.review.resultlake import START, make_results
+from tests.review.resultlake import START
 from tests.review.test_pages import Reader
 
 pytestmark = pytest.mark.slow
 EVER = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T02:00:00Z"}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_results(tmp_path_factory.mktemp("results"))
-
-
-@pytest.fixture(scope="module")
-def app(made: tuple[Path, Path]) -> FastAPI:
-    return create(Ledgers(*made))
 
 
 def test_a_row_leads_to_its_packets_in_wiresharks_format(app: FastAPI, made: tuple[Path, Path], tmp_path: Path) -> None:

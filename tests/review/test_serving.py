@@ -69,6 +69,7 @@ def test_no_route_answers_without_the_token(lake: tuple[Path, Path]) -> None:
     assert ask(app, "/index.html", headers={"Authorization": f"Bearer {TOKEN}"}).status == 200
 
 
+@pytest.mark.slow
 def test_a_login_gives_a_cookie_for_the_pages(lake: tuple[Path, Path]) -> None:
     app = Door(guarded(Ledgers(*lake), Access(None, None)), TOKEN, None, pause=0)
     assert "<form" in ask(app, "/login").text

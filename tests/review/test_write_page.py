@@ -14,30 +14,17 @@ from urllib.parse import urlencode
 
 import pytest
 from fastapi import FastAPI
-from lowwater_review import Ledgers
-from lowwater_review.app import create
 from lowwater_review.checking import WAITING, Checker
 
 from lowwater.replay.preview import LONGEST, Limits
 from tests.browser import chromium, served
 from tests.review.asgi import Answer, ask
 from tests.review.ledgers import HOSTILE
-from tests.review.resultlake import make_results
 from tests.review.test_pages import Reader
 
 pytestmark = pytest.mark.slow
 TEXT = "SELECT tb, srcIP, count(*) AS n\nFROM main1.IPV4\nGROUP BY time/60 AS tb, srcIP"
 RANGE = {"from": "2026-01-01T00:00:00Z", "length": "5 minutes", "set": "q"}
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return make_results(tmp_path_factory.mktemp("write"))
-
-
-@pytest.fixture(scope="module")
-def app(made: tuple[Path, Path]) -> FastAPI:
-    return create(Ledgers(*made))
 
 
 def check(app: FastAPI, text: str, **more: str) -> dict[str, Any]:

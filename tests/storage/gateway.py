@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lowwater.spark.server import free_port
-from scripts.machines import answers
+from lowwater.spark.server import LOOPBACK, answers, free_port
 from tests.storage.servers import BUCKET
 
 PROGRAM = Path(sys.prefix) / "versitygw" / "bin" / "versitygw"
@@ -37,7 +36,7 @@ def gateway(folder: Path) -> Iterator[int]:
     ):
         try:
             deadline = time.monotonic() + 60
-            while not answers(port):
+            while not answers(LOOPBACK, port):
                 assert time.monotonic() < deadline and process.poll() is None, (folder / "log").read_text()
                 time.sleep(0.05)
             yield port

@@ -15,15 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.config import load_config
-from lowwater.errors import ConfigError, LakeError
+from lowwater.errors import LakeError
 from lowwater.lake.tables import open_table
 from lowwater.storage import objects
-from lowwater.storage.captures import capture_path
 from lowwater.storage.failures import StoreError
-from lowwater.storage.object_paths import ObjectPath, parse
+from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import require_endpoint
-from tests.replay.support import lowwater
 from tests.storage.servers import BUCKET
 
 PATH = ObjectPath("s3:", "lakes", "office", "x")
@@ -258,35 +255,3 @@ def test_a_server_that_checks_keys_and_rights(moto: int, monkeypatch: pytest.Mon
         assert written == f"the object store does not allow it to write {BUCKET}/office/x"
         assert refused(key, secret, lambda: objects.delete([path])).endswith("to remove office/x")
         assert objects.read(path)[0] == b"1" and objects.below(path.parent) == [path]
-
-
-PRESIGNED = f"X-Amz-Credential={KEY}%2F20261126&X-Amz-Signature={SECRET}"
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        f"s3://lakes/office?{PRESIGNED}",
-        f"https://lakes.s3.amazonaws.com/office/a.pcap?{PRESIGNED}",
-        f"az://lakes/office?sv=2024&sig={SECRET}",
-        f"s3://lakes/office#{SECRET}",
-        f"gopher://lakes/office?{PRESIGNED}",
-    ],
-)
-def test_a_presigned_address_is_refused_without_its_signature(
-    address: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for read in (parse, capture_path):
-        with pytest.raises(ValueError) as refused:
-            read(address)
-        assert SECRET not in str(refused.value) and KEY not in str(refused.value)
-    if "#" in address:
-        return  # a name in a pattern may have it
-    (tmp_path / "lowwater.toml").write_text(f"[links.a]\ncaptures = '{address}'\n")
-    with pytest.raises(ConfigError) as unread:
-        load_config(tmp_path)
-    assert "links.a.captures" in str(unread.value) and SECRET not in str(unread.value)
-    for command in (["status", "--lake", address], ["inspect", address], ["ingest", "--lake", tmp_path]):
-        done = lowwater(*command)
-        said = "".join([done.out, done.err, *capfd.readouterr()])
-        assert done.code in (1, 2) and SECRET not in said and KEY not in said and "Traceback" not in said, said

@@ -50,6 +50,9 @@ KEYS = [
     "https://AKIACANARYCANARY0001:canary-0002@127.0.0.1:9/lakes/office",
     "https://127.0.0.1:9/lakes/office?X-Amz-Signature=canary-0002",
     "s3://lakes/office?X-Amz-Credential=AKIACANARYCANARY0001&X-Amz-Signature=canary-0002",
+    "az://lakes/office?sv=2024&sig=canary-0002",
+    "gopher://lakes/office?X-Amz-Signature=canary-0002",
+    "s3://lakes/office#canary-0002",
 ]
 
 
@@ -57,6 +60,7 @@ def held(text: str) -> list[str]:
     return [name for name in PLANTED if name in text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", KEYS)
 def test_an_address_with_keys_in_it_is_refused_and_not_repeated(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -67,10 +71,11 @@ def test_an_address_with_keys_in_it_is_refused_and_not_repeated(
         assert not held(str(refused.value)) and "0002" not in str(refused.value)
     settings = tmp_path / "lake" / "lowwater.toml"
     settings.parent.mkdir()
-    settings.write_text(f"[links.a]\ncaptures = '{address}/%Y.pcap'\nrotation = '1h'\n")
-    with pytest.raises(ConfigError) as unread:
-        load_config(settings.parent)
-    assert not held(str(unread.value))
+    if "#" not in address:  # a name in a pattern may have it
+        settings.write_text(f"[links.a]\ncaptures = '{address}/%Y.pcap'\nrotation = '1h'\n")
+        with pytest.raises(ConfigError, match=r"links\.a\.captures") as unread:
+            load_config(settings.parent)
+        assert not held(str(unread.value))
     capture = next(iter(generate(tmp_path / "captures", START, 1, ["a"], rate=0.1, seed=1))).path
     for command in (
         ["rows", "flows", "--lake", address],
@@ -83,7 +88,7 @@ def test_an_address_with_keys_in_it_is_refused_and_not_repeated(
         said = lowwater(*command)
         assert said.code in (1, 2) and not held(said.out + said.err), said
     monkeypatch.delenv("LOWWATER_DEBUG")
-    settings.unlink()
+    settings.unlink(missing_ok=True)
     assert not written(tmp_path)
 
 

@@ -14,14 +14,19 @@ import pytest
 from lowwater_generator import GeneratedCapture
 
 from lowwater.capture.reader import read
+from lowwater.config import Config, Link
 from lowwater.errors import AwayError, LowwaterError
-from lowwater.lake.ingestion.arrivals import arrivals
+from lowwater.lake.ingestion.arrivals import Watch, arrivals
+from lowwater.lake.ingestion.folders import look, set_aside
+from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
+from lowwater.lake.ledgers.files import read_seen, told_files, unread_lines
 from lowwater.limits import READ_AHEAD_BYTES as LARGEST_READ
 from lowwater.storage import objects, paths
 from lowwater.storage.captures import ObjectFile, StoredCapture, capture_path
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.objects import file_cache
+from tests.lake.support import capture as captured
 from tests.lake.test_interfaces import pcapng
 from tests.lake.test_places import hourly, rows, settings, take
 from tests.replay.support import lowwater
@@ -150,9 +155,6 @@ def test_records_in_a_store_are_those_of_a_file(root: ObjectPath, proxy: Proxy, 
 
 @pytest.mark.slow
 def test_a_watch_takes_a_file_of_a_store_once_it_is_complete(root: ObjectPath, tmp_path: Path) -> None:
-    from lowwater.config import Config, Link
-    from lowwater.lake.ingestion.arrivals import Watch
-    from lowwater.lake.layout import open_lake
 
     config = Config(links={"main1": Link(captures=(f"{root}/main1/*.pcap",))})
     now = [time.time_ns()]
@@ -168,18 +170,11 @@ def test_a_watch_takes_a_file_of_a_store_once_it_is_complete(root: ObjectPath, t
 @pytest.mark.parametrize("far", [False, True])
 def test_the_ledger_of_files_knows_what_lies_in_a_store(root: ObjectPath, tmp_path: Path, far: bool) -> None:
     """Rule T9, of captures in a store, and of a lake in one."""
-    from lowwater.config import Config, Link
-    from lowwater.lake.ingestion.arrivals import arrivals
-    from lowwater.lake.ingestion.folders import look, set_aside
-    from lowwater.lake.ingestion.ingest import ingest
-    from lowwater.lake.layout import open_lake
-    from lowwater.lake.ledgers.files import read_seen, unread_lines
-    from tests.lake.support import capture
 
     taps, lake = root / "taps", open_lake(root / "lake" if far else tmp_path / "lake")
     config = Config(links={"a": Link(captures=(f"{taps}/2027-01/a_*.pcap",))})
     for number, name in enumerate(("2027-01/a_1.pcap", "2027-01/a_1.pcap1", "2027-02/a_2.pcap", "2027-01/deep/a.pcap")):
-        stored(taps, name, capture(tmp_path / "x", [10 * number + 1, 10 * number + 2]).read_bytes())
+        stored(taps, name, captured(tmp_path / "x", [10 * number + 1, 10 * number + 2]).read_bytes())
     stored(taps, "2027-01/README", b"read me")
     ingest(lake, "a", arrivals(lake, config)["a"].new, config)
     assert look(lake, config) == 3 and look(lake, config) == 0
@@ -196,14 +191,10 @@ def test_the_ledger_of_files_knows_what_lies_in_a_store(root: ObjectPath, tmp_pa
 def test_a_capture_of_a_store_that_is_away_is_not_refused(
     root: ObjectPath, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lowwater.config import Config, Link
-    from lowwater.lake.ingestion.ingest import ingest
-    from lowwater.lake.ledgers.files import told_files
-    from tests.lake.support import capture
 
     monkeypatch.setenv("LOWWATER_STORE_PATIENCE", "0.2")
     lake, config = open_lake(tmp_path / "lake"), Config(links={"a": Link(captures=(f"{root}/taps/*.pcap",))})
-    path = stored(root, "taps/a.pcap", capture(tmp_path / "x", [1, 2]).read_bytes())
+    path = stored(root, "taps/a.pcap", captured(tmp_path / "x", [1, 2]).read_bytes())
     refused: dict[Path, LowwaterError] = {}
     proxy.breaks(Rule("refused", "GET", "taps/"))
     with pytest.raises(AwayError, match=r"a\.pcap"):

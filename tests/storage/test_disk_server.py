@@ -14,10 +14,9 @@ import pytest
 
 from lowwater.lake.open_tables import forget
 from lowwater.lake.tables import append_rows, create, read_rows
-from lowwater.spark.server import free_port
+from lowwater.spark.server import LOOPBACK, answers, free_port
 from lowwater.storage import objects
 from lowwater.storage.object_paths import ObjectPath
-from scripts.machines import answers
 from tests.replay.support import ROOT
 from tests.storage.servers import BUCKET, DISK, disk_server
 
@@ -35,7 +34,7 @@ def running(folder: Path, ports: tuple[int, int]) -> Iterator[None]:
     ):
         try:
             deadline = time.monotonic() + 30
-            while not all(map(answers, ports)):
+            while not all(answers(LOOPBACK, port) for port in ports):
                 assert time.monotonic() < deadline and disk.poll() is None and door.poll() is None
                 time.sleep(0.05)
             yield

@@ -45,15 +45,23 @@ def test_no_row_is_lost_or_twice_in_a_bad_hour(root: ObjectPath, proxy: Proxy, s
         Rule("409", "PUT", r"_delta_log/0+\.json", times=2),
         Rule("412", "PUT", r"_delta_log/0+\.json", times=2),
         Rule("429", times=4),
+        Rule("500", times=4),
+        Rule("503", times=4),
+        Rule("hang", "PUT", r"_delta_log/0+1\.json", times=1),
+        Rule("hang", "GET", r"\.parquet", times=1),
+        Rule("slow", "GET", r"\.parquet", times=1),
         Rule("reset", times=4),
         Rule("cut", "GET", times=5),
         Rule("lost", "PUT", times=3),
         Rule("twice", "PUT"),
         Rule("stale", "GET", "list-type"),
     ],
-    ids=lambda rule: rule.fault,
+    ids=lambda rule: f"{rule.fault} {rule.method}",
 )
-def test_a_fault_that_passes_ends_no_command(root: ObjectPath, proxy: Proxy, rule: Rule) -> None:
+def test_a_fault_that_passes_ends_no_command(
+    root: ObjectPath, proxy: Proxy, rule: Rule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_STORE_TIMEOUT", "1")
     path = root / "table"
     proxy.breaks(rule)
     create(path, SCHEMA)

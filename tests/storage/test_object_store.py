@@ -18,10 +18,8 @@ from lowwater.lake.tables import Options, append_rows, commit, create, open_tabl
 from lowwater.storage import locks, paths
 from lowwater.storage.locks import HeldError, LostError
 from lowwater.storage.object_paths import ObjectPath
-from lowwater.storage.objects import FileCache, file_cache
 from tests.capturemaker import pcap_bytes
 from tests.replay.support import QUERIES, START, Said, lowwater, replay_range, write_settings
-from tests.storage.conftest import SECRET
 from tests.storage.faults import as_another_process
 from tests.storage.servers import Proxy, Rule, kinds_of
 
@@ -37,45 +35,6 @@ def values(path: ObjectPath) -> list[int]:
 
 def row(value: int) -> pa.Table:
     return pa.table({"value": [value]}, SCHEMA)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["lost", "500", "503"])
-def test_a_commit_whose_request_fails_is_there_once(root: ObjectPath, proxy: Proxy, fault: str) -> None:
-    path = root / "table"
-    create(path, SCHEMA)
-    for value in range(3):
-        proxy.breaks(Rule(fault, "PUT", "_delta_log", times=1))
-        append_rows(path, row(value))
-    assert fault in {seen for *_, seen in proxy.seen()}
-    proxy.breaks()
-    assert values(path) == [0, 1, 2]
-
-
-@pytest.mark.slow
-def test_a_request_without_an_end_is_given_up_and_sent_again(
-    root: ObjectPath, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOWWATER_STORE_TIMEOUT", "1")
-    path = root / "table"
-    create(path, SCHEMA)
-    proxy.breaks(Rule("hang", "PUT", "_delta_log", times=1), Rule("hang", "GET", "parquet", times=1))
-    append_rows(path, row(1))
-    for copy in file_cache().file_of(path).glob("*.parquet"):
-        copy.unlink()  # as for another process
-    assert values(path) == [1]
-    assert [fault for *_, fault in proxy.seen() if fault] == ["hang", "hang"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["cut", "slow", "500"])
-def test_a_file_is_read_whole_though_its_connection_breaks(
-    root: ObjectPath, proxy: Proxy, fault: str, tmp_path: Path
-) -> None:
-    content = bytes(range(256)) * 40_000
-    paths.write(root / "file", content)
-    proxy.breaks(Rule(fault, "GET", "/file", times=2))
-    assert FileCache(tmp_path).fetch(root / "file").read_bytes() == content
 
 
 @pytest.mark.slow
@@ -146,17 +105,6 @@ def test_a_lease_lost_between_look_and_commit_stops_the_commit(root: ObjectPath)
         with pytest.raises(LakeError, match="no longer the one at work"):
             commit(path, late, first)
     assert values(path) == [2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "message"), [("keys", "refuses the keys"), ("403", "does not allow it"), ("skewed", "clock")]
-)
-def test_a_refusal_is_named_and_shows_no_key(root: ObjectPath, proxy: Proxy, fault: str, message: str) -> None:
-    proxy.breaks(Rule(fault))
-    said = lowwater("status", "--lake", root)
-    assert said.code == 1 and message in said.err and "hint:" in said.err
-    assert SECRET not in said.out + said.err and "AKIA" not in said.out + said.err
 
 
 @pytest.mark.slow

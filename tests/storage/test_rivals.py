@@ -10,7 +10,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from lowwater_generator import GeneratedCapture
 
-from lowwater.config import FILE_NAME
+from lowwater.documents import FILE_NAME
 from lowwater.errors import BusyError, LakeError
 from lowwater.instants import HOUR
 from lowwater.lake import locks, tables
@@ -35,7 +34,6 @@ from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import ROOT, lowwater
-from tests.storage.conftest import SECRET
 from tests.storage.servers import BUCKET, Proxy, Rule
 from tests.storage.test_object_store import SCHEMA, row, values
 
@@ -67,7 +65,7 @@ def ended(processes: list[subprocess.Popen[str]]) -> list[str]:
         assert process.stdin is not None
         process.stdin.close()
         process.stdin = None
-    said = [process.communicate(timeout=120) for process in processes]
+    said = [process.communicate(timeout=600) for process in processes]
     for process, (out, err) in zip(processes, said, strict=True):
         assert process.returncode == 0, out + err
     return [err for _, err in said]
@@ -156,19 +154,6 @@ def test_a_lease_that_lapses_in_the_middle_of_a_publish_publishes_nothing(
     assert numbers(lake) == [2] * 5
 
 
-@pytest.mark.slow
-def test_a_bucket_that_is_read_only_is_read_and_nothing_is_written(root: ObjectPath, proxy: Proxy) -> None:
-    open_lake(root)
-    before = paths.children(root)
-    proxy.breaks(Rule("403", "PUT|POST|DELETE"))
-    said = lowwater("status", "--lake", root)
-    assert said.code == 0, said.err
-    said = lowwater("ingest", "--lake", root, "--link", "a", ROOT / "README.md")
-    assert said.code == 1 and "the object store does not allow it" in said.err and "rights" in said.err
-    proxy.breaks()
-    assert paths.children(root) == before
-
-
 @contextmanager
 def denied(server: int, *places: ObjectPath) -> Iterator[None]:
     """A policy of the bucket, kept by the server itself, by which nothing below some prefixes is written or removed."""
@@ -251,18 +236,3 @@ def test_a_clock_that_is_an_hour_off_changes_neither_order_nor_leases(
         fence.require()  # renewed, though the clock of the machine is off
         create(root / "table", SCHEMA)
         append_rows(root / "table", row(1), fence)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["ingest", "status", "inspect"])
-def test_wrong_keys_are_named_and_no_output_shows_them(
-    root: ObjectPath, proxy: Proxy, tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str
-) -> None:
-    (tmp_path / "a.pcap").write_bytes(b"")
-    proxy.breaks(Rule("keys"))
-    more = ["--link", "a", tmp_path / "a.pcap"] if command == "ingest" else []
-    arguments = [f"{root}/a.pcap"] if command == "inspect" else ["--lake", root, *more]
-    done = lowwater(command, *arguments)
-    said = "".join([done.out, done.err, *capfd.readouterr()])  # what libraries log, too
-    assert done.code == 1 and "the object store refuses the keys" in said and "AWS_ACCESS_KEY_ID" in said
-    assert SECRET not in said and "AKIATEST" not in said and "Traceback" not in said

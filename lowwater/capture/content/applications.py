@@ -48,13 +48,10 @@ _ZEROS = re.compile(rb"\x00+")
 
 
 def quic_columns(payloads: list[bytes]) -> dict[str, pa.Array]:
-    """Reads the Initial packets at the beginning of datagrams.
+    """Reads the Initial packets at the beginning of datagrams. Returns column -> a value for each payload.
 
     Args:
         payloads: payloads of UDP datagrams that begin as `starts.begins_initial` says.
-
-    Returns:
-        Column -> a value for each payload.
     """
     rows: list[dict[str, int]] = []
     hellos: list[bytes] = []

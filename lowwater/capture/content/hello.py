@@ -406,15 +406,13 @@ def _sort(numbers: Any, count: int) -> None:
 
 @kernel
 def _extensions(buffer: Any, at: int, end: int, kinds: Any, places: Any) -> tuple[int, bool]:
-    """Reads the extensions that begin with their length at an index.
+    """Reads the extensions that begin with their length at an index. Returns the count of kinds, and whether the
+    extensions are whole and end with the hello.
 
     Args:
         end: index behind the last byte of the hello.
         kinds: receives the types without GREASE, in their order.
         places: receives begin and end of the first extension of each type below _READ; -1 where there is none.
-
-    Returns:
-        The count of kinds, and whether the extensions are whole and end with the hello.
     """
     count = 0
     if at == end:
@@ -439,11 +437,8 @@ def _extensions(buffer: Any, at: int, end: int, kinds: Any, places: Any) -> tupl
 
 @kernel
 def _protocols(buffer: Any, places: Any, every: bool, words: Any, at: int) -> tuple[int, int, int]:
-    """Writes the protocols of ALPN, or the first alone.
-
-    Returns:
-        The index behind the text, and begin and end of the first protocol.
-    """
+    """Writes the protocols of ALPN, or the first alone. Returns the index behind the text, and begin and end of the
+    first protocol."""
     place, end = places[_ALPN, 0] + 2, places[_ALPN, 1]
     left, first, behind = LONGEST_TEXT, 0, 0
     while places[_ALPN, 0] >= 0 and place < end:
@@ -729,14 +724,11 @@ def _strings(words: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.StringA
 
 
 def tls_columns(buffer: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Reads the hellos of segments.
+    """Reads the hellos of segments. Returns column -> n values.
 
     Args:
         begins: shape (n), index of payloads that begin as `starts.begins_hello` says.
         ends: shape (n), index behind their captured bytes.
-
-    Returns:
-        Column -> n values.
     """
     at = begins + np.where(buffer[begins] == CHANGE_CIPHER_SPEC, CHANGED, 0)
     one, two, three, four = (buffer[at + place].astype(np.int32) for place in range(1, RECORD_HEADER))

@@ -125,15 +125,13 @@ def _kernel(layer: LinkLayer) -> Callable[..., None]:
 def packet_hashes(
     buffer: NDArray[np.uint8], begins: NDArray[np.int64], batch: pa.RecordBatch, link: int, compared: str
 ) -> tuple[pa.Int64Array, pa.Int64Array]:
-    """Computes the 128-bit hash of every packet.
+    """Computes the 128-bit hash of every packet. Returns the upper and the lower 64 bits of n hashes, as signed words,
+    without NULL.
 
     Args:
         begins: shape (n), index of the frames in the buffer.
         batch: the decoded frames, n rows with `len` and `caplen`.
         compared: `CONTENT` or `PACKET`.
-
-    Returns:
-        The upper and the lower 64 bits of n hashes, as signed words, without NULL.
     """
     lengths = (batch.column(name).to_numpy().astype(np.int64) for name in ("caplen", "len"))
     halves = np.empty((2, batch.num_rows), np.uint64)

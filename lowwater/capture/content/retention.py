@@ -57,10 +57,7 @@ Words = NDArray[np.uint64]
 
 def read_key(path: str | Path) -> bytes:
     """Reads a key: 32 bytes, or 64 hexadecimal digits with white space around them.
-
-    Raises:
-        ConfigError: if the file cannot be read, holds no key, or is open to every user of the machine.
-    """
+    Raises ConfigError if the file cannot be read, holds no key, or is open to every user of the machine."""
     try:
         with open(path, "rb", opener=_open_nonblocking) as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -368,11 +365,7 @@ class ContentOptions:
 
     @staticmethod
     def of(link: Link) -> ContentOptions:
-        """Reads the options from the settings of a link.
-
-        Raises:
-            ConfigError: if its key cannot be read.
-        """
+        """Reads the options from the settings of a link. Raises ConfigError if its key cannot be read."""
         payload = EVERYTHING if link.payload == "all" else link.payload
         key = None if link.anonymise is None else read_key(link.anonymise)
         untimed = -1 if link.untimed == "file" else None
@@ -465,12 +458,10 @@ _ALWAYS_DECODED = "ipversion"
 
 class ContentBuilder:
     """Adds the stored content columns to the batches of a reader.
+    Raises ConfigError if a column does not exist, or is named twice.
 
     Args:
         columns: names of the columns that the caller asks for; None for all.
-
-    Raises:
-        ConfigError: if a column does not exist, or is named twice.
     """
 
     def __init__(self, content: ContentOptions, columns: Sequence[str] | None = None) -> None:
@@ -490,14 +481,12 @@ class ContentBuilder:
     def batch(
         self, buffer: NDArray[np.uint8], offsets: NDArray[np.int64], batch: pa.RecordBatch, link: int
     ) -> pa.RecordBatch:
-        """Adds the content columns to a decoded batch.
+        """Adds the content columns to a decoded batch. Returns n rows of the options' schema; the batch itself if the
+        link stores headers only.
 
         Args:
             offsets: shape (n), offsets of the records: a frame begins RECORD_HEADER bytes behind its offset.
             batch: n rows of the shape.
-
-        Returns:
-            n rows of the options' schema; the batch itself if the link stores headers only.
         """
         content, columns = self._keeping, {}
         if content == NOTHING:

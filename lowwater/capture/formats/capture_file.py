@@ -144,13 +144,9 @@ _NANOSECONDS = bytes([9])
 
 @dataclass(frozen=True)
 class WrittenInterface:
-    """An interface of a pcapng to be written.
+    """An interface of a pcapng to be written."""
 
-    Attributes:
-        name: its `if_name`.
-    """
-
-    name: str
+    name: str  # its `if_name`
     link_number: int
 
 

@@ -270,23 +270,14 @@ class Stateless:
 
 @dataclass(frozen=True)
 class ClassicScanner(Stateless):
-    """The scanner of a classic pcap; it has no state. See `Scanner`.
+    """The scanner of a classic pcap; it has no state. See `Scanner`."""
 
-    Attributes:
-        big: whether the file is big endian.
-        scale: nanoseconds per unit of the sub-second field.
-        limit: largest plausible captured length.
-        snaplen: snaplen of the file header within `limit`, or `limit`.
-        header: bytes of a record header.
-        lengths: as in `classic.scan`.
-    """
-
-    big: bool
-    scale: int
-    limit: int
-    snaplen: int
-    header: int
-    lengths: int
+    big: bool  # whether the file is big endian
+    scale: int  # nanoseconds per unit of the sub-second field
+    limit: int  # largest plausible captured length
+    snaplen: int  # snaplen of the file header within `limit`, or `limit`
+    header: int  # bytes of a record header
+    lengths: int  # as in `classic.scan`
     interface: Interface
     start: int = FILE_HEADER
     damage: str = "length"

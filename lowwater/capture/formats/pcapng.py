@@ -53,26 +53,16 @@ _FARTHEST = 1 << 62
 
 @dataclass(frozen=True)
 class Description:
-    """Content of an interface description block.
+    """Content of an interface description block."""
 
-    Attributes:
-        name: the option if_name, as `link_names.interface_name` writes it; empty without one.
-        snaplen: largest captured length, 0 for no limit.
-        resolution: seconds of a tick as text: `us`, `ns`, `10^-n` or `2^-n`.
-        kind: MULTIPLY, DIVIDE or SHIFT.
-        factor: ns of a tick (MULTIPLY), ticks of a ns (DIVIDE), or n (SHIFT); below 2^64.
-        offset: ns that are added.
-        most: most ticks with a representable time, for MULTIPLY; else 2^63 - 1. -1 if no ticks have a time.
-    """
-
-    name: str
+    name: str  # the option if_name, as `link_names.interface_name` writes it; empty without one
     link: int
-    snaplen: int
-    resolution: str
-    kind: int
-    factor: int
-    offset: int
-    most: int
+    snaplen: int  # largest captured length, 0 for no limit
+    resolution: str  # seconds of a tick as text: `us`, `ns`, `10^-n` or `2^-n`
+    kind: int  # MULTIPLY, DIVIDE or SHIFT
+    factor: int  # ns of a tick (MULTIPLY), ticks of a ns (DIVIDE), or n (SHIFT); below 2^64
+    offset: int  # ns that are added
+    most: int  # most ticks with a representable time, for MULTIPLY; else 2^63 - 1. -1 if no ticks have a time.
 
 
 def describe(block: bytes, big: bool, resolution: str = "") -> Description:
@@ -428,22 +418,14 @@ _NONE = (Interface(0, "", -1, "", 0),)
 
 @dataclass(frozen=True)
 class _State:
-    """Byte order and interfaces that hold from a file offset up to the next section header or interface description.
-
-    Attributes:
-        big: whether the section is big endian.
-        table: interface table of the section; its first `declared` rows are filled.
-        declared: number of interfaces declared in the section.
-        interfaces: number of interfaces of the file so far.
-        unnamed: number of interfaces declared in the section without a name.
-    """
+    """Byte order and interfaces that hold from a file offset up to the next section header or interface description."""
 
     offset: int
-    big: bool
-    table: NDArray[np.int64]
-    declared: int
-    interfaces: int
-    unnamed: int = 0
+    big: bool  # whether the section is big endian
+    table: NDArray[np.int64]  # interface table of the section; its first `declared` rows are filled
+    declared: int  # number of interfaces declared in the section
+    interfaces: int  # number of interfaces of the file so far
+    unnamed: int = 0  # number of interfaces declared in the section without a name
 
 
 class PcapngScanner:

@@ -112,15 +112,10 @@ def search(buffer: Any, begin: int, end: int, scale: int, limit: int, near: int,
 
 @dataclass(frozen=True)
 class SnoopScanner(Stateless):
-    """The scanner of a snoop capture; it has no state. See `classic.Scanner`.
+    """The scanner of a snoop capture; it has no state. See `classic.Scanner`."""
 
-    Attributes:
-        scale: nanoseconds per unit of the sub-second field.
-        limit: largest plausible captured length.
-    """
-
-    scale: int
-    limit: int
+    scale: int  # nanoseconds per unit of the sub-second field
+    limit: int  # largest plausible captured length
     interface: Interface
     start: int = SNOOP_HEADER
     damage: str = "length"

@@ -361,24 +361,15 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive records of a file, blank lines left out.
-
-    Attributes:
-        offset: offset of `data` in the decompressed file.
-        begins: begin of each record in `data`.
-        ends: end of each record in `data`, with its end of line.
-        lines: line of each record, from 1.
-        long: whether the record is longer than RECORD_BYTES, so that only its first line belongs to it.
-        last: whether the file ends with the block.
-    """
+    """Consecutive records of a file, blank lines left out."""
 
     data: bytes
-    offset: int
-    begins: Offsets
-    ends: Offsets
-    lines: Offsets
-    long: NDArray[np.bool_]
-    last: bool
+    offset: int  # offset of `data` in the decompressed file
+    begins: Offsets  # begin of each record in `data`
+    ends: Offsets  # end of each record in `data`, with its end of line
+    lines: Offsets  # line of each record, from 1
+    long: NDArray[np.bool_]  # whether the record is longer than RECORD_BYTES, so that only its first line belongs to it
+    last: bool  # whether the file ends with the block
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -395,7 +386,6 @@ class Block:
             yield Block(self.data, self.offset, begins, ends, lines, self.long[first:end], last)
 
     def record(self, index: int) -> bytes:
-        """Returns the bytes of a record."""
         return self.data[self.begins[index] : self.ends[index]]
 
     def no_utf8(self) -> Offsets:
@@ -464,16 +454,13 @@ def _last_lines(data: Any, begin: int, lines: Any, separator: int, quote: int) -
 
 @cached_njit(nogil=True)
 def _divided(lines: Any, lasts: Any, at: int, size: int, most: int, last: bool) -> Any:
-    """Divides lines into records.
+    """Divides lines into records. Returns begin and end of each record, and whether it is such a line.
 
     Args:
         lines: end of each line, without its byte.
         lasts: last line of a record that begins with each line, -1 if it has no end.
         size: bytes of the data.
         most: bytes of the longest record. Of a longer one the first line is damage, and reading goes on behind it.
-
-    Returns:
-        Begin and end of each record, and whether it is such a line.
     """
     begins, ends = np.empty(len(lines), np.int64), np.empty(len(lines), np.int64)
     long = np.zeros(len(lines), np.bool_)
@@ -612,17 +599,11 @@ NO_TIME, TIME_RANGE, TIME_JUMP, LONG, COLUMNS, SYNTAX, ENCODING, HEADER = (
 
 @dataclass(frozen=True)
 class Places:
-    """Where the records of a piece stand.
+    """Where the records of a piece stand."""
 
-    Attributes:
-        offsets: offset of each record in the decompressed file; in parquet, the number of its row.
-        lengths: length of each record, bytes; 0 in parquet.
-        lines: line of each record, from 1; None in parquet.
-    """
-
-    offsets: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    lines: NDArray[np.int64] | None = None
+    offsets: NDArray[np.int64]  # offset of each record in the decompressed file; in parquet, the number of its row
+    lengths: NDArray[np.int64]  # length of each record, bytes; 0 in parquet
+    lines: NDArray[np.int64] | None = None  # line of each record, from 1; None in parquet
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -650,29 +631,20 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive records of a file.
+    """Consecutive records of a file."""
 
-    Attributes:
-        places: where all of the records stand.
-        whole: indices of the records with a value or NULL in every column and a time within range, ascending.
-        stamps: timestamps of the whole records, ns.
-        columns: the stored columns of the whole records; texts may be in dictionaries.
-        refusals: why others are malformed.
-        left_out: type and number of the records of other types, which are neither whole nor malformed.
-        overhead: bytes of these records, and of lines that are no records.
-        absent: fields that no record has; None without records, and where the header of the file says it.
-        unknown: then, columns of the records that no field reads.
-    """
-
-    places: Places
+    places: Places  # where all of the records stand
+    # indices of the records with a value or NULL in every column and a time within range, ascending
     whole: NDArray[np.int64]
-    stamps: NDArray[np.int64]
-    columns: pa.RecordBatch
-    refusals: Refusals
+    stamps: NDArray[np.int64]  # timestamps of the whole records, ns
+    columns: pa.RecordBatch  # the stored columns of the whole records; texts may be in dictionaries
+    refusals: Refusals  # why others are malformed
+    # type and number of the records of other types, which are neither whole nor malformed
     left_out: tuple[tuple[str, int], ...] = ()
-    overhead: int = 0
+    overhead: int = 0  # bytes of these records, and of lines that are no records
+    # fields that no record has; None without records, and where the header of the file says it
     absent: frozenset[str] | None = None
-    unknown: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()  # then, columns of the records that no field reads
 
 
 def make_piece(

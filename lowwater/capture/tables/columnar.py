@@ -36,10 +36,7 @@ _TEXTS = (
 
 def open_parquet(path: Path) -> pq.ParquetFile:
     """Opens a parquet file. Its texts are read as dictionaries: each different one is in memory, and converted, once.
-
-    Raises:
-        CaptureError: the file is no parquet file.
-    """
+    Raises CaptureError if the file is no parquet file."""
     try:
         with pq.ParquetFile(arrow_source(path)) as plain:
             texts = [".".join(leaf) for column in plain.schema_arrow for leaf in _text_leaves(column)]
@@ -50,11 +47,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
 
 
 class ParquetParser:
-    """Reads a parquet file; iterate it once.
-
-    Raises:
-        CaptureError: the file is no parquet file, or lacks a column.
-    """
+    """Reads a parquet file; iterate it once. Raises CaptureError if the file is no parquet file, or lacks a column."""
 
     def __init__(self, path: Path, layout: RecordLayout) -> None:
         self._path, self._layout = path, layout
@@ -93,10 +86,7 @@ class ParquetParser:
 
     def _path_of(self, field: RecordField) -> tuple[str, ...]:
         """Returns the names that lead to the column of a field.
-
-        Raises:
-            CaptureError: the file does not have the column, or has several of its name.
-        """
+        Raises CaptureError if the file does not have the column, or has several of its name."""
         names = self._file.schema_arrow.names
         name = field.path[0] if field.position is None else names[min(field.position, len(names)) - 1] if names else ""
         if names.count(name) > 1:
@@ -130,10 +120,7 @@ class ParquetParser:
 
 def column_at(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     """Returns the column of a batch at a path of names, through structs.
-
-    Raises:
-        ArrowInvalid: a value of a dictionary is none of it; Arrow does not look.
-    """
+    Raises ArrowInvalid if a value of a dictionary is none of it; Arrow does not look."""
     column = batch.column(path[0])
     for name in path[1:]:
         column = pc.struct_field(column, [name])

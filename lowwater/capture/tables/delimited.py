@@ -38,31 +38,23 @@ Split = tuple[NDArray[np.int64], pa.Table]
 
 @dataclass(frozen=True)
 class Splitter:
-    """How records are split; picklable.
-
-    Attributes:
-        quote: character around a quoted value; empty if values are never quoted.
-        null: unquoted texts that stand for NULL.
-        chosen: indices of the values that are given.
-    """
+    """How records are split; picklable."""
 
     separator: str
-    quote: str
-    null: tuple[str, ...]
+    quote: str  # character around a quoted value; empty if values are never quoted
+    null: tuple[str, ...]  # unquoted texts that stand for NULL
     width: int
-    chosen: tuple[int, ...]
+    chosen: tuple[int, ...]  # indices of the values that are given
 
     def split(
         self, block: blocks.Block, records: NDArray[np.int64], first: int, refusals: blocks.Refusals
     ) -> tuple[Any, list[pa.Array]]:
-        """Splits some records of a block; refuses those with another number of values.
+        """Splits some records of a block; refuses those with another number of values. Returns the indices of the
+        records that were split, ascending, and the values of each chosen index.
 
         Args:
             records: indices of the records less `first`, ascending.
             first: index of the record of the block that `refusals` counts as 0.
-
-        Returns:
-            The indices of the records that were split, ascending, and the values of each chosen index.
         """
         parted = self._parted(block, records + first) - first
         refusals.add(parted, blocks.COLUMNS)
@@ -145,14 +137,11 @@ def _is_parted(data: Any, begins: Any, ends: Any, separator: int, quote: int, pa
 def read_values(
     data: bytes, splitter: Splitter, invalid: list[int] | None = None, widths: list[int] | None = None
 ) -> pa.Table:
-    """Reads records as a table of bytes.
+    """Reads records as a table of bytes. Raises ArrowInvalid if the data cannot be split.
 
     Args:
         splitter: how they are split; a width of 0 takes that of the first record, and gives all values.
         invalid: gets the numbers of the records with another number of values, from 1.
-
-    Raises:
-        ArrowInvalid: the data cannot be split.
     """
     if data.startswith(blocks.MARK):
         data = blocks.MARK + data  # Arrow drops the first one, and a value may begin with it
@@ -205,19 +194,13 @@ SAMPLED = 1000
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How delimited text is written; picklable.
+    """How delimited text is written; picklable."""
 
-    Attributes:
-        separator: character between two values.
-        quote: character around a quoted value; empty if values are never quoted.
-        header: whether the first line has the names of the columns; None if the layout reads columns by name.
-        null: unquoted texts that stand for NULL.
-    """
-
-    separator: str = ","
-    quote: str = '"'
+    separator: str = ","  # character between two values
+    quote: str = '"'  # character around a quoted value; empty if values are never quoted
+    # whether the first line has the names of the columns; None if the layout reads columns by name
     header: bool | None = None
-    null: tuple[str, ...] = ("",)
+    null: tuple[str, ...] = ("",)  # unquoted texts that stand for NULL
 
     def __str__(self) -> str:
         return repr((self.separator, self.quote, self.header, self.null))
@@ -256,10 +239,7 @@ class DelimitedParser:
 
     def _begin(self, block: blocks.Block) -> int:
         """Finds the columns of the file. Returns the number of records of the block that are its header.
-
-        Raises:
-            CaptureError: there are too many columns, or the file lacks a column of the layout.
-        """
+        Raises CaptureError if there are too many columns, or the file lacks a column of the layout."""
         names: list[str] | None = None
         sampled = block.joined(np.arange(1 if self._header else min(len(block), SAMPLED)))
         widths = block_widths(sampled, ord(self._options.separator), ord(self._options.quote or "\n"))
@@ -288,11 +268,7 @@ class DelimitedParser:
             ) from error
 
     def _index(self, field: RecordField, names: list[str] | None) -> int:
-        """Returns the index of a field's column.
-
-        Raises:
-            CaptureError: the file does not have it.
-        """
+        """Returns the index of a field's column. Raises CaptureError if the file does not have it."""
         if field.position is not None:
             if field.position <= self.width:
                 return field.position - 1
@@ -433,24 +409,19 @@ Numbers = NDArray[np.int16]
 
 @dataclass(frozen=True)
 class Section:
-    """How the records below a header are read.
-
-    Attributes:
-        places: for each field of the layout, its place among the values that the splitter gives; -1 for no value.
-        lists: separator of the elements of sets and vectors.
-        empty: text of an empty value; empty for none.
-        left_out: name of the type of its records, where they are left out; empty where they are read.
-    """
+    """How the records below a header are read."""
 
     splitter: Splitter
+    # for each field of the layout, its place among the values that the splitter gives; -1 for no value
     places: tuple[int, ...]
-    lists: str = ","
-    empty: str = ""
-    left_out: str = ""
+    lists: str = ","  # separator of the elements of sets and vectors
+    empty: str = ""  # text of an empty value; empty for none
+    left_out: str = ""  # name of the type of its records, where they are left out; empty where they are read
 
 
 class SectionedParser(ABC):
     """Parses a log with header lines; iterate it once.
+    Raises CaptureError if a header cannot be read, or no header is one of the protocol.
 
     Args:
         source: its decompressed bytes.
@@ -460,9 +431,6 @@ class SectionedParser(ABC):
         overhead: 0; a piece counts the bytes of its lines that are no records.
         absent: fields that a header lacks.
         unknown: columns of a header that no field reads.
-
-    Raises:
-        CaptureError: a header cannot be read, or no header is one of the protocol.
     """
 
     overhead = 0
@@ -486,10 +454,7 @@ class SectionedParser(ABC):
 
     def check(self) -> None:
         """Checks, at the end of the file, that a header was one of the protocol, unless there is no record.
-
-        Raises:
-            CaptureError: none was.
-        """
+        Raises CaptureError if none was."""
         if any(not section.left_out for section in self._sections):
             return
         if self._foreign:
@@ -536,7 +501,6 @@ class SectionedParser(ABC):
         return numbers
 
     def piece(self, block: blocks.Block, numbers: Numbers) -> blocks.Piece:
-        """Parses the records of a block."""
         places = blocks.Places(block.offset + block.begins, block.ends - block.begins, block.lines)
         refusals = blocks.Refusals(len(block))
         out = numbers == _NO_RECORD
@@ -575,13 +539,11 @@ class SectionedParser(ABC):
 
     def begin_section(self, names: list[str], key: object, section: Section) -> None:
         """Begins a section: the lines that follow are its records.
+        Raises CaptureError: too many columns or headers, or the file lacks the clock.
 
         Args:
             key: what a header must have in common with an earlier one to be the same one.
             section: the section without width, chosen columns and places.
-
-        Raises:
-            CaptureError: too many columns or headers, or the file lacks the clock.
         """
         if key not in self._headers:
             many = ""

@@ -65,7 +65,7 @@ _SAMPLED = 100
 
 
 class JsonParser:
-    """Parses a file of JSON lines; iterate it once.
+    """Parses a file of JSON lines; iterate it once. Raises ConfigError if a field is read by position.
 
     Args:
         source: its decompressed bytes.
@@ -73,9 +73,6 @@ class JsonParser:
 
     Attributes:
         overhead: 0; the file has no header.
-
-    Raises:
-        ConfigError: a field is read by position.
     """
 
     overhead = 0
@@ -99,7 +96,6 @@ class JsonParser:
             yield partial(self.piece, block)
 
     def piece(self, block: blocks.Block) -> blocks.Piece:
-        """Parses the lines of a block."""
         places = blocks.Places(block.offset + block.begins, block.ends - block.begins, block.lines)
         refusals = blocks.Refusals(len(block))
         refusals.add(np.flatnonzero(block.long), blocks.LONG)
@@ -163,7 +159,6 @@ class JsonParser:
         return frozenset(type_name(name) for name in unknown)
 
     def _extend(self, values: list[list[Any]], objects: list[dict[str, Any]]) -> None:
-        """Adds the values of objects to the columns."""
         for column, field in zip(values, self._layout.fields, strict=True):
             told = self._values(objects, field)
             if not {list, dict}.isdisjoint(map(type, told)):

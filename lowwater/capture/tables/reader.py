@@ -161,13 +161,9 @@ CUT, COMPRESSION = "cut", "compression"
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How the records of a link are read; picklable. The ledger stores it as text.
+    """How the records of a link are read; picklable. The ledger stores it as text."""
 
-    Attributes:
-        kind: `csv`, `json`, `parquet`, or the tool that wrote the log.
-    """
-
-    kind: str
+    kind: str  # `csv`, `json`, `parquet`, or the tool that wrote the log
     layout: RecordLayout
     text: TextOptions = field(default_factory=TextOptions)
 
@@ -185,17 +181,11 @@ _SETTLED = 2 * SIDE
 
 
 class _Part(NamedTuple):
-    """Whole records of a piece, whose times may not be judged yet.
+    """Whole records of a piece, whose times may not be judged yet."""
 
-    Attributes:
-        positions: number of each record in the file.
-        stamps: timestamps, ns.
-        places: offset, length and line of each record.
-    """
-
-    positions: NDArray[np.int64]
-    stamps: NDArray[np.int64]
-    places: tuple[NDArray[np.int64], ...]
+    positions: NDArray[np.int64]  # number of each record in the file
+    stamps: NDArray[np.int64]  # timestamps, ns
+    places: tuple[NDArray[np.int64], ...]  # offset, length and line of each record
     columns: pa.RecordBatch
 
 
@@ -204,6 +194,7 @@ _NONE = np.empty(0, np.int64)
 
 class RecordReader:
     """Reads a file in one pass and bounded memory; iterate it once.
+    Raises CaptureError if the file cannot be read, or lacks a column of the layout.
 
     Args:
         max_jump: how far ahead of the records around it a timestamp may be, ns (SEMANTICS T3).
@@ -213,9 +204,6 @@ class RecordReader:
     Attributes:
         schema: schema of the batches, but for dictionaries.
         summary: summary of the file; None until the iteration has ended.
-
-    Raises:
-        CaptureError: the file cannot be read, or lacks a column of the layout.
     """
 
     def __init__(
@@ -317,7 +305,6 @@ class RecordReader:
         yield from self._settled(final=True)
 
     def _take(self, piece: Piece) -> None:
-        """Adds a piece to what waits."""
         places, refusals = piece.places, piece.refusals
         self._overhead += piece.overhead
         for name, count in piece.left_out:
@@ -349,11 +336,7 @@ class RecordReader:
         lines: NDArray[np.int64],
         reasons: NDArray[np.int64],
     ) -> None:
-        """Adds malformed records whose arrival is not known yet.
-
-        Raises:
-            CaptureError: they are too many.
-        """
+        """Adds malformed records whose arrival is not known yet. Raises CaptureError if they are too many."""
         rows = np.empty(len(positions), _ROW)
         rows["position"], rows["offset"], rows["length"] = positions, offsets, lengths
         rows["line"], rows["arrival"], rows["reason"] = lines, -1, reasons
@@ -443,7 +426,6 @@ class RecordReader:
         overhead: int = 0,
         open_end: bool = False,
     ) -> None:
-        """Records damage at the end, and computes the summary."""
         damage, skipped = (unpacked.damage, unpacked.skipped) if unpacked else ("", 0)
         cut = open_end and self._cut()
         if damage:
@@ -495,14 +477,10 @@ def inspect_records(
     sha256: str = "",
 ) -> CaptureFacts:
     """Reads a file of records once and returns its facts; those of packets stay empty.
+    Raises CaptureError if the file cannot be read, or too many of its records.
 
     Args:
-        max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
-        skew: bound of the lateness whose refusals are counted, ns (T2).
         sha256: digest of the file, if it is known.
-
-    Raises:
-        CaptureError: the file cannot be read, or too many of its records.
     """
     reader = RecordReader(path, options, max_jump, sha256)
     interface = Interface(0, "", -1, options.layout.protocol, 0)
@@ -519,13 +497,7 @@ def inspect_records(
 
 def first_timestamp(path: Path, options: TableOptions, max_jump: int) -> int | None:
     """Returns the timestamp of the first sane record of a file, ns; None without one.
-
-    Args:
-        max_jump: how far ahead of its neighbours a timestamp may be, ns (SEMANTICS T3).
-
-    Raises:
-        CaptureError: the file cannot be read.
-    """
+    Raises CaptureError if the file cannot be read."""
     with closing(iter(RecordReader(path, options, max_jump, ""))) as batches:  # type: ignore[type-var]
         first = next(batches, None)
     return None if first is None else int(first.column("timestamp")[0].as_py())

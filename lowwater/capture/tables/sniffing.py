@@ -43,25 +43,15 @@ _STEP = 1 << 20
 
 @dataclass(frozen=True)
 class TextSample:
-    """Some lines of a text file.
+    """Some lines of a text file."""
 
-    Attributes:
-        compression: name of the compression; empty for a plain file.
-        pieces: whole lines in the order of the file, the first piece from its begin.
-        whole: whether the pieces are the file.
-    """
-
-    compression: str
-    pieces: tuple[bytes, ...]
-    whole: bool
+    compression: str  # name of the compression; empty for a plain file
+    pieces: tuple[bytes, ...]  # whole lines in the order of the file, the first piece from its begin
+    whole: bool  # whether the pieces are the file
 
 
 def sample_text(path: Path) -> TextSample:
-    """Reads a sample of a text file.
-
-    Raises:
-        CaptureError: the file cannot be read.
-    """
+    """Reads a sample of a text file. Raises CaptureError if the file cannot be read."""
     _, stream = sources.open_source(path)
     try:
         stored = sources.PeekableSource(stream)
@@ -103,7 +93,6 @@ def _unpacked(compression: str, source: sources.Source) -> TextSample:
 
 
 def _take(source: sources.Source, size: int) -> bytes:
-    """Reads so many bytes, fewer at the end."""
     buffer, filled = bytearray(size), 0
     view = memoryview(buffer)
     while filled < size and (count := source.readinto(view[filled:])):
@@ -138,26 +127,17 @@ _LEADING_ZERO = r"^[-+]?0[0-9]"
 
 @dataclass(frozen=True)
 class Kind:
-    """The type of a column, and its values as instants if they are times.
-
-    Attributes:
-        form: form of a time, as in `RecordField`.
-        unit: unit in which a time is proposed: `s`, `ms`, `us` or `ns`; empty for any other column.
-        bounds: smallest and largest integer; None for other types.
-        stamps: instants of the values, ns, -1 for NULL and for values that are refused; None for no times.
-        nulls: texts, beside the empty one, that stand for NULL.
-        refused: number of values that the type refuses.
-        empty: whether no value of the sample tells the type.
-    """
+    """The type of a column, and its values as instants if they are times."""
 
     type: Type
-    form: str = ""
-    unit: str = ""
-    bounds: tuple[int, int] | None = None
+    form: str = ""  # form of a time, as in `RecordField`
+    unit: str = ""  # unit in which a time is proposed: `s`, `ms`, `us` or `ns`; empty for any other column
+    bounds: tuple[int, int] | None = None  # smallest and largest integer; None for other types
+    # instants of the values, ns, -1 for NULL and for values that are refused; None for no times
     stamps: NDArray[np.int64] | None = None
-    nulls: tuple[str, ...] = ()
-    refused: int = 0
-    empty: bool = False
+    nulls: tuple[str, ...] = ()  # texts, beside the empty one, that stand for NULL
+    refused: int = 0  # number of values that the type refuses
+    empty: bool = False  # whether no value of the sample tells the type
 
 
 def kind_of_texts(texts: pa.Array, numbers: bool = True) -> Kind:
@@ -278,22 +258,14 @@ def _refused(flags: Flags) -> int:
 
 @dataclass(frozen=True)
 class Column:
-    """A column that can be read.
+    """A column that can be read."""
 
-    Attributes:
-        name: its name in the file; empty without one.
-        position: its number in the file, from 1; None in JSON.
-        path: names that lead to it; empty without a name.
-        rises: whether it holds integers that never fall, at least two of them different.
-        absent: records of the sample that are not among the values of its type, since they have none.
-    """
-
-    name: str
-    position: int | None
-    path: tuple[str, ...]
+    name: str  # its name in the file; empty without one
+    position: int | None  # its number in the file, from 1; None in JSON
+    path: tuple[str, ...]  # names that lead to it; empty without a name
     kind: Kind
-    rises: bool = False
-    absent: int = 0
+    rises: bool = False  # whether it holds integers that never fall, at least two of them different
+    absent: int = 0  # records of the sample that are not among the values of its type, since they have none
 
     @property
     def label(self) -> str:
@@ -303,16 +275,11 @@ class Column:
 
 @dataclass
 class SniffedColumns:
-    """The columns of a sample.
-
-    Attributes:
-        records: number of records of the sample.
-        left_out: column that cannot be read -> why.
-    """
+    """The columns of a sample."""
 
     columns: list[Column] = field(default_factory=list)
-    records: int = 0
-    left_out: dict[str, str] = field(default_factory=dict)
+    records: int = 0  # number of records of the sample
+    left_out: dict[str, str] = field(default_factory=dict)  # column that cannot be read -> why
 
 
 # The clock of the records of a sample: the time that runs behind the least. Below `tables`. The skew of the link
@@ -329,23 +296,14 @@ FALLING = 0.9
 
 @dataclass(frozen=True)
 class Disorder:
-    """How far the instants of a column run behind the largest one before them.
+    """How far the instants of a column run behind the largest one before them."""
 
-    Attributes:
-        absent: number of records without an instant.
-        largest: largest lateness, ns.
-        nearly: lateness that the share NEARLY of the records does not exceed, ns.
-        falls: whether the column goes back at nearly every step.
-        constant: whether all instants are equal, of two at least.
-        days: whether all instants are midnights, of two at least.
-    """
-
-    absent: int
-    largest: int
-    nearly: int
-    falls: bool
-    constant: bool
-    days: bool = False
+    absent: int  # number of records without an instant
+    largest: int  # largest lateness, ns
+    nearly: int  # lateness that the share NEARLY of the records does not exceed, ns
+    falls: bool  # whether the column goes back at nearly every step
+    constant: bool  # whether all instants are equal, of two at least
+    days: bool = False  # whether all instants are midnights, of two at least
 
 
 def disorder(stamps: NDArray[np.int64], absent: int = 0) -> Disorder:
@@ -388,16 +346,11 @@ _HINT = "leave it out, or describe its columns in a PROTOCOL block, as docs/reco
 
 @dataclass(frozen=True)
 class SniffedLog:
-    """A log that a ready protocol reads.
+    """A log that a ready protocol reads."""
 
-    Attributes:
-        kind: kind of its link: `zeek`, `suricata` or `nfdump`.
-        others: ready protocols of further records of the sample -> number of these records.
-    """
-
-    kind: str
+    kind: str  # kind of its link: `zeek`, `suricata` or `nfdump`
     protocol: str
-    others: Mapping[str, int]
+    others: Mapping[str, int]  # ready protocols of further records of the sample -> number of these records
 
     @property
     def layout(self) -> RecordLayout:
@@ -407,10 +360,7 @@ class SniffedLog:
 
 def sniff_log(path: Path) -> SniffedLog | None:
     """Finds the ready protocol of a log; None if the file is no log of a tool.
-
-    Raises:
-        CaptureError: the file cannot be read, or its tool has no ready protocol for this log.
-    """
+    Raises CaptureError if the file cannot be read, or its tool has no ready protocol for this log."""
     sample = sample_text(path)
     lines = [line.strip() for piece in sample.pieces for line in piece.split(b"\n")[: _LINES // len(sample.pieces)]]
     lines = [line.removeprefix(b"\xef\xbb\xbf") for line in lines if 0 < len(line) <= _LONGEST]
@@ -624,10 +574,7 @@ def _rises(kind: Kind, values: list[Any]) -> bool:
 
 def parquet_columns(path: Path) -> SniffedColumns:
     """Returns the columns of a parquet file, from the first rows of its first, middle and last row group.
-
-    Raises:
-        CaptureError: the file cannot be read.
-    """
+    Raises CaptureError if the file cannot be read."""
     sniffed = SniffedColumns()
     with open_parquet(path) as file:
         leaves: dict[tuple[str, ...], int | None] = {}
@@ -810,11 +757,8 @@ def _parser(piece: bytes, options: TextOptions, width: int) -> DelimitedParser:
 
 
 def _tables_read(piece: bytes, options: TextOptions, width: int) -> tuple[list[pa.RecordBatch], int, bool] | None:
-    """Reads a piece as columns of texts; None where it has another number of values.
-
-    Returns:
-        The whole records, the number of all records, and whether the first one is whole.
-    """
+    """Reads a piece as columns of texts; None where it has another number of values. Returns the whole records, the
+    number of all records, and whether the first one is whole."""
     parser = _parser(piece, options, width)
     batches: list[pa.RecordBatch] = []
     records, starts = 0, False
@@ -861,39 +805,24 @@ _PARQUET = b"PAR1"
 
 @dataclass(frozen=True)
 class SniffedTable:
-    """Proposal for the records of a file.
+    """Proposal for the records of a file."""
 
-    Attributes:
-        kind: kind of the link: `csv`, `json` or `parquet`.
-        compression: name of the compression; empty for none.
-        columns: the columns that can be read, in the order of the file.
-        clock: index of the clock in `columns`; None if no column can be the clock.
-        clockless: why there is no clock; empty if there is one.
-        unit: unit of the clock: `s`, `ms`, `us` or `ns`.
-        guessed: whether the unit of the clock is a guess, since its values are near no instant of today.
-        left_out: column that cannot be read -> why.
-        disorders: index of a column of times -> how far it runs behind in the sample.
-    """
-
-    kind: str
-    compression: str
+    kind: str  # kind of the link: `csv`, `json` or `parquet`
+    compression: str  # name of the compression; empty for none
     text: TextOptions
-    columns: tuple[Column, ...]
-    clock: int | None
-    clockless: str
-    unit: str
-    guessed: bool
-    left_out: dict[str, str]
-    disorders: dict[int, Disorder]
+    columns: tuple[Column, ...]  # the columns that can be read, in the order of the file
+    clock: int | None  # index of the clock in `columns`; None if no column can be the clock
+    clockless: str  # why there is no clock; empty if there is one
+    unit: str  # unit of the clock: `s`, `ms`, `us` or `ns`
+    guessed: bool  # whether the unit of the clock is a guess, since its values are near no instant of today
+    left_out: dict[str, str]  # column that cannot be read -> why
+    disorders: dict[int, Disorder]  # index of a column of times -> how far it runs behind in the sample
     records: int
 
 
 def sniff(path: Path) -> SniffedTable:
     """Proposes how the records of a file are read; reads a sample of bounded size.
-
-    Raises:
-        CaptureError: the file cannot be read, or is no table of records.
-    """
+    Raises CaptureError if the file cannot be read, or is no table of records."""
     try:
         with path.open("rb") as file:
             head = file.read(4)

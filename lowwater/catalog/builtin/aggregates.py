@@ -28,15 +28,12 @@ class IntegerAverage(Stateless):
     """`extr_avg(x)`: the average of integers. State: exact sum and number of values."""
 
     def initialize(self) -> tuple[int, int]:
-        """Returns an empty state."""
         return 0, 0
 
     def iterate(self, state: tuple[int, int], value: int) -> tuple[int, int]:
-        """Adds a value to the state."""
         return state[0] + value, state[1] + 1
 
     def merge(self, state: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-        """Adds the sums and the numbers of two states."""
         return state[0] + other[0], state[1] + other[1]
 
     def output(self, state: tuple[int, int]) -> float | None:
@@ -48,7 +45,6 @@ class PositiveAverage(Stateless):
     """`POSAVG(x)`: the average of values that are not negative; -1 without such values. State: sum and number."""
 
     def initialize(self) -> tuple[float, int]:
-        """Returns an empty state."""
         return 0.0, 0
 
     def iterate(self, state: tuple[float, int], value: float) -> tuple[float, int]:
@@ -56,11 +52,9 @@ class PositiveAverage(Stateless):
         return (state[0] + summable(value), state[1] + 1) if value >= 0 else state
 
     def merge(self, state: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
-        """Adds the sums and the numbers of two states."""
         return state[0] + other[0], state[1] + other[1]
 
     def output(self, state: tuple[float, int]) -> float | None:
-        """Divides the sum by the number."""
         return finite(state[0] / state[1]) if state[1] else NO_AVERAGE
 
 
@@ -84,22 +78,18 @@ class CountDistinct(Stateless):
     """`count_distinct(x)`, also written `COUNT(DISTINCT x)`: exact. State: the set of values."""
 
     def initialize(self) -> set[Any]:
-        """Returns an empty state."""
         return set()
 
     def iterate(self, state: set[Any], value: Any) -> set[Any]:
-        """Adds a value to the state."""
         # NaN is unequal to itself. None stands for NaN, because no argument is NULL.
         state.add(None if value != value else value)
         return state
 
     def merge(self, state: set[Any], other: set[Any]) -> set[Any]:
-        """Merges two sets."""
         state |= other
         return state
 
     def output(self, state: set[Any]) -> int:
-        """Returns the number of distinct values."""
         return len(state)
 
 
@@ -111,11 +101,9 @@ class ApproximateDistinct(Stateless):
     """
 
     def initialize(self) -> bytearray:
-        """Returns an empty state."""
         return bytearray(REGISTERS)
 
     def iterate(self, state: bytearray, value: Any) -> bytearray:
-        """Adds a value to the state."""
         digest = int.from_bytes(blake2b(_bytes_of(value), digest_size=8).digest(), "big")
         rest = digest & ((1 << _REST_BITS) - 1)
         run = _REST_BITS - rest.bit_length() + 1
@@ -125,7 +113,6 @@ class ApproximateDistinct(Stateless):
         return state
 
     def merge(self, state: bytearray, other: bytearray) -> bytearray:
-        """Merges two states: the maximum of each register."""
         return bytearray(map(max, state, other))
 
     def output(self, state: bytearray) -> float:
@@ -207,17 +194,14 @@ class Quantile(Stateless):
     """`quantile_of(x, phi)`. State: value -> its number of occurrences. None stands for NaN, the greatest value."""
 
     def initialize(self) -> dict[float | None, int]:
-        """Returns an empty state."""
         return {}
 
     def iterate(self, state: dict[float | None, int], value: float) -> dict[float | None, int]:
-        """Adds a value to the state."""
         key = None if value != value else value
         state[key] = state.get(key, 0) + 1
         return state
 
     def merge(self, state: dict[float | None, int], other: dict[float | None, int]) -> dict[float | None, int]:
-        """Adds the numbers of occurrences of two states."""
         for key, count in other.items():
             state[key] = state.get(key, 0) + count
         return state
@@ -263,15 +247,12 @@ class First(Stateless):
     """`FIRST(x)`: the first value since the start of the group, earlier epochs included."""
 
     def initialize(self) -> Any:
-        """Returns an empty state."""
         return None
 
     def iterate(self, state: Any, value: Any) -> Any:
-        """Keeps the first value."""
         return value if state is None else state
 
     def reinit(self, state: Any) -> Any:
-        """Keeps the state for the next epoch."""
         return state
 
     def output(self, state: Any) -> Any:
@@ -293,21 +274,17 @@ class Changes(Stateless):
     """
 
     def initialize(self) -> tuple[int, Any]:
-        """Returns an empty state."""
         return 0, None
 
     def iterate(self, state: tuple[int, Any], value: Any) -> tuple[int, Any]:
-        """Adds a value to the state."""
         count, before = state
         same = value == before or (value != value and before != before)
         return count + (count == 0 or not same), value
 
     def reinit(self, state: tuple[int, Any]) -> tuple[int, Any]:
-        """Returns an empty state for the next epoch."""
         return self.initialize()
 
     def output(self, state: tuple[int, Any]) -> int:
-        """Returns the number of changes."""
         return state[0]
 
 
@@ -318,11 +295,9 @@ class Catenation(Stateless):
     """
 
     def initialize(self) -> list[str]:
-        """Returns an empty state."""
         return []
 
     def iterate(self, state: list[str], separator: str, value: str) -> list[str]:
-        """Adds a string to the state."""
         if state:
             state.append(separator)
         # Leading empty strings add no text, so no separator follows them.
@@ -331,11 +306,9 @@ class Catenation(Stateless):
         return state
 
     def reinit(self, state: list[str]) -> list[str]:
-        """Returns an empty state for the next epoch."""
         return []
 
     def output(self, state: list[str]) -> str:
-        """Returns the concatenation."""
         return "".join(state)
 
 
@@ -358,16 +331,12 @@ ERROR_SHARE = Fraction(1, 10)
 
 @dataclass
 class Counts:
-    """The state of lossy counting.
-
-    Attributes:
-        entries: value -> (its count, the largest number of its occurrences that the state may have missed).
-        phi: the least frequency; None before the first value, or if it is not in (0, 1].
-    """
+    """The state of lossy counting."""
 
     total: int = 0
+    # value -> (its count, the largest number of its occurrences that the state may have missed)
     entries: dict[Any, tuple[int, int]] = field(default_factory=dict)
-    phi: Fraction | None = None
+    phi: Fraction | None = None  # the least frequency; None before the first value, or if it is not in (0, 1]
 
 
 class HeavyHitters(Stateless):
@@ -380,7 +349,6 @@ class HeavyHitters(Stateless):
         self.show = show
 
     def initialize(self) -> Counts:
-        """Returns an empty state."""
         return Counts()
 
     def iterate(self, state: Counts, value: Any, phi: float) -> Counts:
@@ -399,7 +367,6 @@ class HeavyHitters(Stateless):
         return state
 
     def reinit(self, state: Counts) -> Counts:
-        """Returns an empty state for the next epoch."""
         return Counts()
 
     def output(self, state: Counts) -> str | None:
@@ -456,15 +423,10 @@ HEAVY: tuple[AggregateFunction, ...] = tuple(
 
 @dataclass(frozen=True)
 class Sums:
-    """The sums of the latest epochs.
+    """The sums of the latest epochs."""
 
-    Attributes:
-        size: the number of epochs in the moving sum; 0 before the first value.
-        latest: the sums, newest epoch first.
-    """
-
-    size: int = 0
-    latest: tuple[float, ...] = (0,)
+    size: int = 0  # the number of epochs in the moving sum; 0 before the first value
+    latest: tuple[float, ...] = (0,)  # the sums, newest epoch first
 
 
 class MovingSum(Stateless):
@@ -474,11 +436,9 @@ class MovingSum(Stateless):
         self.whole = whole
 
     def initialize(self) -> Sums:
-        """Returns an empty state."""
         return Sums()
 
     def iterate(self, state: Sums, value: float, size: int) -> Sums:
-        """Adds a value to the sum of the current epoch."""
         term = value if self.whole else summable(value)
         return Sums(size, (state.latest[0] + term, *state.latest[1:]))
 
@@ -487,7 +447,6 @@ class MovingSum(Stateless):
         return replace(state, latest=(0, *state.latest)[: max(state.size, 1)])
 
     def output(self, state: Sums) -> float | None:
-        """Returns the sum over the epochs."""
         if state.size < 1:
             return None
         total = sum(state.latest[: state.size])
@@ -516,11 +475,9 @@ class RunningSum(Stateless):
         self.maximum = maximum
 
     def initialize(self) -> tuple[int, int]:
-        """Returns an empty state."""
         return 0, 0
 
     def iterate(self, state: tuple[int, int], value: int) -> tuple[int, int]:
-        """Adds a value to the state."""
         total = state[0] + value
         return total, max(state[1], total)
 
@@ -529,7 +486,6 @@ class RunningSum(Stateless):
         return state[0], state[0]
 
     def output(self, state: tuple[int, int]) -> int:
-        """Returns the sum or its maximum."""
         return exact(state[1], "running_sum_max") if self.maximum else exact(state[0], "running_sum")
 
 
@@ -537,11 +493,9 @@ class RunningArray(Stateless):
     """`running_array_aggr(x)`: all integers since the start of the group, with commas between. State: their texts."""
 
     def initialize(self) -> list[str]:
-        """Returns an empty state."""
         return []
 
     def iterate(self, state: list[str], value: int) -> list[str]:
-        """Adds a value to the state."""
         state.append(str(value))
         return state
 
@@ -551,13 +505,9 @@ class RunningArray(Stateless):
 
 @dataclass(frozen=True)
 class Texts:
-    """The state of CAT_aggr_diff.
+    """The state of CAT_aggr_diff."""
 
-    Attributes:
-        text: the strings of the epoch, with `:` between them.
-    """
-
-    text: str = ""
+    text: str = ""  # the strings of the epoch, with `:` between them
     latest: str = ""
 
 
@@ -568,40 +518,30 @@ class Handovers(Stateless):
     """
 
     def initialize(self) -> Texts:
-        """Returns an empty state."""
         return Texts()
 
     def iterate(self, state: Texts, value: str) -> Texts:
-        """Adds a string if it differs from the latest string."""
         if value == state.latest:
             return state
         return Texts(f"{state.text}:{value}" if state.text else value, value)
 
     def reinit(self, state: Texts) -> Texts:
-        """Keeps only the latest string."""
         return Texts(state.latest, state.latest)
 
     def output(self, state: Texts) -> str:
-        """Returns the text of the epoch."""
         return state.text
 
 
 @dataclass(frozen=True)
 class Steps:
-    """The step function that time_avg integrates. A sample starts a step.
-
-    Attributes:
-        window: the length of an epoch, in the unit of the times.
-        first: the time of the first step; None before the first step.
-        stepped: whether the current epoch has a step.
-    """
+    """The step function that time_avg integrates. A sample starts a step."""
 
     area: float = 0.0
     value: float = 0.0
     time: int = 0
-    window: int = 0
-    first: int | None = field(default=None)
-    stepped: bool = False
+    window: int = 0  # the length of an epoch, in the unit of the times
+    first: int | None = field(default=None)  # the time of the first step; None before the first step
+    stepped: bool = False  # whether the current epoch has a step
 
 
 class TimeAverage(Stateless):
@@ -612,11 +552,9 @@ class TimeAverage(Stateless):
     """
 
     def initialize(self) -> Steps:
-        """Returns an empty state."""
         return Steps()
 
     def iterate(self, state: Steps, value: float, time: int, window: int) -> Steps:
-        """Adds a sample to the state."""
         if window < 1:
             return replace(state, window=window)
         area = 0.0
@@ -626,11 +564,9 @@ class TimeAverage(Stateless):
         return Steps(area, value, time, window, time if state.first is None else state.first, True)
 
     def reinit(self, state: Steps) -> Steps:
-        """Keeps the latest value and starts a new integral."""
         return replace(state, area=0.0, stepped=False)
 
     def output(self, state: Steps) -> float | None:
-        """Returns the average over the epoch."""
         if state.window < 1 or state.first is None:
             return None
         if not state.stepped:

@@ -45,11 +45,7 @@ def in_range(value: int) -> int | None:
 
 
 def exact(value: int, name: str) -> int:
-    """Returns an exact sum.
-
-    Raises:
-        ValueOverflowError: the sum exceeds 64 bits (O3).
-    """
+    """Returns an exact sum. Raises ValueOverflowError if the sum exceeds 64 bits (O3)."""
     if in_range(value) is None:
         raise ValueOverflowError(
             f"{name}: the sum {value} does not fit 64 bits", "sum a smaller unit or shorter epochs"

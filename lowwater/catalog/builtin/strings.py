@@ -63,12 +63,10 @@ def mapped_string(number: int, path: str) -> str:
 
 def read_prefixes(path: str) -> Prefixes:
     """Reads `prefix/length identifier` lines of IPv4 and IPv6; # starts a comment.
+    Raises ConfigError if a line is wrong; the message has file, line and cause.
 
     Args:
         path: a text file; blanks, a comma or a bar separate the fields of a line.
-
-    Raises:
-        ConfigError: a line is wrong; the message has file, line and cause.
     """
     families: dict[int, dict[int, dict[int, int]]] = {4: {}, 6: {}}
     for line, text in _lines(path):
@@ -89,10 +87,7 @@ def read_prefixes(path: str) -> Prefixes:
 
 def read_strings(path: str) -> dict[int, str]:
     """Reads `number,string` lines; # starts a comment.
-
-    Raises:
-        ConfigError: a line is wrong; the message has file, line and cause.
-    """
+    Raises ConfigError if a line is wrong; the message has file, line and cause."""
     names: dict[int, str] = {}
     for line, text in _lines(path):
         number, comma, name = (part.strip() for part in text.partition(","))
@@ -391,10 +386,7 @@ _GROUP = "lowwater"
 
 def check_pattern(pattern: str) -> None:
     """Checks the syntax and the length of a regular expression.
-
-    Raises:
-        ValueError: the pattern is wrong or too long; the message has the cause.
-    """
+    Raises ValueError if the pattern is wrong or too long; the message has the cause."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"the pattern has {len(pattern):,} characters, more than {MAX_PATTERN:,}")
     try:
@@ -404,11 +396,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def check_like(pattern: str) -> None:
-    """Checks the length of a pattern of LIKE.
-
-    Raises:
-        ValueError: the pattern is too long.
-    """
+    """Checks the length of a pattern of LIKE. Raises ValueError if the pattern is too long."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"the pattern has {len(pattern):,} characters, more than {MAX_PATTERN:,}")
 

@@ -35,42 +35,25 @@ class SamplingState:
 
 @dataclass
 class SmartSampling(SamplingState):
-    """Dynamic subset-sum sampling. The state adapts z so that about `size` groups remain.
+    """Dynamic subset-sum sampling. The state adapts z so that about `size` groups remain."""
 
-    Attributes:
-        z: the threshold.
-        before: the threshold before the latest cleaning.
-        initial: the threshold at the start of the window.
-        size: the target number of groups.
-        offered: the sum of units of small packets since the latest sample.
-        cleaned: the sum of units of small groups during a cleaning, since the latest survivor.
-        final: the sum of units of small groups at the end of the window, since the latest survivor.
-        cleaning: whether a cleaning is in progress or has just ended.
-        final_z: whether `finish` has adjusted z for the end of the window.
-        time: the time of the latest packet; for flows.
-        counting: whether the operator counts closed flows at a new time.
-        unsampled: the number of newly closed flows that the end of the window before dropped.
-        closing: the number of newly closed flows at the end of the window.
-        silence: the delay of the last call.
-    """
-
-    z: float = FIRST_THRESHOLD
-    before: float = 0.0
-    initial: float = FIRST_THRESHOLD
-    size: int = 0
-    offered: float = 0.0
-    cleaned: float = 0.0
-    final: float = 0.0
-    cleaning: bool = False
-    final_z: bool = False
+    z: float = FIRST_THRESHOLD  # the threshold
+    before: float = 0.0  # the threshold before the latest cleaning
+    initial: float = FIRST_THRESHOLD  # the threshold at the start of the window
+    size: int = 0  # the target number of groups
+    offered: float = 0.0  # the sum of units of small packets since the latest sample
+    cleaned: float = 0.0  # the sum of units of small groups during a cleaning, since the latest survivor
+    final: float = 0.0  # the sum of units of small groups at the end of the window, since the latest survivor
+    cleaning: bool = False  # whether a cleaning is in progress or has just ended
+    final_z: bool = False  # whether `finish` has adjusted z for the end of the window
     packets: int = 0
     cleanings: int = 0
-    time: int = 0
-    counting: bool = False
+    time: int = 0  # the time of the latest packet; for flows
+    counting: bool = False  # whether the operator counts closed flows at a new time
     closed: int = 0
-    unsampled: int = 0
-    closing: int = 0
-    silence: int = 0
+    unsampled: int = 0  # the number of newly closed flows that the end of the window before dropped
+    closing: int = 0  # the number of newly closed flows at the end of the window
+    silence: int = 0  # the delay of the last call
 
     def finish(self, groups: int) -> None:
         """Adjusts z to the number of groups, once per window."""
@@ -104,7 +87,6 @@ class SmartSampling(SamplingState):
         return True
 
     def ssthreshold(self, groups: int) -> float:
-        """Returns the current z."""
         return self.z
 
     def ssdo_clean(self, groups: int) -> bool:
@@ -123,7 +105,6 @@ class SmartSampling(SamplingState):
         return groups <= self.size or self._stays("final", max(units, self.before))
 
     def flow_ssample(self, groups: int, size: int) -> bool:
-        """Samples every packet."""
         self.packets += 1
         self.size = size
         if self.cleaning:
@@ -181,7 +162,6 @@ class SmartSampling(SamplingState):
         return stays
 
     def packet_count(self, groups: int) -> int:
-        """Returns the number of packets offered in the window."""
         return self.packets
 
     def gamma(self, groups: int) -> float:
@@ -189,15 +169,12 @@ class SmartSampling(SamplingState):
         return 2.0
 
     def do_clean_count(self, groups: int) -> int:
-        """Returns the number of cleanings in the window."""
         return self.cleanings
 
     def init_threshold(self, groups: int) -> int:
-        """Returns z at the start of the window."""
         return int(self.initial)
 
     def delay(self, groups: int) -> int:
-        """Returns the delay of the last call."""
         return self.silence
 
     def newly_closed(self, groups: int) -> int:
@@ -228,13 +205,9 @@ class SmartSampling(SamplingState):
 
 @dataclass
 class BasicSampling(SamplingState):
-    """Subset-sum sampling with a fixed threshold.
+    """Subset-sum sampling with a fixed threshold."""
 
-    Attributes:
-        offered: the sum of units of small packets since the latest sample.
-    """
-
-    offered: float = 0.0
+    offered: float = 0.0  # the sum of units of small packets since the latest sample
 
     def nssample(self, groups: int, units: float, z: int) -> bool:
         """Whether to sample the packet."""
@@ -249,16 +222,11 @@ class BasicSampling(SamplingState):
 
 @dataclass
 class LossyCounting(SamplingState):
-    """Lossy counting over buckets of packets (Manku and Motwani).
-
-    Attributes:
-        width: the number of packets in a bucket; 0 before the first count.
-        counted: whether the count includes the current row.
-    """
+    """Lossy counting over buckets of packets (Manku and Motwani)."""
 
     packets: int = 0
-    width: int = 0
-    counted: bool = False
+    width: int = 0  # the number of packets in a bucket; 0 before the first count
+    counted: bool = False  # whether the count includes the current row
 
     def next_row(self) -> None:
         """Notes that the count does not include the next row yet."""

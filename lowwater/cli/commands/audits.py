@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 
 from lowwater.cli import options
-from lowwater.errors import LakeError
+from lowwater.errors import ConfigError, LakeError
 from lowwater.extras import require
 from lowwater.instants import format_duration, format_instant
 from lowwater.storage import paths
@@ -140,9 +140,8 @@ def skew(
 
 def _set(root: PurePath, queries: Path, link: str, bound: int | None, dry_run: bool) -> None:
     """Writes a skew into the settings, or says what it would do."""
-    from lowwater.errors import ConfigError
     from lowwater.replay.schedule.links import jobs
-    from lowwater.replay.schedule.skew_setting import skew_change, write_skew
+    from lowwater.replay.schedule.skew_review import skew_change, write_skew
 
     if bound is None:
         raise ConfigError(f"link {link!r}: no skew is recommended", "give a duration: --set 2s")
@@ -177,7 +176,6 @@ def _reviews(
 def _review(
     lake: Lake, config: Config, link: str, start: int | None, end: int | None, loss: float, sets: list[Job]
 ) -> SkewReview:
-    from lowwater.errors import LakeError
     from lowwater.lake.ledgers.captures import read_captures
     from lowwater.lake.ledgers.runs import read_replays
     from lowwater.lake.packets import PacketFiles, packet_files

@@ -202,12 +202,8 @@ def _ingest_files(
     files: Sequence[Path],
     spark: str | None,
 ) -> None:
-    """Ingests captures of one link and prints the result of each.
-
-    Args:
-        covers: interval that the single file covers, ns since the epoch, end exclusive; None to determine it.
-        spark: as for `named_spark`.
-    """
+    """Ingests captures of one link and prints the result of each. `covers`: interval that the single file covers, ns
+    since the epoch, end exclusive; None to determine it."""
     from lowwater.config import load_config
     from lowwater.lake.ingestion.ingest import ingest as ingest_files
     from lowwater.lake.ingestion.record_options import record_options
@@ -231,15 +227,12 @@ def _ingest_files(
 
 def _ingest_patterns(lake: PurePath, link: str | None, start: int | None, end: int | None, spark: str | None) -> bool:
     """Ingests new and changed files of the links' patterns, link by link. Returns whether all succeeded.
+    Raises ConfigError if no link has a pattern.
 
     Args:
         link: name of the only link to ingest; None for all links with a pattern.
         start: skips files that end before it, ns since the epoch; None for no bound.
         end: skips files that begin at or after it, ns since the epoch; None for no bound.
-        spark: as for `named_spark`.
-
-    Raises:
-        ConfigError: no link has a pattern.
     """
     from lowwater.config import load_config
     from lowwater.lake.ingestion.arrivals import arrivals
@@ -308,11 +301,8 @@ def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
 
 
 def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
-    """Prints the results of ingesting files, with the records that lie outside their coverage (A1).
-
-    Args:
-        whole: whether to print whole paths rather than file names; a common prefix is printed once.
-    """
+    """Prints the results of ingesting files, with the records that lie outside their coverage (A1). `whole`: whether to
+    print whole paths rather than file names; a common prefix is printed once."""
     from lowwater.capture.tables.reader import RECORD_KINDS
     from lowwater.lake.ledgers.captures import left_out_words
     from lowwater.lake.ledgers.missing import lake_records_outside, outside_words
@@ -377,7 +367,6 @@ def set_aside(files: tuple[str, ...], lake: PurePath, reason: str | None, by: st
     from lowwater.lake.ingestion.folders import set_aside as put_aside
     from lowwater.lake.ingestion.folders import undo as take_back
     from lowwater.lake.layout import open_lake
-    from lowwater.terminal import say
 
     if undo == bool(reason and reason.strip()):
         raise click.UsageError("give either --reason WHY or --undo")

@@ -45,7 +45,7 @@ def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...],
 
 @click.command()
 @options.INTERVALS
-@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals at work at once.", show_default=True)
+@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True)
 @click.option(
     "--order",
     default="oldest",
@@ -65,6 +65,9 @@ def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None
       lowwater backfill --lake var/lake --from 2026-01-01 --to 2026-02-01 --jobs 2
     """
     require("lowwater backfill", "quality")
+    from lowwater.quality import judge
+
+    judge.begin()  # it loads for seconds, beside the imports of this process
     from lowwater.cli.backfills import IntervalSelection, run_backfill
 
     if not run_backfill(IntervalSelection(**selection), jobs, order, spark):
@@ -77,7 +80,7 @@ def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None
 @click.option(
     "--query-set", "names", multiple=True, metavar="NAME", help="Only this one; repeats; default all of them."
 )
-@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals at work at once.", show_default=True)
+@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True)
 @click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
 @options.SPARK
 def watch(lake: PurePath, once: bool, names: tuple[str, ...], jobs: int, queries: Path, spark: str | None) -> None:
@@ -128,7 +131,10 @@ def replay(
     if stage and hold:
         raise click.UsageError("--stage runs one stage, --hold all but publishing; give one of them")
     require("lowwater replay", "quality")
+    if stage in (None, "audit"):
+        from lowwater.quality import judge
 
+        judge.begin()
     from lowwater.replay.interval import STAGES
     from lowwater.replay.interval import replay as replay_intervals
     from lowwater.replay.job import Job
@@ -196,7 +202,7 @@ MOST_CHANGES = 10
 @click.option("--query-set", metavar="NAME", help="Query set to change; default the one that has the file of --with.")
 @click.option("--from", "start", type=options.INSTANT, help="First instant of the intervals to run, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the intervals, ISO 8601, exclusive.")
-@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals at work at once.", show_default=True)
+@click.option("--jobs", default=1, type=click.IntRange(1, 64), help="Intervals evaluated at once.", show_default=True)
 @click.option(
     "--limit", default=MOST_CHANGES, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True
 )
@@ -232,7 +238,6 @@ def try_(
     from lowwater.lake.layout import lake_to_read
     from lowwater.replay.job import TrialChanges
     from lowwater.replay.trial import drop_trial
-    from lowwater.terminal import say
 
     if promote and drop:
         raise click.UsageError("give either --promote or --drop")

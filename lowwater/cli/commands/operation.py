@@ -13,7 +13,7 @@ import click
 from lowwater.cli import options
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.processes import pause, until_stopped
-from lowwater.terminal import say
+from lowwater.terminal import Terminal, open_console, say
 
 if TYPE_CHECKING:
     from lowwater.lake.layout import Lake
@@ -39,8 +39,6 @@ def doctor(prepare: bool, lake: PurePath | None) -> None:
     Example:
       lowwater doctor --lake s3://lakes/office
     """
-    from lowwater.terminal import Terminal
-
     if lake is not None:
         from lowwater.cli.doctor import examine_lake
 
@@ -85,7 +83,6 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
     from lowwater.lake.maintain import maintain as maintain_lake
     from lowwater.lake.upkeep import MEND
     from lowwater.replay.versions import take_over
-    from lowwater.terminal import open_console, say
 
     if verify:
         _verify(lake_to_read(lake))
@@ -105,7 +102,6 @@ def maintain(lake: PurePath, dry_run: bool, mend: bool, verify: bool, queries: P
 
 def _verify(lake: Lake) -> None:
     from lowwater.lake.upkeep import wrong_claims
-    from lowwater.terminal import say
 
     count = 0
     for claim in wrong_claims(lake):
@@ -237,7 +233,6 @@ def serve(lake: PurePath, queries: Path, host: str, port: int, token_file: Path 
       lowwater serve --lake var/lake
     """
     from lowwater.extras import require
-    from lowwater.terminal import say
 
     # Arrow reads this once, when it is loaded: its own allocators keep what they once had (ADR 131).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

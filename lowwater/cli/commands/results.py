@@ -193,8 +193,8 @@ class _Csv:
         if change.late:
             self._control("restated", change, {}, change.start, change.end)
         for batch in map(self._rows, change.batches()) if self._rows else change.batches():
-            for values in zip(*(_tail_values(column) for column in batch.columns), strict=True):
-                cells = [_tail_safe(value) if isinstance(value, str) else value for value in values[:-1]]
+            for values in zip(*(_values(column) for column in batch.columns), strict=True):
+                cells = [_safe(value) if isinstance(value, str) else value for value in values[:-1]]
                 self._writer.writerow([*cells, "row", values[-1], "", change.version])
         self._control("punctuation", change, change.promise, max(change.furthest, change.end), None)
 
@@ -221,17 +221,6 @@ class _Json:
 
     def _line(self, values: dict[str, Any]) -> None:
         sys.stdout.writelines([json.dumps(values) + "\n"])
-
-
-def _tail_values(column: Any) -> list[Any]:
-    from lowwater.replay.row_files import csv_values
-
-    return csv_values(column)
-
-
-def _tail_safe(text: str) -> str:
-    """Returns a text without control sequences if the output is a terminal, else unchanged."""
-    return shown(text) if sys.stdout.isatty() else text
 
 
 @click.command()
@@ -369,7 +358,6 @@ def diff(
     from lowwater.lake.layout import lake_to_read
     from lowwater.lake.results.exploring import TableDiff, compare, result_table
     from lowwater.replay.versions import interval_of, key_of
-    from lowwater.terminal import say
 
     opened = lake_to_read(lake)
     span = interval_of(opened, query, at) if at is not None else None
@@ -425,10 +413,8 @@ def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: boo
     """
     from rich.table import Table
 
-    from lowwater.instants import SECOND, format_instant
     from lowwater.lake.layout import lake_to_read
     from lowwater.replay.versions import interval_of, published_versions
-    from lowwater.terminal import open_console, say, styled
 
     opened = lake_to_read(lake)
     span = interval_of(opened, query, at) if at is not None else None
@@ -486,7 +472,6 @@ def rollback(
       lowwater rollback flows --lake var/lake --at 2026-01-01T01:00Z --to previous --because "the new skew lost packets"
     """
     from lowwater.replay.versions import RollbackTarget
-    from lowwater.terminal import say
 
     if lift == (chosen is not None):
         raise click.UsageError("give either --to VERSION or --lift")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from lowwater.cli import options
-from lowwater.terminal import say
+from lowwater.terminal import open_console, say, styled
 
 
 @click.command()
@@ -158,13 +158,9 @@ def run(
 
 @dataclass(frozen=True)
 class Recipe:
-    """A query of the cookbook.
+    """A query of the cookbook."""
 
-    Attributes:
-        name: its `query_name`.
-    """
-
-    name: str
+    name: str  # its `query_name`
     title: str
     question: str
     text: str
@@ -200,7 +196,6 @@ def cookbook(name: str | None) -> None:
     from rich.table import Table
 
     from lowwater.config import nearest
-    from lowwater.terminal import open_console, say, styled
 
     found = {recipe.name: recipe for recipe in recipes()}
     if name is None:

@@ -81,40 +81,28 @@ _PACKED = re.compile(r"\.(?:gz|zst|zstd|xz|lz4|lzma|bz2)$")
 
 @dataclass(frozen=True)
 class Form:
-    """Which readings of a name are taken that its digits alone do not prove; records then confirm or refuse them.
+    """Which readings of a name are taken that its digits alone do not prove; records then confirm or refuse them."""
 
-    Attributes:
-        weak: dates of six digits, days of the year, and clocks of two or four digits below a date.
-        day_first: whether 01-02-2026 is of February.
-    """
-
-    weak: bool = True
-    day_first: bool = True
+    weak: bool = True  # dates of six digits, days of the year, and clocks of two or four digits below a date
+    day_first: bool = True  # whether 01-02-2026 is of February
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a name.
+    """A part of a name."""
 
-    Attributes:
-        kind: `text`; `time`: fields and text; `weekday`; `open`: digits behind a second, a fraction, a count or an end;
-            `number`; `count`: digits or none.
-        parts: (field, text), the field empty for text.
-        weak: whether the digits alone do not prove the reading.
-    """
-
+    # `text`; `time`: fields and text; `weekday`; `open`: digits behind a second, a fraction, a count or an end;
+    # `number`; `count`: digits or none
     kind: str
-    parts: tuple[tuple[str, str], ...]
-    weak: bool = False
+    parts: tuple[tuple[str, str], ...]  # (field, text), the field empty for text
+    weak: bool = False  # whether the digits alone do not prove the reading
 
     @property
     def text(self) -> str:
-        """The part as it stands in the name."""
         return "".join(text for _, text in self.parts)
 
     @property
     def values(self) -> dict[str, str]:
-        """Field -> its text."""
         return {name: text for name, text in self.parts if name}
 
     @property
@@ -262,7 +250,6 @@ def _with_clock(name: str, clock: re.Match[str], parts: list[tuple[str, str]], w
 
 
 def _parts(match: re.Match[str], fields: str) -> list[tuple[str, str]]:
-    """The fields of a match, and the text between them."""
     spans = sorted((*match.span(field), field) for field in match.re.groupindex if field in fields and match[field])
     parts, at = list[tuple[str, str]](), match.start()
     for begin, end, field in spans:
@@ -287,20 +274,14 @@ _GAP = "\0"
 
 @dataclass(frozen=True)
 class LinkFiles:
-    """The files of a link, by their names.
-
-    Attributes:
-        patterns: patterns of the files, as `captures` in the settings; relative like the names.
-        names: names of the files, sorted.
-    """
+    """The files of a link, by their names."""
 
     link: str
-    patterns: tuple[str, ...]
-    names: tuple[str, ...]
+    patterns: tuple[str, ...]  # patterns of the files, as `captures` in the settings; relative like the names
+    names: tuple[str, ...]  # names of the files, sorted
 
     @property
     def pattern(self) -> str:
-        """The patterns as one text, to be read by people."""
         return ", ".join(self.patterns)
 
     @property
@@ -311,15 +292,10 @@ class LinkFiles:
 
 @dataclass(frozen=True)
 class NameGroup:
-    """Files whose names differ only in their instant, in numbers, and in the compression.
+    """Files whose names differ only in their instant, in numbers, and in the compression."""
 
-    Attributes:
-        members: file name -> its parts; alike but for their values.
-        fixed: numbers (by index) that tell links apart, so that they stand in the pattern.
-    """
-
-    members: Mapping[str, tuple[Piece, ...]]
-    fixed: frozenset[int] = frozenset()
+    members: Mapping[str, tuple[Piece, ...]]  # file name -> its parts; alike but for their values
+    fixed: frozenset[int] = frozenset()  # numbers (by index) that tell links apart, so that they stand in the pattern
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -333,7 +309,6 @@ class NameGroup:
 
     @cached_property
     def _rendered(self) -> list[str]:
-        """The pattern of each part."""
         return _render(list(zip(*self.members.values(), strict=True)), self.fixed)
 
     @property
@@ -366,7 +341,6 @@ class NameGroup:
         )
 
     def only(self, names: Iterable[str]) -> NameGroup:
-        """Some of the files."""
         return replace(self, members={name: self.members[name] for name in names})
 
     def by(self, places: Sequence[int]) -> list[NameGroup]:
@@ -443,7 +417,6 @@ _COARSE = "sYymbBdjpHIMS"
 
 
 def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
-    """The pattern of each part."""
     patterns, numbers = list[str](), 0
     begins = dict[str, tuple[str, ...]]()  # field -> its texts
     in_folder = False  # whether a time stands in a folder, which a time in the name below may say better
@@ -659,31 +632,19 @@ ABBREVIATIONS = {
 
 @dataclass(frozen=True)
 class NameDates:
-    """Coverage of a link's files according to their names.
+    """Coverage of a link's files according to their names."""
 
-    Attributes:
-        rotation: time that a file covers from the instant in its name, ns; None if the names do not tell.
-        why: reason why there is no rotation, for the user; else empty.
-        guessed: whether the rotation is guessed from a single file.
-        zone: time zone of the names; UTC unless several files agree on another.
-        ends: whether the names say when files end.
-        late: whether the names lead by a rotation, as they do where they say when a file ends.
-        since: begin of the files' coverage, ns; None unless the names say what files cover.
-        until: end of the files' coverage, ns; None likewise.
-        missing: time between files for which there is no file, [from, to), ns.
-        partly: the most that a file holds of its time, ns, where pauses between files are far longer than silences
-            within; else 0.
-    """
-
+    # time that a file covers from the instant in its name, ns; None if the names do not tell
     rotation: int | None = None
-    why: str = ""
-    guessed: bool = False
-    zone: str = "UTC"
-    ends: bool = False
-    late: bool = False
-    since: int | None = None
-    until: int | None = None
-    missing: tuple[tuple[int, int], ...] = ()
+    why: str = ""  # reason why there is no rotation, for the user; else empty
+    guessed: bool = False  # whether the rotation is guessed from a single file
+    zone: str = "UTC"  # time zone of the names; UTC unless several files agree on another
+    ends: bool = False  # whether the names say when files end
+    late: bool = False  # whether the names lead by a rotation, as they do where they say when a file ends
+    since: int | None = None  # begin of the files' coverage, ns; None unless the names say what files cover
+    until: int | None = None  # end of the files' coverage, ns; None likewise
+    missing: tuple[tuple[int, int], ...] = ()  # time between files for which there is no file, [from, to), ns
+    # the most that a file holds of its time, ns, where pauses between files are far longer than silences within; else 0
     partly: int = 0
 
     @property
@@ -704,7 +665,6 @@ def check_dates(
     Args:
         folder: folder to which the names are relative.
         facts: facts of some of the files, among them the first and the last file with a record.
-        skew: bound of the disorder of the link, ns.
         early: whether the first file may hold records of the time before it, as the log of a tool does, which writes a
             connection when it ends.
     """

@@ -61,19 +61,12 @@ _NUMBER = re.compile(r"\d{1,2}")
 
 @dataclass(frozen=True)
 class NamedTime:
-    """What a name says of the time of its file.
+    """What a name says of the time of its file."""
 
-    Attributes:
-        begin: the moment in the name.
-        end: the later one in the name; None without one.
-        counted: whether the name goes on with a count (`%c`), so that the file begins later than its moment.
-        fraction: part of a second that the begin has besides, ns.
-    """
-
-    begin: datetime
-    end: datetime | None
-    counted: bool
-    fraction: int
+    begin: datetime  # the moment in the name
+    end: datetime | None  # the later one in the name; None without one
+    counted: bool  # whether the name goes on with a count (`%c`), so that the file begins later than its moment
+    fraction: int  # part of a second that the begin has besides, ns
 
     @property
     def start(self) -> int:
@@ -94,11 +87,7 @@ class NamedTime:
 
 
 def pieces_of(pattern: str) -> list[str]:
-    """Divides a pattern into fields, wildcards and text.
-
-    Raises:
-        ConfigError: if a field is unknown.
-    """
+    """Divides a pattern into fields, wildcards and text. Raises ConfigError if a field is unknown."""
     pieces = []
     for piece in _PIECE.findall(pattern):
         if piece[0] != "%" or piece == "%%":
@@ -120,11 +109,7 @@ def pieces_of(pattern: str) -> list[str]:
 
 @cache
 def regex_of(pattern: str) -> re.Pattern[str]:
-    """The names that a pattern stands for.
-
-    Raises:
-        ConfigError: if a field is unknown.
-    """
+    """The names that a pattern stands for. Raises ConfigError if a field is unknown."""
     text, seen = "", set[str]()
     for number, piece in enumerate(pieces_of(pattern)):
         if piece[0] != "%" or piece == "%%":
@@ -176,11 +161,8 @@ def is_dated(pattern: str) -> bool:
 
 
 def named_time(match: re.Match[str], zone: str) -> NamedTime | None:
-    """Reads the moment in a name that a pattern matches; None if it has none, or digits that are no date.
-
-    Args:
-        match: a match of `regex_of`.
-    """
+    """Reads the moment in a name that a pattern matches; None if it has none, or digits that are no date. `match`: a
+    match of `regex_of`."""
     values = {key: value for key, value in match.groupdict().items() if value is not None}
     begins, ends = ({key[1:]: text for key, text in values.items() if key[0] == side} for side in "fE")
     if not begins.keys() - {key for key in begins if key[0] in "NaA"}:
@@ -349,10 +331,7 @@ def files_of(link: Link, start: int, end: int) -> list[Path]:
     """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin.
 
     Without a rotation, or an end in the names, nothing is declared, and all files of the pattern are listed.
-
-    Raises:
-        ConfigError: if the link has no pattern, or its pattern has an unknown field.
-    """
+    Raises ConfigError if the link has no pattern, or its pattern has an unknown field."""
     if link.captures is None:
         raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")
     dated = []

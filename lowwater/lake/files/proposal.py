@@ -57,32 +57,21 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class JoinedGroup:
-    """Files whose names differ in a word, and that are of one link by their times.
+    """Files whose names differ in a word, and that are of one link by their times."""
 
-    Attributes:
-        names: names of the files, sorted.
-        bare: a name with placeholders for what differs.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # names of the files, sorted
     patterns: tuple[str, ...]
-    bare: str
+    bare: str  # a name with placeholders for what differs
 
 
 @dataclass(frozen=True)
 class LinkGroup:
-    """The files of a link.
-
-    Attributes:
-        of: pattern of all files with similar names, if these are of several links; else empty.
-        mixed: whether its files overlap in time, and no number in their names explains it.
-        notes: other readings of the names, for the user.
-    """
+    """The files of a link."""
 
     group: NameGroup | JoinedGroup
-    of: str = ""
-    mixed: bool = False
-    notes: tuple[str, ...] = ()
+    of: str = ""  # pattern of all files with similar names, if these are of several links; else empty
+    mixed: bool = False  # whether its files overlap in time, and no number in their names explains it
+    notes: tuple[str, ...] = ()  # other readings of the names, for the user
 
 
 def split_by_link(group: NameGroup, sample: Sample) -> list[LinkGroup]:
@@ -125,11 +114,8 @@ def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
 def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: int) -> int:
     """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time.
 
-    A pause that is long beside the silences inside of files is a gap: the recorder was stopped.
-
-    Args:
-        silence: longest silence inside of files, ns.
-    """
+    A pause that is long beside the silences inside of files is a gap: the recorder was stopped. `silence`: longest
+    silence inside of files, ns."""
     return max((length for length in _pauses(names, sample, read) if length <= LONG_SILENCE * silence), default=0)
 
 
@@ -248,7 +234,6 @@ def _placed(shape: str) -> Iterator[str]:
 
 
 def _foldered(shape: str) -> Iterator[str]:
-    """Shapes with one folder left open."""
     *folders, name = shape.split("/")
     for at, folder in enumerate(folders):
         if "%" not in folder and folder != "*":
@@ -335,10 +320,7 @@ def _noted(part: LinkGroup, parts: Sequence[LinkGroup]) -> LinkGroup:
 def doubles(sample: Sample, links: Mapping[str, Sequence[str]]) -> list[str]:
     """Describes links with files of the same records: a line for each two links that have some.
 
-    Files that begin at the same instant are compared, some of each two links, to their end.
-
-    Args:
-        links: link -> its files.
+    Files that begin at the same instant are compared, some of each two links, to their end. `links`: link -> its files.
     """
     beginning: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for link, names in links.items():
@@ -405,56 +387,40 @@ LEAST_COPY = 100
 
 @dataclass(frozen=True)
 class LinkProposal:
-    """Proposed settings of a link.
-
-    Attributes:
-        skew: bound of the disorder, ns.
-        latest: largest lateness in the sample, ns, also of a file behind the one before. It exceeds the skew if a skew
-            for all records would be too long.
-        since: begin of the captures' coverage, ns, not after the first record; None without a record.
-        until: end of the captures' coverage, ns, after the last record; None without a record.
-        of: pattern of files of several links that overlap in time, this link among them; empty for a single link.
-        mixed: whether its own files overlap in time.
-        notes: what the names and the files leave open or lack, for the user.
-        tolerance: proposed gap tolerance, ns, if pauses between files exceed the default, but are not long beside the
-            silences within files; else 0.
-        records: protocol of the records, or the ready one of a log; None for packets.
-    """
+    """Proposed settings of a link."""
 
     named: LinkFiles
     dates: NameDates
-    skew: int
+    skew: int  # bound of the disorder, ns
+    # largest lateness in the sample, ns, also of a file behind the one before. It exceeds the skew if a skew for all
+    # records would be too long.
     latest: int
     facts: tuple[CaptureFacts, ...]
-    since: int | None
-    until: int | None
+    since: int | None  # begin of the captures' coverage, ns, not after the first record; None without a record
+    until: int | None  # end of the captures' coverage, ns, after the last record; None without a record
+    # pattern of files of several links that overlap in time, this link among them; empty for a single link
     of: str = ""
-    mixed: bool = False
+    mixed: bool = False  # whether its own files overlap in time
+    # proposed gap tolerance, ns, if pauses between files exceed the default, but are not long beside the silences
+    # within files; else 0
     tolerance: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the names and the files leave open or lack, for the user
+    # protocol of the records, or the ready one of a log; None for packets
     records: RecordProposal | LogProposal | None = None
 
     @property
     def interfaces(self) -> tuple[InterfaceFacts, ...]:
-        """Facts of all interfaces in the sample."""
         return tuple(interface for facts in self.facts for interface in facts.interfaces)
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed settings for a folder of captures.
+    """Proposed settings for a folder of captures."""
 
-    Attributes:
-        links: proposals in the order of the links' names.
-        interval: length of an interval, ns.
-        skipped: file that is no capture -> reason.
-        doubles: lines about links that have the same records.
-    """
-
-    links: tuple[LinkProposal, ...]
-    interval: int
-    skipped: dict[str, str] = field(default_factory=dict)
-    doubles: tuple[str, ...] = ()
+    links: tuple[LinkProposal, ...]  # proposals in the order of the links' names
+    interval: int  # length of an interval, ns
+    skipped: dict[str, str] = field(default_factory=dict)  # file that is no capture -> reason
+    doubles: tuple[str, ...] = ()  # lines about links that have the same records
 
 
 def propose(
@@ -464,13 +430,11 @@ def propose(
     names: Sequence[str] | None = None,
 ) -> Proposal:
     """Proposes settings for a folder of captures, and of other records.
+    Raises ConfigError if the folder has no capture, or too many files.
 
     Args:
         folder: folder with the files of all links, in subfolders or side by side.
         names: the files, relative to the folder; None for all files in it, at any depth.
-
-    Raises:
-        ConfigError: if the folder has no capture, or too many files.
     """
     read = Sample(folder, sample, progress)
 
@@ -646,7 +610,6 @@ def _read_whole(sample: Sample, names: Sequence[str]) -> list[str]:
 
 
 def _firsts(sample: Sample, group: NameGroup) -> dict[str, int]:
-    """First timestamps of some files of a group."""
     return {name: first for name in sample.spread(group.names) if (first := sample.first(name)) is not None}
 
 
@@ -669,7 +632,6 @@ def _copies(folder: Path, names: Sequence[str], progress: Callable[[str], None])
 
 
 def _by_digest(folder: Path, names: Sequence[str], count: int) -> list[list[str]]:
-    """Groups files by the digest of their first bytes."""
     groups: dict[bytes, list[str]] = defaultdict(list)
     for name in names:
         digest = sha256()

@@ -35,23 +35,17 @@ from lowwater.terminal import shown
 
 @dataclass(frozen=True)
 class LogProposal:
-    """The ready protocol by which the records of a link are read.
-
-    Attributes:
-        ahead: how far its records run behind one another, ns.
-    """
+    """The ready protocol by which the records of a link are read."""
 
     log: SniffedLog
-    ahead: int
+    ahead: int  # how far its records run behind one another, ns
 
     @property
     def options(self) -> TableOptions:
-        """How the records are read."""
         return TableOptions(self.log.kind, self.log.layout)
 
     @property
     def protocol(self) -> str:
-        """Name of the ready protocol."""
         return self.log.protocol
 
 
@@ -59,10 +53,7 @@ def propose_log(path: Path) -> LogProposal | None:
     """Proposes the ready protocol of a log, and reads it once for its disorder; None if the file is no such log.
 
     A log is written when a flow ends, so its times run behind by minutes, which are no time jumps.
-
-    Raises:
-        CaptureError: the file cannot be read, or no ready protocol reads this log of its tool.
-    """
+    Raises CaptureError if the file cannot be read, or no ready protocol reads this log of its tool."""
     log = sniff_log(path)
     if log is None:
         return None
@@ -80,37 +71,28 @@ _OWN = ("link", "interface")
 
 @dataclass(frozen=True)
 class ProposedField:
-    """A field of a proposed protocol.
-
-    Attributes:
-        notes: what could not be decided, or is worth a look.
-    """
+    """A field of a proposed protocol."""
 
     name: str
     column: Column
     declaration: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what could not be decided, or is worth a look
 
 
 @dataclass(frozen=True)
 class RecordProposal:
-    """Proposed protocol of the records of a link.
-
-    Attributes:
-        clock: name of the field that is the clock.
-        refused: field -> number of values, of the files that were read whole, that it cannot read.
-    """
+    """Proposed protocol of the records of a link."""
 
     table: SniffedTable
     protocol: str
     fields: tuple[ProposedField, ...]
-    clock: str
+    clock: str  # name of the field that is the clock
     layout: RecordLayout
+    # field -> number of values, of the files that were read whole, that it cannot read
     refused: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def options(self) -> TableOptions:
-        """How the records are read by the proposal."""
         return TableOptions(self.table.kind, self.layout, self.text)
 
     @property
@@ -121,7 +103,6 @@ class RecordProposal:
 
     @property
     def block(self) -> str:
-        """The PROTOCOL block, with comments."""
         lines = []
         width = max(len(proposed.declaration) for proposed in self.fields)
         for proposed in self.fields:
@@ -136,13 +117,11 @@ class RecordProposal:
 
 def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind | None] | None = None) -> RecordProposal:
     """Proposes a protocol for the records of a link.
+    Raises CaptureError if no column can be the clock, or none can be a field.
 
     Args:
         link: name for the protocol; a number is added to a name that is built in.
         others: label of a column -> another type than that of the sample; None to leave the column out.
-
-    Raises:
-        CaptureError: no column can be the clock, or none can be a field.
     """
     if table.clock is None:
         raise CaptureError(
@@ -305,21 +284,15 @@ BEGINNING = 1 << 16
 
 @dataclass
 class Sample:
-    """The captures below a folder.
-
-    Attributes:
-        count: number of files of a link to read to the end, at least 2: the first, the last, and some between them.
-        progress: called with the name of the file that is being read.
-        skipped: file that is no capture, or left out -> reason.
-        copies: file with the bytes of another one with a like name -> that file.
-        records: file of records that are no packets -> the protocol by which it is read.
-    """
+    """The captures below a folder."""
 
     folder: Path
-    count: int
-    progress: Callable[[str], None] = lambda text: None
-    skipped: dict[str, str] = field(default_factory=dict)
+    count: int  # number of files of a link to read to the end, at least 2: the first, the last, and some between them
+    progress: Callable[[str], None] = lambda text: None  # called with the name of the file that is being read
+    skipped: dict[str, str] = field(default_factory=dict)  # file that is no capture, or left out -> reason
+    # file with the bytes of another one with a like name -> that file
     copies: dict[str, str] = field(default_factory=dict)
+    # file of records that are no packets -> the protocol by which it is read
     records: dict[str, RecordProposal | LogProposal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -335,11 +308,8 @@ class Sample:
     def describe(self, names: Sequence[str], link: str) -> None:
         """Proposes a protocol for files of like names that hold records, but no packets; reads some of them.
 
-        A type that a file read whole refuses for more than a few values gives way to a wider one.
-
-        Args:
-            link: name of their link, after which the protocol is called.
-        """
+        A type that a file read whole refuses for more than a few values gives way to a wider one. `link`: name of their
+        link, after which the protocol is called."""
         chosen = self.spread(names)
         table = self._table(chosen)
         if table is None:
@@ -381,17 +351,13 @@ class Sample:
         return None
 
     def _settle(self, names: Sequence[str], proposal: RecordProposal | LogProposal, clear: bool = True) -> None:
-        """Reads files by a proposal from now on."""
         self.records |= dict.fromkeys(names, proposal)
         for name in names if clear else ():
             self._read_before.pop(name, None)
 
     def _refusing(self, names: Sequence[str], proposal: RecordProposal) -> dict[str, Kind | None]:
         """Returns wider types for the columns whose type refuses too many values of the files.
-
-        Raises:
-            CaptureError: the clock is among them.
-        """
+        Raises CaptureError if the clock is among them."""
         facts = [capture for name in names if (capture := self.facts(name)) is not None]
         records = sum(
             capture.interfaces[0].packets + sum(capture.interfaces[0].malformed.values()) for capture in facts

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.tables.reader import TableOptions
-from lowwater.config import FILE_NAME, Config, Link, section_of
+from lowwater.config import Config, Link, section_of
+from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError
 from lowwater.lake.files.patterns import declared_coverage, files_of
 from lowwater.lake.ingestion.record_options import record_options
@@ -51,35 +52,23 @@ class MissingFolder:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The files of a link's pattern.
+    """The files of a link's pattern."""
 
-    Attributes:
-        pattern: patterns in the settings, as text.
-        new: files to ingest, in order.
-        unchanged: files that are in the lake as they are.
-        aside: number of files that somebody set aside.
-        missing: folders of the patterns that are not there.
-    """
-
-    pattern: str
-    new: tuple[Path, ...]
-    unchanged: tuple[Path, ...]
-    aside: int = 0
-    missing: tuple[MissingFolder, ...] = ()
+    pattern: str  # patterns in the settings, as text
+    new: tuple[Path, ...]  # files to ingest, in order
+    unchanged: tuple[Path, ...]  # files that are in the lake as they are
+    aside: int = 0  # number of files that somebody set aside
+    missing: tuple[MissingFolder, ...] = ()  # folders of the patterns that are not there
 
 
 def arrivals(
     lake: Lake, config: Config, link: str | None = None, start: int | None = None, end: int | None = None
 ) -> dict[str, Arrivals]:
-    """Finds the files of every link with a pattern, or of one link.
+    """Finds the files of every link with a pattern, or of one link. Raises ConfigError if no link has a pattern.
 
     Args:
-        link: the only link to look at; None for all.
         start: begin of a range, ns since the epoch; only files with declared coverage in it count. None for all.
         end: end of the range, ns, exclusive; None for all.
-
-    Raises:
-        ConfigError: if no link has a pattern.
     """
     files = _of_patterns(config, link, start, end)
     return {name: _of_link(lake, config, name, paths) for name, paths in files.items()}
@@ -99,13 +88,7 @@ def _of_patterns(config: Config, link: str | None, start: int | None, end: int |
 def pattern_files(
     config: Config, link: str | None = None, start: int | None = None, end: int | None = None
 ) -> dict[str, list[Path]]:
-    """Lists the files of every link with a pattern, whether they are in the lake or not.
-
-    Args:
-        link: the only link to look at; None for all.
-        start: as of `arrivals`, ns since the epoch.
-        end: as of `arrivals`, ns, exclusive.
-    """
+    """Lists the files of every link with a pattern, whether they are in the lake or not."""
     names = [link] if link is not None else sorted(config.links)
     span = (start or 0, END_OF_TIME if end is None else end)
     return {
@@ -247,19 +230,14 @@ class FileState:
 
 @dataclass(frozen=True)
 class Found:
-    """The files of a link that are to be ingested.
-
-    Attributes:
-        complete: files that nobody writes to any more, with their states, in order.
-        growing: files that are still being written, if they are asked for.
-        waiting: number of other files that are still being written.
-        fault: what is wrong with the settings of the link, so that its files wait and those of others do not.
-    """
+    """The files of a link that are to be ingested."""
 
     link: str
+    # files that nobody writes to any more, with their states, in order
     complete: tuple[tuple[Path, FileState], ...] = ()
-    growing: tuple[tuple[Path, FileState], ...] = ()
-    waiting: int = 0
+    growing: tuple[tuple[Path, FileState], ...] = ()  # files that are still being written, if they are asked for
+    waiting: int = 0  # number of other files that are still being written
+    # what is wrong with the settings of the link, so that its files wait and those of others do not
     fault: ConfigError | None = None
 
 
@@ -270,9 +248,7 @@ class Watch:
 
     Args:
         settle: time without a write after which a file may be complete, ns; at least SETTLED.
-        link: the only link to look at; None for all.
         span: only files that cover some of [start, end), ns, count; None for no bound.
-        clock: returns the current time, ns.
     """
 
     def __init__(
@@ -296,11 +272,7 @@ class Watch:
 
     def look(self, config: Config) -> list[Found]:
         """Looks at the files once, under the current settings; after a change of them every file counts again.
-
-        Raises:
-            ConfigError: if no link has a pattern.
-            LakeError: if the lake cannot be read.
-        """
+        Raises ConfigError if no link has a pattern, and LakeError if the lake cannot be read."""
         if config != self._config:
             self._config, self._tried = config, {}
         new: dict[str, Arrivals] = {}

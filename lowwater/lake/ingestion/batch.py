@@ -52,22 +52,15 @@ TASK_ROWS = FILE_ROWS // 2
 
 @dataclass(frozen=True)
 class IngestResult:
-    """Result of the ingest of a file.
+    """Result of the ingest of a file."""
 
-    Attributes:
-        path: path, as given by the caller.
-        captures: its ledger rows, one a link.
-        state: `added`, `replaced` (another version of the file, or another decoder, max_jump, interfaces, coverage or
-            stored content) or `known` (nothing was done).
-        note: a note for the user, or an empty string.
-        doubt: of the note, what is doubtful about the times of the file.
-    """
-
-    path: Path
-    captures: tuple[Capture, ...]
+    path: Path  # path, as given by the caller
+    captures: tuple[Capture, ...]  # its ledger rows, one a link
+    # `added`, `replaced` (another version of the file, or another decoder, max_jump, interfaces, coverage or stored
+    # content) or `known` (nothing was done)
     state: str
-    note: str = ""
-    doubt: str = ""
+    note: str = ""  # a note for the user, or an empty string
+    doubt: str = ""  # of the note, what is doubtful about the times of the file
 
     @property
     def capture(self) -> Capture:
@@ -77,38 +70,26 @@ class IngestResult:
 
 @dataclass
 class _Work:
-    """A file that is being packed.
+    """A file that is being packed."""
 
-    Attributes:
-        attempt: name of the attempt, part of the names of its packet files.
-        growing: whether the file is still being written.
-    """
-
-    attempt: str
+    attempt: str  # name of the attempt, part of the names of its packet files
     tasks: int = 0
     survey: Survey | None = None
-    growing: bool = False
+    growing: bool = False  # whether the file is still being written
     done: list[PackResult | FailedTask] = field(default_factory=list)
 
 
 @dataclass
 class _Portion:
-    """Packed files that wait for their commit.
+    """Packed files that wait for their commit."""
 
-    Attributes:
-        results: number of the file -> result.
-        files: attempt -> its packet files.
-        damage: attempt -> its malformed rows, schema `MALFORMED`.
-    """
-
-    results: dict[int, IngestResult] = field(default_factory=dict)
-    files: dict[str, list[DataFile]] = field(default_factory=dict)
-    damage: dict[str, pa.Table] = field(default_factory=dict)
+    results: dict[int, IngestResult] = field(default_factory=dict)  # number of the file -> result
+    files: dict[str, list[DataFile]] = field(default_factory=dict)  # attempt -> its packet files
+    damage: dict[str, pa.Table] = field(default_factory=dict)  # attempt -> its malformed rows, schema `MALFORMED`
     bytes: int = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether it should be committed."""
         return len(self.results) >= COMMIT_CAPTURES or self.bytes >= COMMIT_BYTES
 
 
@@ -117,9 +98,7 @@ class Batch:
 
     Args:
         coverage: declared coverage [from, to), ns, of every file; None without a declaration.
-        clock: returns the current time, ns.
         by_hand: whether `--covers` declared the coverage.
-        records: how the records of the link are read; None for packets.
         shared: folder of the lake by which tasks on other machines get the captures; None where they read them.
 
     Attributes:

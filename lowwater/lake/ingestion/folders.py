@@ -43,20 +43,14 @@ from lowwater.storage.untrusted import open_regular
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file in a folder of a link.
-
-    Attributes:
-        size: bytes.
-        written: last write, ns.
-        identity: device and inode, which two names of one file share; None in an object store.
-        broken: whether it is a symbolic link to nothing.
-    """
+    """A file in a folder of a link."""
 
     path: str
-    size: int
-    written: int
+    size: int  # bytes
+    written: int  # last write, ns
+    # device and inode, which two names of one file share; None in an object store
     identity: tuple[int, int] | None = None
-    broken: bool = False
+    broken: bool = False  # whether it is a symbolic link to nothing
 
     @property
     def name(self) -> str:
@@ -69,16 +63,12 @@ class FoundFile:
 
 @dataclass
 class Listing:
-    """What was found.
-
-    Attributes:
-        links: folder -> (literal begin of the names of a pattern, link) of each pattern that reaches it.
-        problems: folder that could not be listed -> why.
-    """
+    """What was found."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
+    # folder -> (literal begin of the names of a pattern, link) of each pattern that reaches it
     links: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)  # folder that could not be listed -> why
     _folders: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     def candidates(self, file: FoundFile) -> tuple[str, ...]:
@@ -124,11 +114,7 @@ class Listing:
 
 
 def listing(config: Config) -> Listing:
-    """Lists the folders of all links with a pattern.
-
-    Raises:
-        ConfigError: a pattern has an unknown field.
-    """
+    """Lists the folders of all links with a pattern. Raises ConfigError if a pattern has an unknown field."""
     found = Listing()
     reached: set[str] = set()
     for link, settings in sorted(config.links.items()):
@@ -252,7 +238,6 @@ class _Facts(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What the ledger keeps of them."""
         known = {"first": self.first, "last": self.last, "packets": self.packets}
         return {**known, "digests": self.digests or None, "silences": self.silences}
 
@@ -270,14 +255,7 @@ class _Taken:
 
 def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) -> int:
     """Looks into the folders of all links once, and writes what has changed in one commit.
-
-    Args:
-        clock: returns the current time, ns.
-
-    Raises:
-        ConfigError: a pattern has an unknown field.
-        LakeError: the ledger cannot be read or written.
-    """
+    Raises ConfigError if a pattern has an unknown field, and LakeError if the ledger cannot be read or written."""
     if not any(settings.captures for settings in config.links.values()) and not ledger.read_seen(lake):
         return 0
     found = listing(config)
@@ -296,11 +274,8 @@ def record(
 ) -> None:
     """Keeps what an ingest did: which files it refused, and that those are read which were not.
 
-    An error of the disk or of the lake says nothing about a file. There is no commit where nothing is new.
-
-    Args:
-        refused: file -> why it was not.
-    """
+    An error of the disk or of the lake says nothing about a file. There is no commit where nothing is new. `refused`:
+    file -> why it was not."""
     errors = {path: error for path, error in refused.items() if not isinstance(error, LakeError)}
     taken = list(results)
     told = ledger.told_files(lake)
@@ -439,7 +414,6 @@ class _Look:
 
     Args:
         claimed: path -> the links whose patterns claim it.
-        now: current time, ns.
     """
 
     def __init__(self, lake: Lake, config: Config, found: Listing, claimed: Mapping[str, list[str]], now: int) -> None:
@@ -803,14 +777,9 @@ SHOWN = 5
 
 
 def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, person: str) -> list[ledger.SeenFile]:
-    """Sets files aside: no ingest takes them by a pattern, and no interval lacks them any more.
-
-    Args:
-        names: paths of files, names of files that are not read, or patterns of either; also of files that are gone.
-
-    Raises:
-        ConfigError: a name fits no file, or only files that are in the lake.
-    """
+    """Sets files aside: no ingest takes them by a pattern, and no interval lacks them any more. Raises ConfigError if a
+    name fits no file, or only files that are in the lake. `names`: paths of files, names of files that are not read, or
+    patterns of either; also of files that are gone."""
     look(lake, config)
     with ledger.changing(lake) as held:
         rows = [
@@ -823,10 +792,7 @@ def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, per
 
 def undo(lake: Lake, config: Config, names: Sequence[str]) -> list[ledger.SeenFile]:
     """Takes back that files were set aside; arguments as of `set_aside`. The next look judges them anew.
-
-    Raises:
-        ConfigError: a name fits no file that is set aside.
-    """
+    Raises ConfigError if a name fits no file that is set aside."""
     look(lake, config)
     with ledger.changing(lake) as held:
         rows = _chosen(lake, names, lambda row: row.state == ledger.ASIDE, "is not set aside")

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
 from lowwater.capture.tables.reader import TableOptions, TaskMap, each_on_threads
-from lowwater.config import FILE_NAME, Config, section_of
+from lowwater.config import Config, section_of
+from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
 from lowwater.lake.files.patterns import declared_coverage
 from lowwater.lake.ingestion.batch import Batch, IngestResult
@@ -41,13 +42,7 @@ from lowwater.storage.object_paths import ObjectPath
 
 def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     """Removes what other attempts left of a link and its interfaces: committed files and rows, and files on disk.
-
-    Args:
-        link: the link, without an interface.
-
-    Raises:
-        LakeError: if the lake cannot be written.
-    """
+    Raises LakeError if the lake cannot be written. `link`: the link, without an interface."""
     # A link that had other records before may have left files in both tables.
     for table in (lake.packets, lake.records(link)):
         _clean_table(lake, table, safe_name(link), attempts)
@@ -162,7 +157,6 @@ def ingest(
     Args:
         link: name of the link; several interfaces of a capture become links below it (`link/name`).
         covers: declared coverage [from, to), ns, of a single file; None takes it from the link's pattern and rotation.
-        clock: returns the current time, ns.
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
         refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
 

@@ -11,7 +11,8 @@ from lowwater.capture.tables.reader import TableOptions
 from lowwater.catalog.protocols import BUILTIN, LOG_KINDS, READY, Protocol
 from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import Skews, link_skews
-from lowwater.config import FILE_NAME, Config, Link, section_of
+from lowwater.config import Config, Link, section_of
+from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError
 from lowwater.plan.text import nearest
 
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
 
 def record_options(config: Config, link: str) -> TableOptions | None:
     """Returns how the records of a link are read; None for packets.
-
-    Raises:
-        ConfigError: the settings do not name the protocol of the link, or its records cannot be read by it.
-        QueryError: a PROTOCOL block of the link is wrong.
-    """
+    Raises ConfigError if the settings do not name the protocol of the link, or its records cannot be read by it, and
+    QueryError if a PROTOCOL block of the link is wrong."""
     settings = config.link(link)
     if settings.kind == "pcap":
         return None
@@ -49,10 +47,7 @@ def record_options(config: Config, link: str) -> TableOptions | None:
 
 def known_protocol(settings: Link) -> str | None:
     """Returns the protocol of the records of a link, if its settings name one, or its schemas have one.
-
-    Raises:
-        QueryError: a PROTOCOL block of the link is wrong.
-    """
+    Raises QueryError if a PROTOCOL block of the link is wrong."""
     if settings.kind == "pcap" or settings.protocol is not None or not settings.schemas:
         return settings.protocol
     declared = [name for name, each in _protocols(settings).items() if each.layout is not None and name not in BUILTIN]
@@ -112,10 +107,7 @@ def _protocol_of(
 
 def planned_options(config: Config, plan: Plan, link: str) -> TableOptions | None:
     """Returns how the records of a link are read; None for packets, and for a link that no query reads.
-
-    Raises:
-        ConfigError: queries read the link by several protocols, or by another one than its settings say.
-    """
+    Raises ConfigError: queries read the link by several protocols, or by another one than its settings say."""
     settings = config.link(link)
     if settings.kind == "pcap":
         return None
@@ -135,9 +127,6 @@ def planned_options(config: Config, plan: Plan, link: str) -> TableOptions | Non
 
 def planned_skews(config: Config, plan: Plan, link: str) -> Skews:
     """Returns the skews of the records of a link that queries read (SEMANTICS T8).
-
-    Raises:
-        ConfigError: `group_skew` of the link names an unknown column or a wrong value.
-    """
+    Raises ConfigError if `group_skew` of the link names an unknown column or a wrong value."""
     layouts = (lfta.layout for lfta in plan.lftas if link in lfta.links and lfta.layout is not None)
     return link_skews(config, link, next(layouts, None))

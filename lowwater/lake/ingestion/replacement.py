@@ -45,7 +45,6 @@ class Places(Generic[T]):
             self._by_key[key][name] = thing
 
     def remove(self, name: str, keys: Iterable[Hashable]) -> None:
-        """Removes what `add` has added."""
         for key in keys:
             del self._by_key[key][name]
             if not self._by_key[key]:
@@ -77,7 +76,6 @@ class Spans(Generic[T]):
             self._things[name] = thing
 
     def remove(self, name: str, begin: int, end: int) -> None:
-        """Removes what `add` has added."""
         if begin < end:
             ranges = self._by_size[(end - begin).bit_length()]
             del ranges[bisect_left(ranges, (begin, end, name))]
@@ -110,12 +108,10 @@ class LedgerFile:
 
     @property
     def packets(self) -> int:
-        """Number of sane records of the file."""
         return sum(row.packets for row in self.rows)
 
     @property
     def copies(self) -> Collection[CopiedFile]:
-        """Other files with its records."""
         return self.row.copied_to.values() if self.row.copies else ()
 
     @property
@@ -299,7 +295,6 @@ class LedgerFiles:
         return next((place for place in places if is_there(place, file.row.bytes)), None)
 
     def here(self, file: LedgerFile, path: Path) -> LedgerFile:
-        """Returns the file at another path."""
         return file.at(path, key_of(self.lake, path), self.names.name(_absolute(path), self._real))
 
     def _own(self, file: LedgerFile) -> list[str]:
@@ -320,11 +315,8 @@ class LedgerFiles:
 
     def _keys(self, file: LedgerFile, begins: bool = False) -> list[Hashable]:
         """Returns what a file is looked up by: its records, its bytes and those of its copies, its places, and how it
-        begins: with a record, or without one with its declared begin.
-
-        Args:
-            begins: whether the declared begin is a key of a file with records too, since it may begin as an empty one.
-        """
+        begins: with a record, or without one with its declared begin. `begins`: whether the declared begin is a key of
+        a file with records too, since it may begin as an empty one."""
         firsts = {row.first for row in file.rows if row.first is not None}
         keys: list[Hashable] = [("records", file.row.capture)]
         keys += [("place", place) for place in self._spellings(file)]
@@ -342,14 +334,8 @@ class LedgerFiles:
         return None
 
     def put(self, new: LedgerFile, settings: Link, unpacked: int) -> tuple[bool, str]:
-        """Puts a file in the place of the files that it replaces; `commit` writes it.
-
-        Args:
-            unpacked: decompressed size, bytes.
-
-        Raises:
-            OverlapError: if it overlaps another file by more than the skew.
-        """
+        """Puts a file in the place of the files that it replaces; `commit` writes it. Raises OverlapError if it
+        overlaps another file by more than the skew. `unpacked`: decompressed size, bytes."""
         alike = [(file, self._replaces(new, file, settings, unpacked)) for file in self._alike(new)]
         replaced = {file.row.attempt: note for file, note in alike if note is not None}
         if new.row.attempt in self._files:  # only its coverage is another one
@@ -370,10 +356,7 @@ class LedgerFiles:
 
     def commit(self) -> None:
         """Writes the files that were put since, in the place of those that they replace, in one commit.
-
-        Raises:
-            LakeError: if the ledger cannot be written; `undo` then makes this what is there.
-        """
+        Raises LakeError if the ledger cannot be written; `undo` then makes this what is there."""
         new = [row for attempt in self._changed & self._files.keys() for row in self._files[attempt].rows]
         old = [row for attempt in self._changed & self._stored.keys() for row in self._stored[attempt].rows]
         if new or old:
@@ -382,7 +365,6 @@ class LedgerFiles:
         self._changed.clear()
 
     def undo(self) -> None:
-        """Takes back what was put since the last commit."""
         for attempt in self._changed:
             if attempt in self._files:
                 self._leave_out(attempt)

@@ -60,52 +60,35 @@ DAMAGE = RECORD_DAMAGE.remove(RECORD_DAMAGE.get_field_index("line"))
 
 @dataclass(frozen=True)
 class FailedTask:
-    """Error of a task about a file or the disk, returned so that the work on other files goes on.
-
-    Attributes:
-        file: number of the file in this ingest; -1 if the task has none.
-    """
+    """Error of a task about a file or the disk, returned so that the work on other files goes on."""
 
     error: LowwaterError
-    file: int = -1
+    file: int = -1  # number of the file in this ingest; -1 if the task has none
 
 
 @dataclass(frozen=True)
 class SurveyTask:
-    """Task of a worker.
-
-    Attributes:
-        max_jump: max_jump of its link, ns.
-        chunk_bytes: approximate size of a chunk, bytes.
-        whole: whether the file is one chunk, since its records are no packets.
-    """
+    """Task of a worker."""
 
     path: Path
-    max_jump: int
-    chunk_bytes: int
-    whole: bool = False
+    max_jump: int  # max_jump of its link, ns
+    chunk_bytes: int  # approximate size of a chunk, bytes
+    whole: bool = False  # whether the file is one chunk, since its records are no packets
     content: ContentOptions = NOTHING
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Result of a survey.
-
-    Attributes:
-        sha256: digest of the bytes that were read.
-        identity: identity of the capture (T5); empty for a compressed capture, which is not decoded here.
-        grew: whether the file became longer meanwhile.
-        index: its chunks and its summary, without malformed rows; None for a compressed file, and one without packets.
-        damage: the malformed rows, schema `DAMAGE`.
-    """
+    """Result of a survey."""
 
     path: Path
-    sha256: str
-    identity: str
+    sha256: str  # digest of the bytes that were read
+    identity: str  # identity of the capture (T5); empty for a compressed capture, which is not decoded here
     bytes: int
-    grew: bool
+    grew: bool  # whether the file became longer meanwhile
+    # its chunks and its summary, without malformed rows; None for a compressed file, and one without packets
     index: CaptureIndex | None
-    damage: pa.Table
+    damage: pa.Table  # the malformed rows, schema `DAMAGE`
 
 
 def survey(task: SurveyTask) -> Survey | FailedTask:
@@ -188,10 +171,7 @@ def damage_table(rows: MalformedRows) -> pa.Table:
 
 def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
     """Whether the first `size` bytes of a file, stored or decompressed, have this digest.
-
-    Raises:
-        CaptureError: if the file cannot be read.
-    """
+    Raises CaptureError if the file cannot be read."""
     hashed = hashlib.sha256()
     buffer = bytearray(_PIECE)
     try:
@@ -294,14 +274,12 @@ class MergedInterfaces:
 
 
 def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], damage: pa.Table) -> MergedInterfaces:
-    """Merges the summaries of several interfaces into one, by a pass over the written packets.
+    """Merges the summaries of several interfaces into one, by a pass over the written packets. Returns a summary under
+    the first interface; its link type is `mixed` if they differ, and its name empty.
 
     Args:
         files: files with all packets of these interfaces, in order of position.
         damage: malformed rows of these interfaces, schema `DAMAGE`.
-
-    Returns:
-        A summary under the first interface; its link type is `mixed` if they differ, and its name empty.
     """
     rows = _Rows(damage)
     for path in files:
@@ -377,24 +355,16 @@ BOUNDED = ("position", "arrival", "timestamp")
 
 @dataclass(frozen=True)
 class RecordFile:
-    """A written file, before its commit.
+    """A written file, before its commit."""
 
-    Attributes:
-        path: path relative to the table.
-        size: size in bytes.
-        smallest: smallest value of the columns BOUNDED.
-        largest: largest value of the columns BOUNDED.
-    """
-
-    path: str
+    path: str  # path relative to the table
     hour: int
     rows: int
-    size: int
-    smallest: dict[str, int]
-    largest: dict[str, int]
+    size: int  # size in bytes
+    smallest: dict[str, int]  # smallest value of the columns BOUNDED
+    largest: dict[str, int]  # largest value of the columns BOUNDED
 
     def whole(self, identity: str, table: PurePath) -> RecordFile:
-        """Returns the file itself: it has its place already."""
         return self
 
     def of(self, identity: str, table: PurePath) -> DataFile:
@@ -431,15 +401,11 @@ def write_records(
     growing: bool = False,
 ) -> WrittenRecords:
     """Reads a file and writes its records.
+    Raises CaptureError if the file cannot be read, and OSError if a file cannot be written.
 
     Args:
-        max_jump: how far ahead of its neighbours a timestamp may be, ns.
         digests: sha256 of the file, and identity of the capture.
         name: name of the files relative to the table, with `{hour}` and `{number}`.
-
-    Raises:
-        CaptureError: the file cannot be read.
-        OSError: a file cannot be written.
     """
     use_pool()
     sha256, identity = digests
@@ -496,7 +462,6 @@ class _Writer:
         return self.rows >= limits.FILE_ROWS or self.size >= limits.FILE_BYTES
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds records of the hour."""
         self.rows += batch.num_rows
         self.size += batch.nbytes
         self._waiting.append(batch)
@@ -506,7 +471,6 @@ class _Writer:
             self._flush()
 
     def close(self) -> Future[RecordFile]:
-        """Lets the thread finish the file."""
         self._flush()
         return self._pool.submit(self._finish)
 
@@ -536,23 +500,16 @@ class _Writer:
 
 @dataclass(frozen=True)
 class SentPart:
-    """Bytes of a capture in the lake.
+    """Bytes of a capture in the lake."""
 
-    Attributes:
-        place: file of the lake with them, of which a task removes its copy; None where the capture is in a store.
-        begin: offset of the first of them in the capture.
-    """
-
+    # file of the lake with them, of which a task removes its copy; None where the capture is in a store
     place: PurePath | None
-    begin: int
+    begin: int  # offset of the first of them in the capture
 
 
 def send(task: PackTask, folder: PurePath, sha256: str) -> PackTask:
     """Puts the bytes that a task reads into the lake; returns the task that reads them there.
-
-    Raises:
-        OSError: if the capture cannot be read, or the lake cannot be written.
-    """
+    Raises OSError if the capture cannot be read, or the lake cannot be written."""
     if isinstance(task.path, ObjectPath):  # tasks on other machines read it in ranges, as this one does
         return replace(task, sha256=sha256, sent=SentPart(None, 0))
     place = folder / f"{task.attempt}-{task.number:06}.part"
@@ -599,38 +556,27 @@ _thread_memory = _ThreadMemory()
 
 @dataclass(frozen=True)
 class PackTask:
-    """A task of a worker; picklable.
+    """A task of a worker; picklable."""
 
-    Attributes:
-        packets: directory of the table `packets/`, or of the link's table of other records.
-        link: link that the file is ingested for; names the folder.
-        file: number of the file in this ingest.
-        max_jump: max_jump of the link, ns.
-        one: whether all interfaces are one link.
-        content: content that is stored beside the headers; for other records how they are read.
-        chunks: successive chunks of a plain file; None for the whole of a compressed file.
-        sha256: digest of a compressed file, and of every file that tasks on other machines read.
-        identity: identity of the capture where it is known before, with `sha256`.
-        growing: whether the file is still being written; of other records, the last line is then left out if it has no
-            end, since it may go on.
-        sent: the bytes to read, for a task on another machine; None for the file itself.
-    """
-
-    packets: PurePath
-    link: str
-    file: int
+    packets: PurePath  # directory of the table `packets/`, or of the link's table of other records
+    link: str  # link that the file is ingested for; names the folder
+    file: int  # number of the file in this ingest
     path: Path
     attempt: str
-    max_jump: int
-    one: bool
+    max_jump: int  # max_jump of the link, ns
+    one: bool  # whether all interfaces are one link
+    # content that is stored beside the headers; for other records how they are read
     content: ContentOptions | TableOptions
+    # successive chunks of a plain file; None for the whole of a compressed file
     chunks: tuple[CaptureChunk, ...] | None
     number: int = 0
-    sha256: str = ""
-    identity: str = ""
+    sha256: str = ""  # digest of a compressed file, and of every file that tasks on other machines read
+    identity: str = ""  # identity of the capture where it is known before, with `sha256`
     bytes: int = 0
+    # whether the file is still being written; of other records, the last line is then left out if it has no end, since
+    # it may go on
     growing: bool = False
-    sent: SentPart | None = None
+    sent: SentPart | None = None  # the bytes to read, for a task on another machine; None for the file itself
 
     @property
     def weight(self) -> int:
@@ -645,31 +591,21 @@ class PackTask:
 
 @dataclass(frozen=True)
 class PackedFile:
-    """A file of packets that lacks the identity of its capture.
+    """A file of packets that lacks the identity of its capture."""
 
-    Attributes:
-        path: path relative to `packets/`.
-        file: the written file without footer.
-        bounds: smallest and largest value of the columns BOUNDED.
-    """
-
-    path: str
+    path: str  # path relative to `packets/`
     hour: int
-    file: UnfinishedFile
-    bounds: Mapping[str, tuple[int, int]]
+    file: UnfinishedFile  # the written file without footer
+    bounds: Mapping[str, tuple[int, int]]  # smallest and largest value of the columns BOUNDED
 
     def whole(self, identity: str, packets: PurePath) -> RecordFile:
-        """Does `of`, and returns what its commit needs."""
         file = self.of(identity, packets)
         bounds = dict(file.smallest), dict(file.largest)
         return RecordFile(self.path, self.hour, file.rows, file.size, *bounds)
 
     def of(self, identity: str, packets: PurePath) -> DataFile:
         """Adds the identity of the capture, finishes the file and puts it into the table.
-
-        Raises:
-            OSError: if it cannot be written.
-        """
+        Raises OSError if it cannot be written."""
         size = self.file.finish({"capture": identity})
         paths.put(packets / self.path)
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
@@ -678,20 +614,14 @@ class PackedFile:
 
 @dataclass(frozen=True)
 class PackResult:
-    """Result of a pack task.
+    """Result of a pack task."""
 
-    Attributes:
-        file: number of the file in this ingest.
-        files: name of the interface (empty if all are one) and file; a file for every hour of arrival, in order.
-        undecoded: interface number -> packets without an IP header.
-        summary: summary of a compressed capture; None for chunks.
-        damage: malformed rows of a compressed capture, schema `DAMAGE`.
-    """
-
-    file: int
+    file: int  # number of the file in this ingest
+    # name of the interface (empty if all are one) and file; a file for every hour of arrival, in order
     files: tuple[tuple[str, PackedFile | RecordFile], ...]
-    undecoded: dict[int, int]
-    summary: CaptureSummary | None = None
+    undecoded: dict[int, int]  # interface number -> packets without an IP header
+    summary: CaptureSummary | None = None  # summary of a compressed capture; None for chunks
+    # malformed rows of a compressed capture, schema `DAMAGE`
     damage: pa.Table = field(default_factory=DAMAGE.empty_table)
 
 
@@ -824,7 +754,6 @@ class _TaskWriter:
                 self._close(max(self._waiting, key=lambda at: (self._waiting[at].size, self._waiting[at].rows)))
 
     def finish(self) -> None:
-        """Writes the waiting files."""
         for name in list(self._waiting):
             self._close(name)
 

@@ -116,7 +116,6 @@ class Capture:
 
     @property
     def file_digest(self) -> str:
-        """sha256 of the file, hex."""
         return self.sha256 or self.capture
 
     @property
@@ -194,9 +193,6 @@ class Captures(Sequence[Capture]):
 
     The ledger is kept by column, a tenth of the memory of objects. Pages ask for columns and for some captures; whoever
     walks through all of them makes the objects, which then stay.
-
-    Args:
-        rows: the captures, in order.
 
     Attributes:
         beside: the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of
@@ -410,11 +406,8 @@ def in_force(rows: pa.Table) -> pa.Table:
 
     A rotation says when a file should end, not that the recorder recorded until then. So a file whose coverage is made
     up from a rotation ends at its last record if another one begins inside of it. Files of one instant in their names
-    follow one another in the order of their records, and all but the first begin at their first record.
-
-    Args:
-        rows: the captures as the ledger has them, in the order of T1.
-    """
+    follow one another in the order of their records, and all but the first begin at their first record. `rows`: the
+    captures as the ledger has them, in the order of T1."""
     if rows.num_rows < 2:
         return rows
     of = {name: rows.column(name) for name in rows.column_names}
@@ -598,11 +591,8 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
 
 
 def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:
-    """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces.
-
-    Args:
-        damage: rows of the schema `ingestion.tasks.DAMAGE`, or `capture.tables.reader.DAMAGE`.
-    """
+    """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces. `damage`: rows
+    of the schema `ingestion.tasks.DAMAGE`, or `capture.tables.reader.DAMAGE`."""
     size = damage.num_rows
     constants = {
         "link": pa.array(links, pa.string()).take(damage.column("interface")),
@@ -619,11 +609,7 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
     """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset.
 
     A row before the first sane record of its capture arrives at the clock before the capture. Without one, it arrives
-    at the beginning of the capture.
-
-    Args:
-        captures: ledger rows of the link, in the order of T1.
-    """
+    at the beginning of the capture. `captures`: ledger rows of the link, in the order of T1."""
     begins: dict[str, tuple[int, int]] = {}
     ordered = Captures.of(captures)
     for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
@@ -663,7 +649,6 @@ class SharedCapture(NamedTuple):
         return min(self.one.packets, self.other.packets)
 
     def turned(self) -> SharedCapture:
-        """Returns it from the other side."""
         return SharedCapture(self.other, self.one, self.whole)
 
     def words(self) -> str:
@@ -676,13 +661,7 @@ def shared_captures(captures: Mapping[str, Captures]) -> dict[tuple[str, str], l
     """Finds the captures of links whose records another link has too, or whose first records it has.
 
     The interfaces of one file are no copies of each other.
-
-    Args:
-        captures: link -> its captures in the order of T1.
-
-    Returns:
-        Two links, in order of their names -> what they share.
-    """
+    Returns two links, in order of their names -> what they share."""
     places: dict[tuple[object, ...], list[tuple[str, int]]] = defaultdict(list)
     digests = {link: _digests(rows) for link, rows in sorted(captures.items())}
     met = Counter(digest for of_link in digests.values() for of_row in of_link for digest in of_row)
@@ -719,10 +698,7 @@ def meeting(captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> 
 
 def shared_words(link: str, captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> tuple[str, int]:
     """Describes what a link shares with other links in [start, end), ns; and how many packets of captures at most.
-
-    Args:
-        captures: link -> ledger rows, of the links that a query set reads.
-    """
+    `captures`: link -> ledger rows, of the links that a query set reads."""
     texts: list[str] = []
     own: dict[str, int] = {}
     for links, pairs in shared_captures(meeting(captures, start, end)).items():

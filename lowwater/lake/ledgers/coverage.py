@@ -34,18 +34,14 @@ MOST, ENOUGH = 24, 3
 
 @dataclass(frozen=True)
 class Silence:
-    """A stretch [since, until), ns, that a capture covers, before its first record or after its last.
-
-    Attributes:
-        lull: what it is long beside, ns: the longest time between two records of the capture, or of captures before it.
-        own: whether it is that of the capture.
-    """
+    """A stretch [since, until), ns, that a capture covers, before its first record or after its last."""
 
     capture: Capture
     since: int
     until: int
+    # what it is long beside, ns: the longest time between two records of the capture, or of captures before it
     lull: int
-    own: bool
+    own: bool  # whether it is that of the capture
 
 
 def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) -> list[Silence]:
@@ -55,11 +51,7 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
     silence of c times G at an end is long if c is more than LONG_SILENCE, and if binomial(m + c, m) >= RARE: by chance
     one is so long in so many captures. So a few records say nothing: m = 20 asks for c = 3, m = 5 for 8, m = 2 for 44.
     They are the records of the capture, or of the MOST captures before it, of whose silences G then is the ENOUGH-th
-    longest, since what so many of them do is usual.
-
-    Args:
-        captures: all ledger rows of the link, in the order of T1.
-    """
+    longest, since what so many of them do is usual. `captures`: all ledger rows of the link, in the order of T1."""
     ordered = Captures.of(captures)
     if not len(ordered):
         return []
@@ -153,11 +145,7 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
     """Finds the gaps in a link's coverage in [start, end), ns, within its life.
 
     A pause of at most `gap_tolerance` is no gap if the capture before it ended cleanly. It may lie between two captures
-    or at a bound of the link's life.
-
-    Args:
-        captures: ledger rows of the link, in any order.
-    """
+    or at a bound of the link's life. `captures`: ledger rows of the link, in any order."""
     at = max(start, settings.since or 0)
     end = min(end, END_OF_TIME if settings.until is None else settings.until)
     ordered = Captures.of(captures)
@@ -179,11 +167,7 @@ def covered_share(link: str, captures: Sequence[Capture], settings: Link, start:
 def any_covers(
     captures: Mapping[str, Sequence[Capture]], config: Config, links: Iterable[str], start: int, end: int
 ) -> bool:
-    """Whether one of several links covers some of a range. What no link covers is not zero, but not known.
-
-    Args:
-        captures: link -> ledger rows.
-    """
+    """Whether one of several links covers some of a range. What no link covers is not zero, but not known."""
     return any(covered_share(link, captures.get(link, ()), config.link(link), start, end) > 0 for link in links)
 
 
@@ -254,11 +238,7 @@ def check(
     """Finds the gaps for a run that reads each link from `read_from[link]` to `end`, ns.
 
     The policy of the link decides: with `fail` and `wait` the run does not start, with `publish` it is incomplete.
-
-    Args:
-        captures: link -> ledger rows.
-        read_from: link -> first timestamp that the run reads, ns since the epoch.
-    """
+    `read_from`: link -> first timestamp that the run reads, ns since the epoch."""
     return [
         gap
         for link in sorted(read_from)
@@ -340,11 +320,7 @@ def gap_texts(
     gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]], why: Callable[[Gap], str] = lambda gap: ""
 ) -> list[str]:
     """Describes gaps; gaps of several links on one side of their captures with a common bound become one sentence.
-
-    Args:
-        captures: link -> all of its ledger rows.
-        why: says why a gap matters that lies before the interval; an empty text for others.
-    """
+    `why`: says why a gap matters that lies before the interval; an empty text for others."""
     groups: dict[tuple[str, tuple[int, ...], str], list[Gap]] = defaultdict(list)
     for gap in gap_list:
         groups[*_kind(gap, captures.get(gap.link, ())), why(gap)].append(gap)

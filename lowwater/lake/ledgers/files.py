@@ -62,11 +62,7 @@ def location(lake: Lake, key: str) -> str:
 
 def places_of(lake: Lake, path: str, place: str | None) -> list[str]:
     """Returns where the file of a capture lay, as far as the ledger tells: by the folder of the lake, which may have
-    been moved with it, or as it was named.
-
-    Args:
-        place: path from the folder of the lake; None in an older ledger.
-    """
+    been moved with it, or as it was named. `place`: path from the folder of the lake; None in an older ledger."""
     named = [] if place and not os.path.isabs(path) else [str(capture_path(path).absolute())]
     own = [location(lake, place)] if place else []
     return list(dict.fromkeys([*own, *named]))
@@ -80,10 +76,7 @@ def _real(folder: str) -> str:
 
 def spellings(places: Iterable[str], real: Callable[[str], str] = os.path.realpath) -> Iterator[str]:
     """Yields paths, and the same ones with the links in their folders followed; a file that is a link stays itself.
-
-    Args:
-        places: absolute paths, or addresses.
-    """
+    `places`: absolute paths, or addresses."""
     for place in places:
         yield place
         if not is_address(place):
@@ -107,10 +100,7 @@ class FolderNames:
 
     def name(self, place: str, real: Callable[[str], str] | None = None) -> str:
         """Returns the name of a file under the folder of the first pattern that claims it; empty where none does.
-
-        Args:
-            real: follows the links of folders; None to take them as they are.
-        """
+        `real`: follows the links of folders; None to take them as they are."""
         for pattern, folder, depth in self._patterns:
             own = _last(place, depth)
             if regex_of(pattern).fullmatch(place):
@@ -133,7 +123,6 @@ class FolderNames:
         ones, that which has the file.
 
         Args:
-            place: where it lay.
             name: its name at that time; empty if no pattern claimed it, None if an older ledger does not tell.
             unclaimed: whether it is one that no pattern claims, but lay in such a folder.
         """
@@ -274,7 +263,6 @@ class SeenFile:
         return not any(silent < begin and until <= heard for silent, heard in silences)
 
     def same_as(self, other: SeenFile) -> bool:
-        """Whether the ledger says the same."""
         return replace(self, seen_at=0) == replace(other, seen_at=0)
 
 

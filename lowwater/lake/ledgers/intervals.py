@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lowwater.catalog.time import uncovered
 from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
@@ -46,24 +47,18 @@ LONGEST_GAP, LONGEST_SILENCE = 1, 100
 
 @dataclass(frozen=True)
 class Timetable:
-    """The intervals of a query set; interval n is [n * length, (n + 1) * length), ns.
+    """The intervals of a query set; interval n is [n * length, (n + 1) * length), ns."""
 
-    Attributes:
-        length: length of an interval, ns.
-        life: numbers of the intervals from the first coverage of the links, or the first `since`, to the last coverage,
-            or the last look of a schedule.
-        busy: numbers of the intervals that are listed one by one, as disjoint ranges in order: records count in them,
-            or the coverage of a link begins or ends inside.
-        gaps: instants that some link does not cover within its life, as disjoint ranges in order.
-        bounds: numbers, ascending, at which coverage begins or ends.
-        turns: numbers, ascending, from which what an interval reads of other time is covered, or is not.
-    """
-
-    length: int
+    length: int  # length of an interval, ns
+    # numbers of the intervals from the first coverage of the links, or the first `since`, to the last coverage, or the
+    # last look of a schedule
     life: Range
+    # numbers of the intervals that are listed one by one, as disjoint ranges in order: records count in them, or the
+    # coverage of a link begins or ends inside
     busy: tuple[Range, ...] = ()
-    gaps: tuple[Range, ...] = ()
-    bounds: tuple[int, ...] = ()
+    gaps: tuple[Range, ...] = ()  # instants that some link does not cover within its life, as disjoint ranges in order
+    bounds: tuple[int, ...] = ()  # numbers, ascending, at which coverage begins or ends
+    # numbers, ascending, from which what an interval reads of other time is covered, or is not
     turns: tuple[int, ...] = ()
 
     def count(self, start: int, end: int) -> int:
@@ -145,8 +140,6 @@ def timetable(
     """Finds the intervals of a query set.
 
     Args:
-        captures: link of the set -> its captures.
-        length: length of an interval, ns.
         through: instant (ns) up to which rows are due although every link has ended; 0 while one has not.
         reach: how far before its begin an interval reads, ns.
         passed: instant up to which a look of the schedule has seen time pass, ns: what no capture covers until then is
@@ -217,17 +210,7 @@ def without(ranges: Iterable[Range], taken: Sequence[Range]) -> list[Range]:
         >>> without([(0, 10), (20, 25)], [(2, 3), (8, 21)])
         [(0, 2), (3, 8), (21, 25)]
     """
-    left: list[Range] = []
-    for begin, end in ranges:
-        at = max(0, bisect_left(taken, (begin, begin)) - 1)
-        while begin < end and at < len(taken) and taken[at][0] < end:
-            if taken[at][0] > begin:
-                left.append((begin, taken[at][0]))
-            begin = max(begin, taken[at][1])
-            at += 1
-        if begin < end:
-            left.append((begin, end))
-    return left
+    return [left for begin, end in ranges for left in uncovered(taken, begin, end)]
 
 
 def _clipped(numbers: Range, window: Range) -> Range:
@@ -307,13 +290,7 @@ class StatusInputs:
 
 @dataclass(frozen=True)
 class StatusRow:
-    """State of a query over the interval, or the stretch of intervals without a record (I3), of [start, end), ns.
-
-    Attributes:
-        rows: number of visible rows according to the last publication; None without one.
-        lacking: reasons why a due interval cannot run.
-        intervals: number of the intervals: more than one in a stretch, which runs as one interval.
-    """
+    """State of a query over the interval, or the stretch of intervals without a record (I3), of [start, end), ns."""
 
     query_set: str
     query: str
@@ -321,9 +298,9 @@ class StatusRow:
     end: int
     state: str
     reason: str
-    rows: int | None
-    lacking: tuple[str, ...] = ()
-    intervals: int = 1
+    rows: int | None  # number of visible rows according to the last publication; None without one
+    lacking: tuple[str, ...] = ()  # reasons why a due interval cannot run
+    intervals: int = 1  # number of the intervals: more than one in a stretch, which runs as one interval
 
     @property
     def shown(self) -> str:
@@ -340,11 +317,8 @@ class StatusRow:
 
 
 def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
-    """Computes the state of every interval with coverage, or with a run.
-
-    Returns:
-        Rows by set, interval and query. A stretch of intervals without a record is one.
-    """
+    """Computes the state of every interval with coverage, or with a run. Returns the rows by set, interval and query. A
+    stretch of intervals without a record is one."""
     return [row for inputs in sets for row in set_status(inputs, read_replays(lake, inputs.name))]
 
 
@@ -494,10 +468,7 @@ WARNED = "warned"
 
 def awaited(rows: Iterable[ReplayRow]) -> list[ReplayRow]:
     """The audits of an interval that ended with warnings, where nothing has run since; none if it does not wait.
-
-    Args:
-        rows: of one interval, oldest first.
-    """
+    `rows`: of one interval, oldest first."""
     newest: dict[str, ReplayRow] = {}
     for row in rows:
         if row.query or row.state == "failed":
@@ -525,11 +496,8 @@ def consented(rows: Iterable[ReplayRow], digests: Mapping[str, str] | None = Non
 
 def approve(lake: Lake, query_set: str, start: int, end: int, by: str) -> None:
     """Keeps that a person approves the publication of an interval.
-
-    Raises:
-        BusyError: a run is at work on it.
-        LakeError: it does not wait for approval, or the ledger cannot be written.
-    """
+    Raises BusyError if a run is at work on it, and LakeError if it does not wait for approval, or the ledger cannot be
+    written."""
     with hold_range(lake, query_set, start, end) as fence:
         rows = [row for row in read_replays(lake, query_set, (start, end)) if row.interval_end == end]
         audits = awaited(row for row in rows if row.interval_start == start)

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.time import is_late, promise_at
-from lowwater.config import FILE_NAME, Config, Link, section_of
+from lowwater.config import Config, Link, section_of
+from lowwater.documents import FILE_NAME
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
@@ -49,11 +50,8 @@ def fields_read(lftas: Sequence[Lfta], link: str) -> set[str]:
 
 
 def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str:
-    """Returns the columns that a file lacks, and those that nobody knows, as a text; empty if it lacks none.
-
-    Args:
-        fields: the fields that matter; None for all.
-    """
+    """Returns the columns that a file lacks, and those that nobody knows, as a text; empty if it lacks none. `fields`:
+    the fields that matter; None for all."""
     lacking = [name for name in capture.absent_fields if fields is None or name in fields]
     if not lacking:
         return ""
@@ -65,12 +63,7 @@ def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str
 
 
 def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str], start: int, end: int) -> list[str]:
-    """Returns a line for the files of a link that lack fields which are read; empty for none.
-
-    Args:
-        start: first timestamp that is read, ns since the epoch.
-        end: end of what is read, ns since the epoch, exclusive.
-    """
+    """Returns a line for the files of a link that lack fields which are read; empty for none."""
     if not fields:
         return []
     ordered = Captures.of(captures)
@@ -93,17 +86,12 @@ def _few(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class OutsideCount:
-    """Numbers of records outside, of one capture or several.
+    """Numbers of records outside, of one capture or several."""
 
-    Attributes:
-        early: records before `since` of the link; no run reads them.
-        late: records at or after `until`; no run reads them.
-        uncovered: records within the life of the link that lie outside of the declared coverage by more than the skew,
-            so that disorder at a rotation does not explain them; runs read them.
-    """
-
-    early: int = 0
-    late: int = 0
+    early: int = 0  # records before `since` of the link; no run reads them
+    late: int = 0  # records at or after `until`; no run reads them
+    # records within the life of the link that lie outside of the declared coverage by more than the skew, so that
+    # disorder at a rotation does not explain them; runs read them
     uncovered: int = 0
 
     @property
@@ -113,7 +101,6 @@ class OutsideCount:
 
     @property
     def all(self) -> int:
-        """All records outside."""
         return self.early + self.late + self.uncovered
 
     def __add__(self, other: OutsideCount) -> OutsideCount:
@@ -164,13 +151,7 @@ def left_out(
 
     Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
     file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
-
-    Args:
-        captures: link -> all captures, in the order of T1.
-
-    Returns:
-        A text for each setting that leaves records out; it names the line to change.
-    """
+    Returns a text for each setting that leaves records out; it names the line to change."""
     texts = []
     for link in sorted(links):
         settings = config.link(link)
@@ -236,6 +217,7 @@ def elsewhere(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
 ) -> list[tuple[Capture, int]]:
     """Finds captures whose declared coverage meets [start, end), ns, and that hold records of other intervals.
+    Raises LakeError if a file cannot be read.
 
     Args:
         captures: all captures of the link, in the order of T1.
@@ -243,9 +225,6 @@ def elsewhere(
     Returns:
         Captures, and the number of their records outside of their declared coverage by more than the skew, within the
         life of the link or not, except records that count in this interval.
-
-    Raises:
-        LakeError: if a file cannot be read.
     """
     whole_life = settings.model_copy(update={"since": None, "until": None})
     ordered = Captures.of(captures)
@@ -317,13 +296,11 @@ def occupied_intervals(
 
     A sane record lies at most a skew before its arrival; other records count in the interval of their arrival.
     Malformed records of a capture without packets and coverage have no instant, so no interval; ingest reports them.
+    Returns ranges of numbers of intervals, the end exclusive, in order and disjoint.
 
     Args:
         captures: link -> ledger rows in the order of T1.
         length: length of an interval, ns; intervals begin at its multiples.
-
-    Returns:
-        Ranges of numbers of intervals, the end exclusive, in order and disjoint.
     """
     numbers: set[tuple[int, int]] = set()
     for link, link_captures in captures.items():
@@ -340,11 +317,7 @@ def occupied_intervals(
 
 def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) -> Iterator[tuple[int, int]]:
     """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
-    files: by hours, so that a silence within a capture is in none of them.
-
-    Args:
-        skew: the longest skew of the link, ns.
-    """
+    files: by hours, so that a silence within a capture is in none of them."""
     for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
         for row in _rows(files, link, attempt):
             first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
@@ -396,16 +369,11 @@ queries read and a file lacks, which only the plan knows (`replay.job`)."""
 
 @dataclass(frozen=True)
 class Missing:
-    """Records of a link that are known and are in no row of an interval.
-
-    Attributes:
-        kind: FILE, OUTSIDE or ABSENT.
-        reason: a sentence that names them and the cause.
-    """
+    """Records of a link that are known and are in no row of an interval."""
 
     link: str
-    kind: str
-    reason: str
+    kind: str  # FILE, OUTSIDE or ABSENT
+    reason: str  # a sentence that names them and the cause
     files: int = 1
 
 
@@ -418,11 +386,7 @@ Source = Callable[[Lake, Config, Mapping[str, Sequence[Capture]]], Finder]
 
 
 class KnownMissing:
-    """What the ledgers know to be missing, at one moment.
-
-    Args:
-        captures: link -> its captures, in the order of T1.
-    """
+    """What the ledgers know to be missing, at one moment."""
 
     def __init__(self, lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> None:
         self._lake = lake
@@ -435,10 +399,7 @@ class KnownMissing:
 
     def of(self, read_from: Mapping[str, int], start: int, end: int) -> list[Missing]:
         """Lists what is missing for a run of [start, end), ns, that reads each link from `read_from[link]`.
-
-        Args:
-            read_from: link -> first timestamp that the run reads, ns since the epoch.
-        """
+        `read_from`: link -> first timestamp that the run reads, ns since the epoch."""
         return [
             found
             for link, begin in sorted(read_from.items())

@@ -38,12 +38,8 @@ LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
 
 
 def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int, rows: pa.Table) -> None:
-    """Replaces the violations of a link and skew that arrive in [start, end), ns.
-
-    Args:
-        skew: skew that these records exceed, ns.
-        rows: capture, position, timestamp, arrival, lateness; all arrivals in [start, end).
-    """
+    """Replaces the violations of a link and skew that arrive in [start, end), ns. `rows`: capture, position, timestamp,
+    arrival, lateness; all arrivals in [start, end)."""
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
     of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
     if not rows.num_rows and not tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & where).num_rows:
@@ -54,11 +50,7 @@ def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: 
 
 
 def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
-    """Reads the violations of a link and skew that arrive in [start, end), ns, in order.
-
-    Args:
-        skew: skew by which the records were judged, ns.
-    """
+    """Reads the violations of a link and skew that arrive in [start, end), ns, in order."""
     where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
     rows = tables.read_rows(
         lake.violations, layout.VIOLATIONS, (pads.field("link") == link) & (pads.field("skew") == skew) & where
@@ -87,11 +79,8 @@ def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> 
 
 
 def read_statistics(lake: layout.Lake, lftas: Sequence[str], most: int) -> pa.Table:
-    """Reads the newest HEARTBEATS rows with statistics of some LFTAs, of any query set.
-
-    Args:
-        most: longest time between a row and the newest row, ns.
-    """
+    """Reads the newest HEARTBEATS rows with statistics of some LFTAs, of any query set. `most`: longest time between a
+    row and the newest row, ns."""
     chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
     table = tables.open_table(lake.heartbeats)
     if table is None:
@@ -131,33 +120,22 @@ def with_constants(rows: pa.Table, schema: pa.Schema, constants: dict[str, str |
 
 @dataclass(frozen=True, slots=True)
 class ReplayRow:
-    """A row of `replays`: the result of a stage of a run.
-
-    Attributes:
-        query: name of the output query; empty for the whole set.
-        stage: low, high, audit or publish.
-        state: done, provisional, incomplete, rolled back or failed.
-        finished_at: wall clock, ns.
-        digest: digest of the inputs (S1).
-        settings: settings of the run, JSON.
-        timings: seconds of the steps, JSON.
-        accounting: accounts of links and LFTAs, JSON.
-        publication: number of the publication in the log of the table; None of other stages and older versions.
-    """
+    """A row of `replays`: the result of a stage of a run."""
 
     query_set: str
-    query: str
+    query: str  # name of the output query; empty for the whole set
     interval_start: int
     interval_end: int
-    stage: str
-    state: str
-    finished_at: int
+    stage: str  # low, high, audit or publish
+    state: str  # done, provisional, incomplete, rolled back or failed
+    finished_at: int  # wall clock, ns
     reason: str = ""
-    digest: str = ""
+    digest: str = ""  # digest of the inputs (S1)
     rows: int | None = None
-    settings: str = field(default="{}")
-    timings: str = field(default="{}")
-    accounting: str = field(default="{}")
+    settings: str = field(default="{}")  # settings of the run, JSON
+    timings: str = field(default="{}")  # seconds of the steps, JSON
+    accounting: str = field(default="{}")  # accounts of links and LFTAs, JSON
+    # number of the publication in the log of the table; None of other stages and older versions
     publication: int | None = None
 
 
@@ -179,7 +157,6 @@ def read_replays(
     """Reads rows of the ledger, oldest first.
 
     Args:
-        query_set: name of the query set; None for all.
         span: of intervals that meet [start, end), ns, only; None for all.
         stage: of this stage only; None for all.
         newest: about so many of the newest rows; None for all.
@@ -219,11 +196,7 @@ def last_published(lake: layout.Lake, query_set: str, query: str, start: int, en
 
 
 def published_until(lake: layout.Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
-    """Returns the publication of the visible rows up to an instant; None if there is none, or it goes on behind it.
-
-    Args:
-        at: end of the interval, ns since the epoch.
-    """
+    """Returns the publication of the visible rows up to an instant; None if there is none, or it goes on behind it."""
     return _newest(read_replays(lake, query_set, (at - 1, at)), query, lambda row: row.interval_end == at)
 
 
@@ -389,12 +362,8 @@ def record_measures(
 def read_metrics(
     lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62, subject: str | None = None
 ) -> pa.Table:
-    """Reads the measures of intervals that begin in [start, end), ns.
-
-    Args:
-        query_set: name of the query set; None for all.
-        subject: name of the link or query; None for all.
-    """
+    """Reads the measures of intervals that begin in [start, end), ns. `subject`: name of the link or query; None for
+    all."""
     chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
     if query_set is not None:
         chosen &= pads.field("query_set") == query_set
@@ -495,10 +464,7 @@ def keep_untold(lake: Lake, row: ReplayRow) -> None:
 
 def tell_untold(lake: Lake) -> None:
     """Writes what was kept to the ledger. What cannot be written yet stays.
-
-    Raises:
-        LakeError: the ledger cannot be read or written.
-    """
+    Raises LakeError if the ledger cannot be read or written."""
     kept = dict(_kept(lake))
     if not kept:
         return

@@ -25,7 +25,7 @@ from lowwater.lake import tables
 from lowwater.lake.layout import Lake
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results.published import commit_digest
-from lowwater.lake.results.published_rows import of_query, plain_type
+from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.upkeep import compact
 from lowwater.limits import COMPARED_HOUR_ROWS
 from lowwater.plan.text import nearest
@@ -90,16 +90,8 @@ def is_key(kind: pa.DataType) -> bool:
 
 def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None) -> tuple[int, int]:
     """Sums the files of a published table that have no sums yet. Sums of files that are gone go once they are half.
-
-    Args:
-        dry_run: whether to count only.
-
-    Returns:
-        Number and bytes of the files that were summed, or would be.
-
-    Raises:
-        LakeError: the table cannot be read, or the sums cannot be written.
-    """
+    Returns number and bytes of the files that were summed, or would be. Raises LakeError if the table cannot be read,
+    or the sums cannot be written. `dry_run`: whether to count only."""
     opened, path = tables.open_table(table), sums_path(table)
     live = {row["path"]: row for row in tables.live_files(opened)} if opened is not None else {}
     if len(live) < LEAST or opened is None:
@@ -108,7 +100,7 @@ def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None
     new = [row for name, row in live.items() if name not in known]
     if not dry_run:
         columns = [
-            pa.field(field.name, plain_type(field.type))
+            pa.field(field.name, tables.plain_type(field.type))
             for field in pa.schema(opened.schema().to_arrow())
             if of_query(field) and tables.safe_name(field.name) == field.name
         ]
@@ -132,7 +124,6 @@ def _known(path: PurePath) -> set[str]:
 
 
 def _drop(path: PurePath, gone: Iterable[str]) -> None:
-    """Drops the sums of some files, a column at a time."""
     names = pa.array(sorted(gone), pa.string())
     for column in sorted({row["partition.column"] for row in tables.live_files(existing(path))}):
         batches = [
@@ -309,20 +300,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """A number over time, by the largest values of a key.
+    """A number over time, by the largest values of a key."""
 
-    Attributes:
-        start: first instant, ns.
-        step: length of a part of time, ns.
-        curves: the series, largest first; the last is the sum of all others, where there are others.
-        approximate: whether the key had so many values that the choice of the largest, and their sums, are not exact.
-        absent: parts of time, by their number, in which nothing is known -> why; their values are 0 and mean nothing.
-    """
-
-    start: int
-    step: int
-    curves: tuple[Curve, ...]
+    start: int  # first instant, ns
+    step: int  # length of a part of time, ns
+    curves: tuple[Curve, ...]  # the series, largest first; the last is the sum of all others, where there are others
+    # whether the key had so many values that the choice of the largest, and their sums, are not exact
     approximate: bool = False
+    # parts of time, by their number, in which nothing is known -> why; their values are 0 and mean nothing
     absent: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -351,15 +336,12 @@ def part_length(span: int, grain: int = 1) -> int:
 
 def curves(table: ResultTable, wish: RowQuery, number: str, key: str, most: int = 6, grain: int = 1) -> Curves:
     """Sums a number over time, for the values of a key with the largest sums.
+    Raises LakeError if a filter or a column is wrong, or the table cannot be read.
 
     Args:
         number: column to sum; empty to count rows.
         key: column whose values become series; empty for one series.
-        most: most series beside the sum of all others.
         grain: shortest useful part of time, ns, such as the length of a query's epochs.
-
-    Raises:
-        LakeError: a filter or a column is wrong, or the table cannot be read.
     """
     if key:
         table.require(key)
@@ -508,58 +490,39 @@ class Filter:
 
 @dataclass(frozen=True)
 class RowQuery:
-    """Which rows are wanted.
+    """Which rows are wanted."""
 
-    Attributes:
-        start: first instant of `_last`, ns since the epoch.
-        end: end of the instants, ns, exclusive.
-        filters: conditions that all hold.
-        sort: column to sort by; empty for the order of time.
-        descending: whether large values come first.
-    """
-
-    start: int
-    end: int
-    filters: tuple[Filter, ...] = ()
-    sort: str = ""
-    descending: bool = False
+    start: int  # first instant of `_last`, ns since the epoch
+    end: int  # end of the instants, ns, exclusive
+    filters: tuple[Filter, ...] = ()  # conditions that all hold
+    sort: str = ""  # column to sort by; empty for the order of time
+    descending: bool = False  # whether large values come first
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """The table of a query at one version.
-
-    Attributes:
-        span: smallest and largest `_last` of its rows, ns; None without rows.
-        identity: name that Delta gave the table, and digest of the commit; another history has another one.
-        stored: all columns of the table, as Delta has them.
-        files: its files by hour, with their rows and what the log knows of their values.
-        watch: is told the number of files that were just read; what it raises ends the reading.
-    """
+    """The table of a query at one version."""
 
     query: str
     version: int
     newest: int
     columns: pa.Schema
-    span: tuple[int, int] | None
+    span: tuple[int, int] | None  # smallest and largest `_last` of its rows, ns; None without rows
     path: PurePath
-    identity: str
-    stored: pa.Schema
-    files: pa.Table
+    identity: str  # name that Delta gave the table, and digest of the commit; another history has another one
+    stored: pa.Schema  # all columns of the table, as Delta has them
+    files: pa.Table  # its files by hour, with their rows and what the log knows of their values
+    # is told the number of files that were just read; what it raises ends the reading
     watch: Callable[[int], None] = lambda files: None
 
     def opened(self) -> DeltaTable:
-        """Opens the table at this version."""
         return at_version(self.path, self.version)
 
     def count(self, wish: RowQuery) -> int:
         """Counts the rows of a wish. Without filters only files at the ends of the range are read.
 
         With filters on one column those files are read that have no sums by its values.
-
-        Raises:
-            LakeError: a filter is wrong, or the table cannot be read.
-        """
+        Raises LakeError if a filter is wrong, or the table cannot be read."""
         files = self._files(wish)
         inside = pa.array([False] * files.num_rows, pa.bool_())
         if not wish.filters and f"min.{LAST}" in files.column_names:
@@ -632,12 +595,8 @@ class ResultTable:
             yield rows, is_rest
 
     def batches(self, wish: RowQuery, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a wish with `_last`, by hour and else as stored; some may be empty.
-
-        Args:
-            wish: the rows; its order is ignored.
-            columns: columns of the query; None for all.
-        """
+        """Yields the rows of a wish with `_last`, by hour and else as stored; some may be empty. `wish`: the rows; its
+        order is ignored."""
         yield from self._batches(self._files(wish), wish, columns)
 
     def _batches(
@@ -654,10 +613,8 @@ class ResultTable:
 
     def page(self, wish: RowQuery, offset: int, limit: int) -> pa.Table:
         """Reads rows `offset` to `offset + limit` of a wish in its order; ties are by time, then by all columns.
-
-        Raises:
-            LakeError: a filter or the column of the order is wrong, the page is too deep, or the table cannot be read.
-        """
+        Raises LakeError if a filter or the column of the order is wrong, the page is too deep, or the table cannot be
+        read."""
         if offset + limit > DEEPEST:
             raise LakeError(f"query {self.query}: pages end at row {DEEPEST:,}", "filter the rows, or download them")
         if wish.sort:
@@ -720,7 +677,6 @@ class ResultTable:
         return hours
 
     def number_of_files(self, wish: RowQuery) -> int:
-        """Returns how many files may hold rows of a wish."""
         return int(self._files(wish).num_rows)
 
     def _files(self, wish: RowQuery) -> pa.Table:
@@ -758,11 +714,7 @@ class ResultTable:
         return reduce(lambda left, right: left & right, [self._condition(each) for each in wish.filters], hours & span)
 
     def require(self, column: str) -> pa.DataType:
-        """Returns the type of a column of the query.
-
-        Raises:
-            LakeError: there is no such column.
-        """
+        """Returns the type of a column of the query. Raises LakeError if there is no such column."""
         if column not in self.columns.names:
             raise LakeError(f"query {self.query} has no column {column!r}", nearest(column, self.columns.names))
         return self.columns.field(column).type
@@ -782,14 +734,8 @@ class ResultTable:
 
 
 def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTable:
-    """Opens the table of a query at a version.
-
-    Args:
-        version: version of the table; None for the newest.
-
-    Raises:
-        LakeError: there is no such table or version, or files of the version are gone.
-    """
+    """Opens the table of a query at a version. Raises LakeError if there is no such table or version, or files of the
+    version are gone. `version`: version of the table; None for the newest."""
     path = lake.table(query)
     with tables.lake_errors(f"{path}: the table cannot be read"):
         present = newest(path)
@@ -817,7 +763,7 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
             "ask for a newer version",
         )
     known = pa.schema(table.schema().to_arrow())
-    columns = pa.schema([pa.field(field.name, plain_type(field.type)) for field in known if of_query(field)])
+    columns = pa.schema([pa.field(field.name, tables.plain_type(field.type)) for field in known if of_query(field)])
     span = None
     if files.num_rows and f"min.{LAST}" in files.column_names:
         low, high = pc.min(files.column(f"min.{LAST}")).as_py(), pc.max(files.column(f"max.{LAST}")).as_py()
@@ -874,11 +820,7 @@ def _value(asked: Filter, kind: pa.DataType) -> pa.Scalar:
 
 
 def instant_of(text: str, name: str) -> int:
-    """Parses an instant of an address.
-
-    Raises:
-        LakeError: it is no instant.
-    """
+    """Parses an instant of an address. Raises LakeError if it is no instant."""
     try:
         instant = parse_instant(text)
         if instant > LATEST:
@@ -897,32 +839,22 @@ Row = tuple[Any, ...]
 
 @dataclass
 class TableDiff:
-    """The difference of two versions.
+    """The difference of two versions."""
 
-    Attributes:
-        columns: columns of both versions, in the order of the later one.
-        key: columns that name a row; empty where whole rows are compared.
-        added: number of rows of the later version only.
-        gone: number of rows of the earlier version only.
-        changed: number of keys whose other columns differ.
-        examples: (`added`, `gone` or `changed`; row before; row after), the first ones of each hour.
-    """
-
-    columns: tuple[str, ...]
-    key: tuple[str, ...]
+    columns: tuple[str, ...]  # columns of both versions, in the order of the later one
+    key: tuple[str, ...]  # columns that name a row; empty where whole rows are compared
     same: int = 0
-    added: int = 0
-    gone: int = 0
-    changed: int = 0
+    added: int = 0  # number of rows of the later version only
+    gone: int = 0  # number of rows of the earlier version only
+    changed: int = 0  # number of keys whose other columns differ
+    # (`added`, `gone` or `changed`; row before; row after), the first ones of each hour
     examples: list[tuple[str, Row | None, Row | None]] = field(default_factory=list)
 
     @property
     def equal(self) -> bool:
-        """Whether both versions have the same rows."""
         return not (self.added or self.gone or self.changed)
 
     def __str__(self) -> str:
-        """The numbers of rows, in words."""
         return f"{self.added:,} added, {self.gone:,} gone, {self.changed:,} changed, {self.same:,} the same"
 
     def lines(self) -> Iterator[str]:
@@ -936,15 +868,9 @@ class TableDiff:
 def compare(
     before: ResultTable, after: ResultTable, key: Sequence[str], start: int, end: int, most: int = 100
 ) -> TableDiff:
-    """Compares the rows with `_last` in [start, end), ns, of two versions of a table.
-
-    Args:
-        key: columns of the unique key; rows with a key that occurs twice are compared as wholes.
-        most: most examples.
-
-    Raises:
-        LakeError: an hour has too many rows, or a table cannot be read.
-    """
+    """Compares the rows with `_last` in [start, end), ns, of two versions of a table. Raises LakeError if an hour has
+    too many rows, or a table cannot be read. `key`: columns of the unique key; rows with a key that occurs twice are
+    compared as wholes."""
     columns = tuple(dict.fromkeys([*after.columns.names, *before.columns.names]))
     names = tuple(name for name in key if name in before.columns.names and name in after.columns.names)
     diff = TableDiff(columns, names if len(names) == len(key) else ())

@@ -27,6 +27,7 @@ from lowwater.errors import BusyError, LakeError, LawError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake, table_schema
+from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.ledgers.runs import last_published
 from lowwater.lake.locks import hold
 from lowwater.lake.results import published
@@ -197,25 +198,18 @@ BATCH = 65536
 
 @dataclass(frozen=True)
 class PublishResult:
-    """Result of a publication.
-
-    Attributes:
-        committed: False if the same inputs were published before, so that no row was written.
-        number: number of the publication that made the visible rows of the interval; None where none has one.
-    """
+    """Result of a publication."""
 
     query: str
     rows: int
-    committed: bool
+    committed: bool  # False if the same inputs were published before, so that no row was written
+    # number of the publication that made the visible rows of the interval; None where none has one
     number: int | None = None
 
 
 def check_unchanged(lake: Lake, query: str, start: int, end: int, audited: str) -> list[PurePath]:
     """Checks that the stream of a query over [start, end), ns, is still the audited one.
-
-    Raises:
-        LawError: if they have changed since the audit.
-    """
+    Raises LawError if they have changed since the audit."""
     files = stream_files(lake.stream(query), start, end)
     if fingerprint(files) != audited:
         raise LawError(
@@ -283,11 +277,7 @@ def publish(
 
 @dataclass
 class Notes:
-    """What a commit says that publishes an interval, for the version that is changed.
-
-    Attributes:
-        number: number of the publication, once the commit has succeeded.
-    """
+    """What a commit says that publishes an interval, for the version that is changed."""
 
     lake: Lake
     query_set: str
@@ -296,7 +286,7 @@ class Notes:
     start: int
     end: int
     act: published.Act
-    number: int = 0
+    number: int = 0  # number of the publication, once the commit has succeeded
 
     def __call__(self, newest: DeltaTable) -> dict[str, str | int]:
         state = published.state_at(self.lake.table(self.query), newest)
@@ -304,7 +294,7 @@ class Notes:
         earlier: Sequence[tuple[int, int]] = ()
         if state.note is None and (state.numbers or state.names):
             earlier = (
-                published.joined(state.numbers)
+                tuple(merged(state.numbers))
                 if state.numbers
                 else published.ledger_ranges(self.lake, self.query_set, self.query)
             )
@@ -361,10 +351,7 @@ def _row_files(
     files: Sequence[PurePath], schema: pa.Schema, start: int, end: int
 ) -> Iterator[tuple[PurePath, tables.DataFile]]:
     """Yields the files with rows of a stream, each with its description; punctuation has files of its own.
-
-    Raises:
-        LawError: if a file has other columns, other rows, or rows of several hours.
-    """
+    Raises LawError if a file has other columns, other rows, or rows of several hours."""
     hint = "run the interval again with --stage high, then audit and publish"
     for file in files:
         with pq.ParquetFile(paths.local(file)) as stored:
@@ -488,13 +475,11 @@ def restore(
     act: published.Act | None = None,
 ) -> PublishResult:
     """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
+    Raises LakeError if the version does not have the interval, its files are gone, or the table cannot be written.
 
     Args:
         told: who did it and why; the commit says it.
         act: the publication of the whole set; None for one of this table alone.
-
-    Raises:
-        LakeError: the version does not have the interval, its files are gone, or the table cannot be written.
     """
     path = lake.table(query)
     earlier = result_table(lake, query, version)
@@ -549,23 +534,17 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class Pins:
-    """The versions of the tables of a query set that belong together.
-
-    Attributes:
-        tables: query -> version of its table; empty where no such versions are known.
-        digests: query -> digest of the commit of this version: after a restore another commit may have its number.
-        unfinished: ranges that the newest versions do not have wholly, ns since the epoch; older ones are pinned.
-        at: when these versions were pinned, ns since the epoch; 0 for never.
-    """
+    """The versions of the tables of a query set that belong together."""
 
     query_set: str
-    tables: Mapping[str, int]
+    tables: Mapping[str, int]  # query -> version of its table; empty where no such versions are known
+    # query -> digest of the commit of this version: after a restore another commit may have its number
     digests: Mapping[str, str] = field(default_factory=dict)
+    # ranges that the newest versions do not have wholly, ns since the epoch; older ones are pinned
     unfinished: tuple[published.Range, ...] = ()
-    at: int = 0
+    at: int = 0  # when these versions were pinned, ns since the epoch; 0 for never
 
     def text(self) -> str:
-        """The content of the file."""
         values = {"version": VERSION, "query_set": self.query_set, "tables": dict(self.tables)}
         values |= {"digests": dict(self.digests), "unfinished": self.unfinished, "at": self.at}
         return json.dumps(values, indent=1)
@@ -577,14 +556,9 @@ def pins_file(lake: Lake, query_set: str) -> PurePath:
 
 
 def pinned(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
-    """Returns the pins of a query set, as the logs of its tables have them; None where nothing is published.
-
-    Args:
-        queries: every output query of the set; without them its tables are those that it owns.
-
-    Raises:
-        LakeError: a table cannot be read.
-    """
+    """Returns the pins of a query set, as the logs of its tables have them; None where nothing is published. Raises
+    LakeError if a table cannot be read. `queries`: every output query of the set; without them its tables are those
+    that it owns."""
     return _derived(lake, query_set, queries, stored_pins(lake, query_set))
 
 
@@ -608,8 +582,8 @@ def _derived(lake: Lake, query_set: str, queries: Iterable[str], stored: Pins | 
         for name, version in stored.tables.items()
     )
     if stored is None or not kept:
-        return Pins(query_set, {}, {}, published.joined(open_ranges))
-    return Pins(query_set, stored.tables, stored.digests, published.joined(open_ranges), stored.at)
+        return Pins(query_set, {}, {}, tuple(merged(open_ranges)))
+    return Pins(query_set, stored.tables, stored.digests, tuple(merged(open_ranges)), stored.at)
 
 
 def _is_there(state: published.TableState, version: int, digest: str) -> bool:
@@ -622,10 +596,7 @@ def _is_there(state: published.TableState, version: int, digest: str) -> bool:
 
 def stored_pins(lake: Lake, query_set: str) -> Pins | None:
     """Reads the file of pins, which readers of others have; None without one that holds pins: the logs tell.
-
-    Raises:
-        LakeError: it cannot be read.
-    """
+    Raises LakeError if it cannot be read."""
     try:
         return _parsed(query_set, paths.read(pins_file(lake, query_set), STATE_BYTES))
     except FileNotFoundError:
@@ -662,11 +633,8 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[p
     """Publishes an interval into the tables of a set; afterwards their versions are pinned together.
 
     Publications of a set exclude each other here: a version of a table must not hold a part of another interval.
-
-    Raises:
-        BusyError: another publication of the set takes too long.
-        LakeError: a table cannot be read, or the pins cannot be written.
-    """
+    Raises BusyError if another publication of the set takes too long, and LakeError if a table cannot be read, or the
+    pins cannot be written."""
     with hold(lake, f"publication of {query_set}", PUBLISH_WAIT, [lake.table(query) for query in queries]) as fence:
         yield published.Act.begin(len(queries))
         _write(lake, query_set, queries, fence)
@@ -674,10 +642,7 @@ def publishing(lake: Lake, query_set: str, queries: Sequence[str]) -> Iterator[p
 
 def pin(lake: Lake, query_set: str, queries: Sequence[str] = ()) -> Pins | None:
     """Writes the pins of a query set as the logs have them, unless a publication is at work, which does so.
-
-    Raises:
-        LakeError: a table cannot be read, or the pins cannot be written.
-    """
+    Raises LakeError if a table cannot be read, or the pins cannot be written."""
     stored = stored_pins(lake, query_set)
     pins = _derived(lake, query_set, queries, stored)
     if pins is not None and pins != stored:

@@ -14,9 +14,9 @@ import random
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from heapq import heappop, heappush
@@ -33,6 +33,7 @@ from lowwater.documents import json_value
 from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
+from lowwater.lake.ledgers.intervals import merged, without
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, entry, identity, log_folder
 from lowwater.lake.tables import OWNER, files_of, lake_errors
@@ -68,13 +69,9 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Act:
-    """A publication of an interval into all tables of a query set.
+    """A publication of an interval into all tables of a query set."""
 
-    Attributes:
-        id: names the act; 24 bits.
-    """
-
-    id: int
+    id: int  # names the act; 24 bits
     tables: int
 
     @staticmethod
@@ -104,43 +101,30 @@ def version_of(number: int) -> int:
 
 @dataclass(frozen=True)
 class Damage:
-    """Rows of a published table that another program changed.
-
-    Attributes:
-        why: which commit did it: version, time, operation and program.
-    """
+    """Rows of a published table that another program changed."""
 
     start: int
     end: int
-    why: str
+    why: str  # which commit did it: version, time, operation and program
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What a commit says about the interval that it published.
-
-    Attributes:
-        restated: whether a part of it was published before.
-        late: whether an interval after its begin was published before, so that a promise was made about it.
-        ranges: everything that is published, in order, ns; ranges that touch are one.
-        promise: temporal attribute -> bound of the rows that are still to come, if none is late.
-        damage: rows that others had changed before, and that no publication has replaced.
-        recent: interval -> number of its newest publication, of those after the version `since`.
-        since: version of the checkpoint that has the other numbers; -1 without one, None in notes without numbers.
-    """
+    """What a commit says about the interval that it published."""
 
     start: int
     end: int
-    restated: bool
-    late: bool
-    ranges: tuple[Range, ...]
-    promise: Mapping[str, int]
-    damage: tuple[Damage, ...] = ()
+    restated: bool  # whether a part of it was published before
+    late: bool  # whether an interval after its begin was published before, so that a promise was made about it
+    ranges: tuple[Range, ...]  # everything that is published, in order, ns; ranges that touch are one
+    promise: Mapping[str, int]  # temporal attribute -> bound of the rows that are still to come, if none is late
+    damage: tuple[Damage, ...] = ()  # rows that others had changed before, and that no publication has replaced
+    # interval -> number of its newest publication, of those after the version `since`
     recent: Mapping[Range, int] = field(default_factory=dict)
+    # version of the checkpoint that has the other numbers; -1 without one, None in notes without numbers
     since: int | None = None
 
     def text(self) -> str:
-        """The note, as one line of JSON."""
         return json.dumps(
             {
                 "start": self.start,
@@ -158,7 +142,6 @@ class Publication:
 
     @staticmethod
     def parse(text: str) -> Publication:
-        """Reads a note."""
         values = json_value(text)
         ranges = tuple((int(first), int(last)) for first, last in values["ranges"])
         promise = {str(name): int(bound) for name, bound in values["promise"].items()}
@@ -178,27 +161,18 @@ class Publication:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A commit of a published table.
-
-    Attributes:
-        publication: the note; None if it published nothing.
-        added: files with rows of it, relative to the table.
-        changes: whether rows came or went, other than into other files.
-        digest: digest of the entry: another history has another one at the same version.
-        ranges: hours in which rows came or went, ns since the epoch.
-        numbers: interval -> number of its publication that the commit says.
-        at: when it was made, by the clock of its writer, ns since the epoch.
-        told: what the commit says of itself: its operation, and the notes of whoever made it.
-    """
+    """A commit of a published table."""
 
     version: int
-    publication: Publication | None
-    added: tuple[str, ...]
-    changes: bool
-    digest: str = ""
-    ranges: tuple[Range, ...] = ()
+    publication: Publication | None  # the note; None if it published nothing
+    added: tuple[str, ...]  # files with rows of it, relative to the table
+    changes: bool  # whether rows came or went, other than into other files
+    digest: str = ""  # digest of the entry: another history has another one at the same version
+    ranges: tuple[Range, ...] = ()  # hours in which rows came or went, ns since the epoch
+    # interval -> number of its publication that the commit says
     numbers: Mapping[Range, int] = field(default_factory=dict)
-    at: int = 0
+    at: int = 0  # when it was made, by the clock of its writer, ns since the epoch
+    # what the commit says of itself: its operation, and the notes of whoever made it
     told: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -242,7 +216,7 @@ def next_publication(
         >>> second.ranges, second.late, next_publication(second, (), (), 0, 10).restated
         (((0, 20),), False, True)
     """
-    ranges = joined(before.ranges if before else earlier)
+    ranges = merged(before.ranges if before else earlier)
     furthest = max([end, *(last for _, last in ranges)])
     clocked = [(field.name, field.temporal) for field in fields if field.temporal and not field.temporal.origin]
     return Publication(
@@ -250,42 +224,21 @@ def next_publication(
         end,
         any(first < end and start < last for first, last in ranges),
         any(start < last for _, last in ranges),
-        joined([*ranges, (start, end)]),
+        tuple(merged([*ranges, (start, end)])),
         {name: temporal.promise(furthest) for name, temporal in clocked},
-        tuple(left for each in damage for left in _without(each, start, end)),
+        tuple(
+            replace(each, start=first, end=last)
+            for each in damage
+            for first, last in without([(each.start, each.end)], [(start, end)])
+        ),
         dict(recent),
         since,
     )
 
 
-def _without(damage: Damage, start: int, end: int) -> Iterator[Damage]:
-    for first, last in ((damage.start, min(damage.end, start)), (max(damage.start, end), damage.end)):
-        if first < last:
-            yield Damage(first, last, damage.why)
-
-
-def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Joins ranges that overlap or touch.
-
-    Example:
-        >>> joined([(5, 7), (0, 2), (2, 3)])
-        ((0, 3), (5, 7))
-    """
-    result: list[Range] = []
-    for first, last in sorted(ranges):
-        if result and first <= result[-1][1]:
-            result[-1] = result[-1][0], max(last, result[-1][1])
-        else:
-            result.append((first, last))
-    return tuple(result)
-
-
 def last_note(path: PurePath, version: int, most: int = SEARCHED_COMMITS) -> Publication | None:
-    """Returns the newest note of a table up to a version; None if the last commits have none.
-
-    Args:
-        most: most commits to look at.
-    """
+    """Returns the newest note of a table up to a version; None if the last commits have none. `most`: most commits to
+    look at."""
     for at in range(version, max(-1, version - most), -1):
         found = read_entry(path, at)
         if found is None:
@@ -298,15 +251,12 @@ def last_note(path: PurePath, version: int, most: int = SEARCHED_COMMITS) -> Pub
 def ledger_ranges(lake: Lake, query_set: str, query: str) -> tuple[Range, ...]:
     """Returns what the ledger says is published of a query, ns."""
     rows = [row for row in read_replays(lake, query_set) if row.query == query and row.stage == PUBLISH]
-    return joined((row.interval_start, row.interval_end) for row in rows if row.state != FAILED)
+    return tuple(merged((row.interval_start, row.interval_end) for row in rows if row.state != FAILED))
 
 
 def read_entry(path: PurePath, version: int) -> LogEntry | None:
     """Reads a commit of a table; None if its entry is not, or no longer, in the log.
-
-    Raises:
-        LakeError: it cannot be read.
-    """
+    Raises LakeError if it cannot be read."""
     try:
         data = entry(path, version)
         actions = [json_value(line) for line in data.splitlines() if line.strip()]
@@ -326,10 +276,7 @@ def digest_of(entry: bytes) -> str:
 
 def commit_digest(path: PurePath, version: int) -> str:
     """Returns the digest of a commit of a table; empty if its entry is not, or no longer, in the log.
-
-    Raises:
-        LakeError: it cannot be read.
-    """
+    Raises LakeError if it cannot be read."""
     try:
         return digest_of(entry(path, version))
     except FileNotFoundError:
@@ -376,7 +323,9 @@ def _entry(version: int, actions: Sequence[Mapping[str, Any]], digest: str) -> L
                 if kind == "add":
                     added.append(str(action[kind]["path"]))
     ranges = (
-        (ALWAYS,) if None in hours else joined((hour * HOUR, (hour + 1) * HOUR) for hour in hours if hour is not None)
+        (ALWAYS,)
+        if None in hours
+        else tuple(merged((hour * HOUR, (hour + 1) * HOUR) for hour in hours if hour is not None))
     )
     if NOTE in told:
         publication = Publication.parse(told[NOTE])
@@ -414,26 +363,17 @@ class HourFile:
 
 @dataclass(frozen=True)
 class TableState:
-    """A published table at its newest version.
-
-    Attributes:
-        digest: digest of the commit of this version; empty if its entry is gone.
-        note: what its last publication said; None if the newest commits have no note.
-        numbers: interval -> number of its newest publication; None if they cannot be known.
-        checkpoint: version of the checkpoint that has numbers; -1 without one.
-        damage: rows that other programs have changed since they were published.
-        listed: what the log says of its files.
-    """
+    """A published table at its newest version."""
 
     path: PurePath
     owner: str
     version: int
-    digest: str
-    note: Publication | None
-    numbers: Mapping[Range, int] | None
-    checkpoint: int
-    damage: tuple[Damage, ...]
-    listed: pa.Table = field(repr=False)
+    digest: str  # digest of the commit of this version; empty if its entry is gone
+    note: Publication | None  # what its last publication said; None if the newest commits have no note
+    numbers: Mapping[Range, int] | None  # interval -> number of its newest publication; None if they cannot be known
+    checkpoint: int  # version of the checkpoint that has numbers; -1 without one
+    damage: tuple[Damage, ...]  # rows that other programs have changed since they were published
+    listed: pa.Table = field(repr=False)  # what the log says of its files
 
     @cached_property
     def pieces(self) -> Sequence[Piece]:
@@ -442,12 +382,10 @@ class TableState:
 
     @cached_property
     def files(self) -> Mapping[int, Sequence[HourFile]]:
-        """The files of each hour."""
         return _by_hour(self.listed)
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """The paths of all files, as in the log."""
         names: list[str] = self.listed.column("path").to_pylist()
         return names
 
@@ -507,11 +445,7 @@ def lost_text(name: str) -> str:
 
 
 def table_state(path: PurePath) -> TableState | None:
-    """Reads what a published table has; None without a table.
-
-    Raises:
-        LakeError: the table cannot be read.
-    """
+    """Reads what a published table has; None without a table. Raises LakeError if the table cannot be read."""
     with lake_errors(f"{path}: the table cannot be read"):
         return cached_value(path, "state", lambda table: None if table is None else state_at(path, table))
 
@@ -537,7 +471,7 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
     first = 0 if note else next((at for at, entry in enumerate(later) if entry.numbers), len(later))
     damage = [*(note.damage if note else ()), *(each for entry in later[first:] for each in entry.damage)]
     owner = table.metadata().configuration.get(OWNER) or ""
-    digest = later[-1].digest if later else _digest_of(path, version)
+    digest = later[-1].digest if later else commit_digest(path, version)
     return TableState(
         path,
         owner,
@@ -549,11 +483,6 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
         tuple(damage),
         files_of(table),
     )
-
-
-def _digest_of(path: PurePath, version: int) -> str:
-    entry = read_entry(path, version)
-    return "" if entry is None else entry.digest
 
 
 def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
@@ -589,10 +518,7 @@ def _numbers(
 
 def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] | None:
     """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
-
-    Args:
-        wanted: version from which on there must be one; -1 if there need be none, which then is not searched for.
-    """
+    `wanted`: version from which on there must be one; -1 if there need be none, which then is not searched for."""
     try:
         last = json_value(paths.read(log / "_last_checkpoint", STATE_BYTES))
         if "parts" not in last and "v2Checkpoint" not in last:
@@ -684,13 +610,8 @@ def visible(numbers: Mapping[Range, int]) -> list[Piece]:
 
 def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, str]:
     """Says of which published intervals the table of a query does not have the rows that were published, and why.
-
-    Args:
-        rows: rows of the ledger `replays` of its query set, in any order; all that meet the intervals asked for.
-
-    Returns:
-        Interval -> what differs; intervals as they were published are left out.
-    """
+    Returns interval -> what differs; intervals as they were published are left out. `rows`: rows of the ledger
+    `replays` of its query set, in any order; all that meet the intervals asked for."""
     published = sorted(
         (row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED),
         key=lambda row: row.finished_at,

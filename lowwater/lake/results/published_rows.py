@@ -22,7 +22,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
 from lowwater.lake.results.published import damages
-from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table
+from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type
 from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant
 from lowwater.plan.text import nearest
@@ -42,12 +42,7 @@ CONTROL = ("_last", "_hour")
 
 @dataclass(frozen=True)
 class PublishedRows:
-    """The published rows of a query in [start, end), ns.
-
-    Attributes:
-        notes: ranges without a publication, and intervals that are not done, as text.
-        instants: columns with the instants of temporal columns, which are given too; empty unless asked for.
-    """
+    """The published rows of a query in [start, end), ns."""
 
     lake: Lake
     query: str
@@ -55,18 +50,13 @@ class PublishedRows:
     end: int
     columns: tuple[str, ...]
     rows: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # ranges without a publication, and intervals that are not done, as text
+    # columns with the instants of temporal columns, which are given too; empty unless asked for
     instants: tuple[str, ...] = ()
 
     def batches(self, limit: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the rows by time (`_last`), then by all columns. More than SORTED_ROWS of one instant stay as stored.
-
-        Args:
-            limit: most rows; None for all.
-
-        Raises:
-            LakeError: if the table cannot be read.
-        """
+        Raises LakeError if the table cannot be read."""
         left = self.rows if limit is None else min(limit, self.rows)
         most = SORTED_ROWS if limit is None else min(SORTED_ROWS, max(limit, LEAST))
         for batch in self._sorted(most):
@@ -86,16 +76,8 @@ class PublishedRows:
 def sorted_rows(
     path: PurePath, table: DeltaTable, columns: tuple[str, ...], start: int, end: int, most: int = SORTED_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yields rows of an open table with `_last`, by time (`_last`), then by the columns.
-
-    Args:
-        start: first instant of `_last`, ns since the epoch.
-        end: end of the instants, ns, exclusive.
-        most: most rows that are sorted at a time; more rows of one instant stay as stored.
-
-    Raises:
-        LakeError: if the table cannot be read.
-    """
+    """Yields rows of an open table with `_last`, by time (`_last`), then by the columns. Raises LakeError if the table
+    cannot be read. `most`: most rows that are sorted at a time; more rows of one instant stay as stored."""
     files = _files_between(table, start, end)
     schema = _schema(table)
     read = pa.schema([schema.field(name) for name in (*columns, "_last")])
@@ -116,13 +98,11 @@ def published_rows(
     lake: Lake, query: str, start: int | None = None, end: int | None = None, instants: bool = False
 ) -> PublishedRows:
     """Finds the published rows of a query in [start, end), ns.
+    Raises LakeError if there is no such query, nothing of it is published in the range, or the table cannot be read.
 
     Args:
         start: first instant of the rows, ns since the epoch; None for the first published one.
         end: end of the instants, ns, exclusive; None for the last published one.
-
-    Raises:
-        LakeError: if there is no such query, nothing of it is published in the range, or the table cannot be read.
     """
     table = open_table(lake.table(query))
     query_rows = [row for row in read_replays(lake) if row.query == query]
@@ -150,10 +130,7 @@ def published_rows(
 
 def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = False) -> PublishedRows | None:
     """Finds the rows of a query in [start, end), ns, without notes; None if the query has no table.
-
-    Raises:
-        LakeError: if the table cannot be read.
-    """
+    Raises LakeError if the table cannot be read."""
     table = open_table(lake.table(query))
     if table is None:
         return None
@@ -248,11 +225,6 @@ def _placed(hour: int, files: Sequence[_File]) -> list[tuple[str, Any]]:
 
 def _schema(table: DeltaTable) -> pa.Schema:
     return pa.schema([pa.field(field.name, plain_type(field.type)) for field in pa.schema(table.schema().to_arrow())])
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Returns the type of text that rows are given with, for every type of text of Arrow; other types as they are."""
-    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
 def _scan(dataset: pads.Dataset, columns: list[str], begin: int, until: int) -> Iterator[pa.RecordBatch]:

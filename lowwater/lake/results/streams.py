@@ -37,21 +37,14 @@ def write_stream(
     owner: str,
     fence: Fence | None = None,
 ) -> int:
-    """Replaces the interval [start, end), ns, of a stream, in one commit.
+    """Replaces the interval [start, end), ns, of a stream, in one commit. Returns their number, punctuation included.
+    Raises OwnerError if another query set owns the table, and LakeError if the table cannot be written.
 
     Args:
         path: directory of the table: `lake.lfta(...)` or `lake.stream(...)`.
         schema: `layout.stream_schema` or `layout.result_schema`.
         files: parquet files with these columns, in order, on the lake's disk or in the lake; they are moved.
             Successive files of one part of the stream are a sequence.
-        fence: lease of the run; None without one.
-
-    Returns:
-        Number of rows, punctuation included.
-
-    Raises:
-        OwnerError: if another query set owns the table.
-        LakeError: if the table cannot be written.
     """
     create(path, schema, ["interval"], owner)
     label = tables.interval_label(start, end)
@@ -108,14 +101,8 @@ def stream_parts(path: PurePath, start: int, end: int) -> list[list[PurePath]]:
 
 
 def fingerprint(files: Sequence[PurePath]) -> str:
-    """Computes the digest of a stream's files in order: any change of a byte changes it.
-
-    Returns:
-        64 hex digits.
-
-    Raises:
-        LakeError: if a file cannot be read.
-    """
+    """Computes the digest of a stream's files in order: any change of a byte changes it. Returns 64 hex digits.
+    Raises LakeError if a file cannot be read."""
     digest = sha256()
     for path in files:
         with tables.lake_errors(f"{path}: the stream cannot be read"), open_regular(paths.local(path)) as file:
@@ -139,13 +126,11 @@ def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, d
 def keep_state(files: Mapping[str, bytes], staged: Path, folder: PurePath) -> None:
     """Writes the state of a run, name of a file -> its content. Equal inputs make equal states, so an existing state is
     replaced.
+    Raises LakeError if the folder cannot be written.
 
     Args:
         staged: a folder of this machine that does not exist yet.
         folder: `state_folder` of the state.
-
-    Raises:
-        LakeError: if the folder cannot be written.
     """
     try:
         staged.mkdir(parents=True, exist_ok=True)

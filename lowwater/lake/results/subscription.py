@@ -65,15 +65,11 @@ class Position:
     digest: str = ""
 
     def text(self) -> str:
-        """The position as one line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @staticmethod
     def parse(text: str, where: str) -> Position:
         """Reads a position.
-
-        Args:
-            text: result of `text`.
 
         Raises:
             LakeError: it is no position.
@@ -136,9 +132,6 @@ class Keeper:
     def store(self, position: str, version: int, end: int) -> None:
         """Stores a position.
 
-        Args:
-            end: end of the range that was read, ns since the epoch.
-
         Raises:
             BusyError: another process has taken the subscription over.
             LakeError: it cannot be written.
@@ -161,7 +154,6 @@ class Keeper:
             ) from None
 
     def close(self) -> None:
-        """Frees the position."""
         self._held.close()
 
 
@@ -352,7 +344,6 @@ class Subscription:
         self._stopped = True
 
     def close(self) -> None:
-        """Frees the lock of the position."""
         self._keeper.close()
 
     def done(self, change: Change) -> None:

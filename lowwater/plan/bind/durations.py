@@ -46,14 +46,8 @@ def unit_of(time: Temporal) -> Fraction | None:
 
 
 def units_of(fields: Sequence[Field], declared: Mapping[str, int | None]) -> dict[str, Fraction]:
-    """Finds the units of the temporal columns of a stream.
-
-    Args:
-        declared: column -> declared unit in ns, as in `BoundSource.units`.
-
-    Returns:
-        Column -> unit in ns, without columns of unknown unit.
-    """
+    """Finds the units of the temporal columns of a stream. Returns column -> unit in ns, without columns of unknown
+    unit. `declared`: column -> declared unit in ns, as in `BoundSource.units`."""
     units = {}
     for field in fields:
         if field.temporal is None:
@@ -116,22 +110,13 @@ def has_duration(node: syntax.Expression | None) -> bool:
 
 def takes(op: str, at: int) -> bool:
     """Whether an operand of an operator may be a duration. A quotient of two times has a meaning, a product has none.
-
-    Args:
-        at: position of the operand, 0 or 1.
-    """
+    `at`: position of the operand, 0 or 1."""
     return op in _BESIDE or (op == "/" and at == 1)
 
 
 def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction | None, text: Text) -> Const:
-    """Converts a duration to a number in the unit of another operand.
-
-    Args:
-        unit: unit of `beside` in ns; None if unknown.
-
-    Raises:
-        QueryError: the unit is unknown, or the duration is not a whole number of units.
-    """
+    """Converts a duration to a number in the unit of another operand. Raises QueryError if the unit is unknown, or the
+    duration is not a whole number of units. `unit`: unit of `beside` in ns; None if unknown."""
     written, shown = print_expression(node), print_expression(beside)
     length = length_of(node)
     assert length is not None
@@ -150,10 +135,7 @@ def counted(node: syntax.Expression, beside: syntax.Expression, unit: Fraction |
 
 def in_seconds(expr: Expr, units: Units, node: syntax.Expression, text: Text) -> Expr:
     """Converts a time to seconds if its unit is known.
-
-    Raises:
-        QueryError: it counts something else than seconds or parts of them.
-    """
+    Raises QueryError if it counts something else than seconds or parts of them."""
     unit = unit_in(expr, units)
     if unit in (None, _SECOND):
         return expr
@@ -173,10 +155,7 @@ def alone(node: syntax.Expression, text: Text) -> QueryError:
 
 def brief(reach: int, unit: Fraction | None, attribute: str) -> str:
     """Returns the note on a length below a millisecond that the query writes as a plain number; else an empty string.
-
-    Args:
-        unit: unit of the attribute in ns; None if unknown.
-    """
+    `unit`: unit of the attribute in ns; None if unknown."""
     if unit is None or unit >= BRIEF or not 0 < reach * unit < BRIEF:
         return ""
     return (

@@ -67,11 +67,8 @@ def _prefix(text: str) -> tuple[str, str] | None:
 
 
 def of_types(op: str, node: syntax.Expression, operands: tuple[ex.Expr, ...], units: Sequence[Fraction | None]) -> str:
-    """Hint for an operator that does not apply to the types of its operands; empty if there is none.
-
-    Args:
-        units: unit of every operand in ns; None if unknown.
-    """
+    """Hint for an operator that does not apply to the types of its operands; empty if there is none. `units`: unit of
+    every operand in ns; None if unknown."""
     if not isinstance(node, syntax.BinaryOp):
         return ""
     left, right = operands
@@ -123,11 +120,8 @@ def of_condition(node: syntax.Expression, bound: ex.Expr) -> str:
 def written(
     overloads: Sequence[Function | AggregateFunction | StateFunction], brackets: bool
 ) -> Sequence[Function | AggregateFunction | StateFunction]:
-    """Selects the overloads that are called with brackets, or without.
-
-    Returns:
-        The matching overloads; all overloads if none matches, since the manual mixes both spellings.
-    """
+    """Selects the overloads that are called with brackets, or without. Returns the matching overloads; all overloads if
+    none matches, since the manual mixes both spellings."""
     fitting = [
         overload for overload in overloads if not isinstance(overload, Function) or overload.predicate is brackets
     ]
@@ -140,10 +134,7 @@ def choose(
     """Selects the first overload whose parameters take the arguments.
 
     Exact types come first. A second pass converts integers to floats, booleans to integers, and NULL to any type.
-
-    Returns:
-        The overload and the converted arguments; None if no overload takes the arguments.
-    """
+    Returns the overload and the converted arguments; None if no overload takes the arguments."""
     for exact in (True, False):
         for overload in overloads:
             if len(overload.parameters) != len(arguments):
@@ -161,10 +152,7 @@ def require_limits(
     text: Text,
 ) -> None:
     """Checks the constant arguments of a call against the limits of the catalog.
-
-    Raises:
-        QueryError: an argument is outside of its limit.
-    """
+    Raises QueryError if an argument is outside of its limit."""
     for position, limit in entry.limits:
         require_limit(entry.name, position, limit, arguments[position], nodes[position], text)
 
@@ -172,14 +160,8 @@ def require_limits(
 def require_limit(
     name: str, position: int, limit: Limit, argument: ex.Expr, node: syntax.Expression, text: Text
 ) -> None:
-    """Checks an argument of a function or operator against a limit, if it is a constant.
-
-    Args:
-        position: the place of the argument, from 0.
-
-    Raises:
-        QueryError: it is outside of the limit.
-    """
+    """Checks an argument of a function or operator against a limit, if it is a constant. Raises QueryError if it is
+    outside of the limit. `position`: the place of the argument, from 0."""
     if not isinstance(argument, ex.Const) or limit.admits(argument.value):
         return
     value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
@@ -189,11 +171,8 @@ def require_limit(
 
 
 def fitted(argument: ex.Expr, kind: ex.Type, exact: bool) -> ex.Expr | None:
-    """Converts an argument to the type of a parameter.
-
-    Returns:
-        The argument of type `kind`; None if the parameter does not take the argument.
-    """
+    """Converts an argument to the type of a parameter. Returns the argument of type `kind`; None if the parameter does
+    not take the argument."""
     if argument.type is kind:
         return argument
     if exact:
@@ -233,10 +212,7 @@ def unary(op: str, operand: ex.Expr) -> ex.Expr | None:
 
 def binary(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
     """Binds a binary operator; None if it does not apply to the types.
-
-    Raises:
-        ValueError: a string compared with an address is not an address; the message is the string.
-    """
+    Raises ValueError if a string compared with an address is not an address; the message is the string."""
     if op in ex.COMPARISON:
         left, right = addressed(left, right), addressed(right, left)
     left, right = typed(left, right.type), typed(right, left.type)
@@ -266,10 +242,7 @@ def _bits(op: str, left: ex.Expr, right: ex.Expr) -> ex.Expr | None:
 
 def addressed(side: ex.Expr, other: ex.Expr) -> ex.Expr:
     """Parses a string that is compared with an address. Returns any other operand unchanged.
-
-    Raises:
-        ValueError: the string is not an address; the message is the string.
-    """
+    Raises ValueError if the string is not an address; the message is the string."""
     if not (isinstance(side, ex.Const) and isinstance(side.value, str) and other.type in (ex.Type.IP, ex.Type.MAC)):
         return side
     try:
@@ -358,10 +331,7 @@ class Scope:
 
     def bind(self, node: syntax.Expression) -> ex.Expr:
         """Binds one expression.
-
-        Raises:
-            QueryError: an unknown or ambiguous name, or an operator that does not apply to its types.
-        """
+        Raises QueryError if a name is unknown or ambiguous, or an operator does not apply to its types."""
         if isinstance(node, syntax.Literal):
             return self._literal(node)
         if isinstance(node, syntax.Name):
@@ -395,7 +365,6 @@ class Scope:
         return bound
 
     def predicate(self, node: syntax.Expression, clause: str) -> ex.Expr:
-        """Binds an expression that must be a condition."""
         bound = typed(self.bind(node), ex.Type.BOOL)
         if bound.type is not ex.Type.BOOL:
             message = f"{clause} needs a condition, this is of type {bound.type}"
@@ -428,14 +397,9 @@ class Scope:
     def constant(
         self, node: syntax.Expression, what: str, beside: tuple[syntax.Expression, Fraction | None] | None = None
     ) -> int | float:
-        """Evaluates a constant expression to a number.
-
-        Args:
-            beside: (expression, unit in ns) that gives a duration its unit; None if a duration is an error.
-
-        Raises:
-            QueryError: the expression is no constant number, or a parameter without a value.
-        """
+        """Evaluates a constant expression to a number. Raises QueryError if the expression is no constant number, or a
+        parameter without a value. `beside`: (expression, unit in ns) that gives a duration its unit; None if a duration
+        is an error."""
         bound = counted(node, *beside, self.text) if beside and length_of(node) is not None else self.bind(node)
         if isinstance(bound, ex.Param):
             raise self.text.error(
@@ -703,17 +667,8 @@ def _placed(expr: ex.Expr, node: syntax.Name) -> ex.Expr:
 
 
 def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], rows: Scope) -> Aggregate:
-    """Binds an aggregate call.
-
-    Args:
-        overloads: the aggregates of this name, at least one.
-
-    Returns:
-        The aggregate with an empty name; the caller names its column.
-
-    Raises:
-        QueryError: no aggregate of this name takes the arguments.
-    """
+    """Binds an aggregate call. Returns the aggregate with an empty name; the caller names its column. Raises QueryError
+    if no aggregate of this name takes the arguments. `overloads`: the aggregates of this name, at least one."""
     name = overloads[0].name
     native = NATIVE.get(name)
     counts = native is not None and native.fold is None

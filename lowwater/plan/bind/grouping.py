@@ -31,14 +31,10 @@ SET = "_set"
 
 @dataclass
 class _Parts:
-    """Collects the aggregates and states that the clauses over groups use.
+    """Collects the aggregates and states that the clauses over groups use."""
 
-    Attributes:
-        taken: names in use, in lower case; a new aggregate gets another name.
-        columns: (aggregate without a name, whether it is of supergroups) -> its column.
-    """
-
-    taken: set[str]
+    taken: set[str]  # names in use, in lower case; a new aggregate gets another name
+    # (aggregate without a name, whether it is of supergroups) -> its column
     columns: dict[tuple[ops.Aggregate, bool], Column] = field(default_factory=dict)
     aggregates: list[ops.Aggregate] = field(default_factory=list)
     supers: list[ops.Aggregate] = field(default_factory=list)
@@ -62,14 +58,8 @@ class _Parts:
 
 
 def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundSource) -> ops.Aggregation:
-    """Binds an aggregation over one stream.
-
-    Args:
-        source: the stream and its window, if FROM gives one.
-
-    Raises:
-        QueryError: a clause has an error, or the groups would never close.
-    """
+    """Binds an aggregation over one stream. Raises QueryError if a clause has an error, or the groups would never
+    close. `source`: the stream and its window, if FROM gives one."""
     text = rows.text
     parts = _Parts(set())
     written = _aliases(statement)
@@ -336,10 +326,8 @@ def _expanded(
     aggregates: list[ops.Aggregate],
 ) -> tuple[ops.Node, list[ops.Item], Expr | None, list[ops.Aggregate]]:
     """Adds an Expand for CUBE, ROLLUP and GROUPING_SETS: a Map computes keys and arguments, Expand copies each row.
-
-    Returns:
-        The new input, group-by variables, predicate and aggregates; unchanged if the statement has no grouping sets.
-    """
+    Returns the new input, group-by variables, predicate and aggregates; unchanged if the statement has no grouping
+    sets."""
     groupings = _in_sets(statement, keys)
     if not groupings:
         return node, keys, predicate, aggregates

@@ -32,28 +32,19 @@ FAR = 1000
 
 @dataclass(frozen=True)
 class Side:
-    """One input of a join.
-
-    Attributes:
-        before: column name -> expression over the rows of the source.
-        after: column name -> column of the join, named `range_variable.column`.
-        times: column of the join -> progress, for temporal columns.
-    """
+    """One input of a join."""
 
     source: BoundSource
-    before: Mapping[str, ex.Expr]
-    after: Mapping[str, ex.Expr]
-    times: Mapping[str, Temporal]
+    before: Mapping[str, ex.Expr]  # column name -> expression over the rows of the source
+    after: Mapping[str, ex.Expr]  # column name -> column of the join, named `range_variable.column`
+    times: Mapping[str, Temporal]  # column of the join -> progress, for temporal columns
 
 
 def match_window(
     across: list[ex.Expr], left: Side, right: Side, statement: syntax.Select, text: Text
 ) -> tuple[ops.Window, list[ex.Expr]]:
-    """Finds the match window among the conjuncts of a join condition.
-
-    Returns:
-        The match window, and the conjuncts that the window does not cover.
-    """
+    """Finds the match window among the conjuncts of a join condition. Returns the match window, and the conjuncts that
+    the window does not cover."""
     pairs = [_pair(part, left, right) for part in across]
     for i, pair in enumerate(pairs):
         if pair and pair.op == "=":
@@ -230,11 +221,8 @@ def note_window(window: ops.Window, place: syntax.Place, names: Names, plain: bo
 
 
 def _units(left: ex.Expr, right: ex.Expr, left_time: Temporal, right_time: Temporal) -> tuple[str, str, int] | None:
-    """Compares the units of the two sides of a match window.
-
-    Returns:
-        The side with the larger unit, the other side, and the ratio of the units; None if equal or unknown.
-    """
+    """Compares the units of the two sides of a match window. Returns the side with the larger unit, the other side, and
+    the ratio of the units; None if equal or unknown."""
     units = (unit_of(left_time), unit_of(right_time))
     if units[0] is None or units[1] is None or units[0] == units[1] or left_time.origin:
         return None
@@ -249,22 +237,15 @@ def _units(left: ex.Expr, right: ex.Expr, left_time: Temporal, right_time: Tempo
 
 @dataclass(frozen=True)
 class _Match:
-    """The condition of a join: when a row of the left side matches a row of the right side.
-
-    Attributes:
-        sides: the left side, then the right side.
-        filters: range variable -> conjuncts on that side only.
-        across: conjuncts on both sides, or on no column.
-        residual: the rest of the condition; None if nothing is left.
-    """
+    """The condition of a join: when a row of the left side matches a row of the right side."""
 
     kind: ops.JoinKind
-    sides: tuple[Side, Side]
-    filters: Mapping[str, list[ex.Expr]]
-    across: list[ex.Expr]
+    sides: tuple[Side, Side]  # the left side, then the right side
+    filters: Mapping[str, list[ex.Expr]]  # range variable -> conjuncts on that side only
+    across: list[ex.Expr]  # conjuncts on both sides, or on no column
     window: ops.Window
     equalities: tuple[tuple[ex.Expr, ex.Expr], ...]
-    residual: ex.Expr | None
+    residual: ex.Expr | None  # the rest of the condition; None if nothing is left
 
     def join(self, query: str, items: Sequence[ops.Item]) -> ops.Join:
         """Builds the join that selects the items. Its inputs keep only the columns that it reads."""
@@ -291,14 +272,9 @@ class _Match:
 def bind_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names, grouped: bool
 ) -> ops.Join | ops.Aggregation:
-    """Binds a join of two sources, and the aggregation over it if the statement has one.
-
-    Args:
-        sources: the left source, then the right source.
-
-    Raises:
-        QueryError: no temporal predicate relates the sides, or both have one range variable.
-    """
+    """Binds a join of two sources, and the aggregation over it if the statement has one. Raises QueryError if no
+    temporal predicate relates the sides, or both have one range variable. `sources`: the left source, then the right
+    source."""
     match, scope = _match(statement, text, sources, names)
     if grouped:
         return _aggregated(query, statement, match, scope)
@@ -512,30 +488,19 @@ def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Ex
 
 @dataclass(frozen=True)
 class Watch:
-    """A declared watch list.
-
-    Attributes:
-        file: path of the CSV file with its rows, an input of the run (S1).
-        refresh: interval in seconds at which the original system read the file again.
-        columns: columns in the order of the file.
-    """
+    """A declared watch list."""
 
     name: str
-    file: str
-    refresh: int
-    columns: tuple[ops.Field, ...]
+    file: str  # path of the CSV file with its rows, an input of the run (S1)
+    refresh: int  # interval in seconds at which the original system read the file again
+    columns: tuple[ops.Field, ...]  # columns in the order of the file
     keys: tuple[str, ...]
 
 
 def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: Sequence[Path]) -> Watch:
-    """Reads the declaration of a watch list.
-
-    Args:
-        folders: folders that may hold the file of the watch list, besides the folder of the query file.
-
-    Raises:
-        QueryError: no key, an unknown type, or no `filename` or `refresh_interval` in DEFINE.
-    """
+    """Reads the declaration of a watch list. Raises QueryError for no key, an unknown type, or no `filename` or
+    `refresh_interval` in DEFINE. `folders`: folders that may hold the file of the watch list, besides the folder of the
+    query file."""
     defines = dict(statement.defines)
     place = statement.place
     if not defines.get("filename"):
@@ -595,14 +560,8 @@ def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text
 def bind_filter_join(
     query: str, statement: syntax.Select, text: Text, sources: Sequence[BoundSource], names: Names
 ) -> ops.FilterJoin:
-    """Binds FILTER_JOIN(t, range).
-
-    Args:
-        sources: the source to filter, then the source that holds the keys.
-
-    Raises:
-        QueryError: a source is a query, the links differ, no equality, or a column of the right side in SELECT.
-    """
+    """Binds FILTER_JOIN(t, range). Raises QueryError if a source is a query, the links differ, there is no equality, or
+    SELECT reads the right side. `sources`: the source to filter, then the source that holds the keys."""
     left, right = sources
     nodes = [_direct(source, "FILTER_JOIN", statement, text) for source in sources]
     if nodes[0].links != nodes[1].links:
@@ -724,10 +683,7 @@ def bind_watch_join(
     query: str, statement: syntax.Select, text: Text, source: BoundSource, watch: Watch, alias: str, names: Names
 ) -> ops.WatchJoin:
     """Binds WATCHLIST_JOIN FROM protocol p, list w.
-
-    Raises:
-        QueryError: the left source is a query, or a key of the watch list has no equality.
-    """
+    Raises QueryError if the left source is a query, or a key of the watch list has no equality."""
     _direct(source, "WATCHLIST_JOIN", statement, text)
     columns = {f.name: ex.Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
     scopes: dict[str, Mapping[str, ex.Expr]] = {source.alias: _scoped(source), alias: columns}

@@ -64,10 +64,7 @@ def declare(blocks: Iterable[Declared], builtin: Mapping[str, Protocol] = BUILTI
 
     A protocol lists its own fields first, then the fields of its parents in alphabetical order of the parents. Its own
     field hides an inherited field of the same name.
-
-    Raises:
-        QueryError: an unknown parent, type or attribute, a cycle of parents, or a duplicate field.
-    """
+    Raises QueryError for an unknown parent, type or attribute, a cycle of parents, or a duplicate field."""
     named: dict[str, Declared] = {}
     errors: list[QueryError] = []
     for block in blocks:
@@ -119,11 +116,8 @@ def _fields(
 def _packet_base(
     name: str, named: Mapping[str, Declared], builtin: Mapping[str, Protocol], below: tuple[str, ...]
 ) -> Protocol | None:
-    """Finds the built-in packet protocol that a declared protocol extends, directly or through parents.
-
-    Returns:
-        The built-in protocol; None if the records are not packets.
-    """
+    """Finds the built-in packet protocol that a declared protocol extends, directly or through parents. Returns the
+    built-in protocol; None if the records are not packets."""
     for parent in sorted(named[name][0].parents):
         if parent in builtin and (parent == name or parent not in named):
             return builtin[parent]
@@ -198,7 +192,6 @@ def _is_arrival(field: FieldDecl) -> bool:
 
 
 def _stored_name(field: FieldDecl, kind: Type) -> str:
-    """Returns the stored column of a field of a record."""
     return arrival_column(field.name, _unit(field)) if _is_arrival(field) else column_name(kind, field.name)
 
 
@@ -363,10 +356,7 @@ class Names:
     @staticmethod
     def of(statement: syntax.Statement, context: Context, text: Text) -> Names:
         """Reads the PARAM and DEFINE blocks of a statement.
-
-        Raises:
-            QueryError: a type is unknown, or a value does not have the declared type.
-        """
+        Raises QueryError if a type is unknown, or a value does not have the declared type."""
         declared: tuple[syntax.ParamDecl, ...] = getattr(statement, "params", ())
         defines: tuple[tuple[str, str], ...] = getattr(statement, "defines", ())
         return Names(context, {p.name: _param(p, context.params.get(p.name), text) for p in declared}, dict(defines))

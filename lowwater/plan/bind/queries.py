@@ -91,15 +91,9 @@ def options(statement: syntax.Statement) -> Mapping[str, str]:
 
 
 def check_options(statement: syntax.Statement, text: Text) -> list[str]:
-    """Checks the options of a statement.
-
-    Returns:
-        Notes on options without effect and on likely misspellings.
-
-    Raises:
-        UnsupportedError: an option is refused, since its rows could be wrong.
-        QueryError: an option does not take its value.
-    """
+    """Checks the options of a statement. Returns notes on options without effect and on likely misspellings.
+    Raises UnsupportedError if an option is refused, since its rows could be wrong, and QueryError if an option does not
+    take its value."""
     notes = []
     names = (*WORKS, *TEXT, *NO_EFFECT, *REFUSED)
     entries = options(statement)
@@ -125,11 +119,8 @@ def check_options(statement: syntax.Statement, text: Text) -> list[str]:
 
 
 def slots_of(statement: syntax.Statement, text: Text) -> int | None:
-    """Reads `aggregate_slots`, the size of the group tables of a query.
-
-    Returns:
-        The number of slots, rounded up to a power of two; None if the option is absent.
-    """
+    """Reads `aggregate_slots`, the size of the group tables of a query. Returns the number of slots, rounded up to a
+    power of two; None if the option is absent."""
     written = options(statement).get("aggregate_slots", "")
     if not written:
         return None
@@ -139,18 +130,10 @@ def slots_of(statement: syntax.Statement, text: Text) -> int | None:
 
 
 def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | None:
-    """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5).
-
-    Args:
-        kind: the kind of the source's records, such as `pcap`.
-
-    Returns:
-        The rate and the seed; None if the query reads all packets.
-
-    Raises:
-        UnsupportedError: the records are not packets.
-        QueryError: the rate is not above 0 and at most 1, or the seed is not a whole number.
-    """
+    """Reads `sample` and `sample_seed`, the share of the packets that a query reads (SEMANTICS O5). Returns the rate
+    and the seed; None if the query reads all packets. Raises UnsupportedError if the records are not packets, and
+    QueryError if the rate is not above 0 and at most 1, or the seed is not a whole number. `kind`: the kind of the
+    source's records, such as `pcap`."""
     entries = options(statement)
     written, seed = entries.get("sample", ""), entries.get("sample_seed", "0")
     if not seed.isdigit() or int(seed) >= 1 << 63:
@@ -173,11 +156,8 @@ def sample_of(statement: syntax.Statement, text: Text, kind: str) -> Sample | No
 
 
 def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
-    """Reads `lfta_cost`, the cost from which a function is not LFTA-safe.
-
-    Returns:
-        The cost; None if the option is absent.
-    """
+    """Reads `lfta_cost`, the cost from which a function is not LFTA-safe. Returns the cost; None if the option is
+    absent."""
     written = options(statement).get("lfta_cost", "")
     if not written:
         return None
@@ -191,10 +171,7 @@ def threshold_of(statement: syntax.Statement, text: Text) -> int | None:
 
 def keys_of(statement: syntax.Statement, names: Sequence[str], text: Text) -> StatedKeys:
     """Reads `keys` and `extra_keys`, the unique key that a query states.
-
-    Raises:
-        QueryError: a key is not a column of the query.
-    """
+    Raises QueryError if a key is not a column of the query."""
     entries = options(statement)
     written = {word: [part.strip() for part in entries.get(word, "").split(",") if part.strip()] for word in KEYS}
     for word, keys in written.items():
@@ -211,26 +188,17 @@ def keys_of(statement: syntax.Statement, names: Sequence[str], text: Text) -> St
 
 @dataclass
 class Binder:
-    """Binds the statements of one query set.
-
-    Attributes:
-        statements: query name -> (statement, file that holds it).
-        bound: query name -> logical plan, for every query bound so far.
-    """
+    """Binds the statements of one query set."""
 
     context: Context
-    statements: Mapping[str, tuple[syntax.Statement, Text]]
-    bound: dict[str, Node] = field(default_factory=dict)
+    statements: Mapping[str, tuple[syntax.Statement, Text]]  # query name -> (statement, file that holds it)
+    bound: dict[str, Node] = field(default_factory=dict)  # query name -> logical plan, for every query bound so far
     failed: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
 
     def query(self, name: str) -> Node:
         """Binds a query; those that it reads were bound before, or have failed.
-
-        Raises:
-            QueryError: the text of the query has an error.
-            BelowError: a query that it reads has errors.
-        """
+        Raises QueryError if the text of the query has an error, and BelowError if a query that it reads has errors."""
         if name in self.bound:
             return self.bound[name]
         statement, text = self.statements[name]
@@ -511,11 +479,8 @@ def _branch(query: str, column: syntax.Name, side: BoundSource, text: Text) -> t
 
 
 def _merged(times: Sequence[Temporal | None]) -> Temporal | None:
-    """Finds the progress of a column of merged streams: the least progress of the inputs (P3).
-
-    Returns:
-        The progress; None if an input has none or the inputs progress differently.
-    """
+    """Finds the progress of a column of merged streams: the least progress of the inputs (P3). Returns the progress;
+    None if an input has none or the inputs progress differently."""
     progresses = [time for time in times if time is not None]
     if not progresses or len(progresses) < len(times) or not all(progresses[0].alike(time) for time in progresses):
         return None
@@ -592,27 +557,17 @@ Named = tuple[syntax.Statement, Text]
 
 @dataclass
 class Texts:
-    """The contents of the query files.
+    """The contents of the query files."""
 
-    Attributes:
-        statements: query name -> (statement, file that holds it), in the order of the files, libraries last.
-        library: names of the queries that come from libraries.
-    """
-
+    # query name -> (statement, file that holds it), in the order of the files, libraries last
     statements: dict[str, Named] = field(default_factory=dict)
     protocols: list[Declared] = field(default_factory=list)
-    library: frozenset[str] = frozenset()
+    library: frozenset[str] = frozenset()  # names of the queries that come from libraries
 
 
 def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Texts:
-    """Parses query files, names their statements and adds the library queries that they read.
-
-    Args:
-        texts: pairs of file name and GSQL text.
-
-    Raises:
-        QueryError: a syntax error, a missing or duplicate query name, or a missing library.
-    """
+    """Parses query files, names their statements and adds the library queries that they read. Raises QueryError for a
+    syntax error, a missing or duplicate query name, or a missing library. `texts`: pairs of file name and GSQL text."""
     contents = Texts()
     errors: list[QueryError] = []
     for file, source in texts:
@@ -757,42 +712,27 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class Bound:
-    """The bound queries of a query set.
+    """The bound queries of a query set."""
 
-    Attributes:
-        statements: query -> (statement, file that holds it), in the order of the files, libraries last.
-        plans: query -> logical plan; each query comes before its readers.
-        context: the functions, links and protocols that queries may name, with the declared protocols.
-        hidden: queries without a table: those with `visibility 'internal'`, and those of libraries.
-        private: hidden queries that exactly one source reads.
-        selections: queries with `select_lfta`.
-        slots: query -> number of slots of its group tables, for queries with `aggregate_slots`.
-        thresholds: query -> cost from which a function is not LFTA-safe, for queries with `lfta_cost`.
-        keys: query -> the unique key that its DEFINE states.
-    """
-
-    statements: Statements
-    plans: Mapping[str, Node]
+    statements: Statements  # query -> (statement, file that holds it), in the order of the files, libraries last
+    plans: Mapping[str, Node]  # query -> logical plan; each query comes before its readers
     notes: Sequence[Note]
-    context: Context
-    hidden: frozenset[str]
-    private: frozenset[str]
-    selections: frozenset[str]
-    slots: Mapping[str, int]
-    thresholds: Mapping[str, int]
-    keys: Mapping[str, StatedKeys]
+    context: Context  # the functions, links and protocols that queries may name, with the declared protocols
+    hidden: frozenset[str]  # queries without a table: those with `visibility 'internal'`, and those of libraries
+    private: frozenset[str]  # hidden queries that exactly one source reads
+    selections: frozenset[str]  # queries with `select_lfta`
+    slots: Mapping[str, int]  # query -> number of slots of its group tables, for queries with `aggregate_slots`
+    thresholds: Mapping[str, int]  # query -> cost from which a function is not LFTA-safe, for queries with `lfta_cost`
+    keys: Mapping[str, StatedKeys]  # query -> the unique key that its DEFINE states
 
 
 def bind_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path], context: Context, slots: int | None) -> Bound:
     """Parses and binds query files as one query set.
+    Raises QueryError if a file has an error, and QueryErrors if the files have several errors.
 
     Args:
         folders: the folders to search for query libraries (`library/query`).
         slots: the number of slots of every group table, instead of `aggregate_slots`; None keeps the options.
-
-    Raises:
-        QueryError: a file has an error.
-        QueryErrors: the files have several errors.
     """
     read = read_texts(texts, folders)
     if read.protocols:
@@ -827,11 +767,8 @@ def _keys(named: Named, plan: Node) -> StatedKeys:
 
 
 def _bind(statements: Statements, context: Context) -> tuple[dict[str, Node], list[Note]]:
-    """Binds all queries and reports the errors of all of them together.
-
-    Returns:
-        The logical plans, each query before its readers, and the notes in the order of the files.
-    """
+    """Binds all queries and reports the errors of all of them together. Returns the logical plans, each query before
+    its readers, and the notes in the order of the files."""
     binder = Binder(context, statements)
     errors: list[QueryError] = []
     notes: list[Note] = []
@@ -876,10 +813,7 @@ def _note(notes: list[Note], name: str, statement: syntax.Statement, text: Text)
 
 def _order(statements: Statements) -> tuple[list[str], dict[str, str]]:
     """Sorts the queries so that each comes before its readers. Iterates, since a long chain would exceed the stack.
-
-    Returns:
-        The queries in order, and query -> its circle in words, for at least one query of each circle.
-    """
+    Returns the queries in order, and query -> its circle in words, for at least one query of each circle."""
     order: dict[str, None] = {}
     circles: dict[str, str] = {}
     for root in statements:

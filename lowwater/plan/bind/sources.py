@@ -28,23 +28,16 @@ from lowwater.plan.text import Text, nearest, place_of, spot
 
 @dataclass(frozen=True)
 class BoundSource:
-    """One source of a statement: its stream, and the columns that expressions may name.
-
-    Attributes:
-        columns: column name -> expression over the rows of the stream.
-        window: the window after the source; None if there is none.
-        units: temporal column -> ns per unit, for columns not derived from the clock; None if the unit is unknown.
-        assumed: whether the source counts as a link only because nothing else has its name.
-        hidden: columns that `*` omits.
-    """
+    """One source of a statement: its stream, and the columns that expressions may name."""
 
     alias: str
     node: Node
-    columns: Mapping[str, Expr]
-    window: syntax.Window | None = None
+    columns: Mapping[str, Expr]  # column name -> expression over the rows of the stream
+    window: syntax.Window | None = None  # the window after the source; None if there is none
+    # temporal column -> ns per unit, for columns not derived from the clock; None if the unit is unknown
     units: Mapping[str, int | None] = field(default_factory=dict)
-    assumed: bool = False
-    hidden: frozenset[str] = frozenset()
+    assumed: bool = False  # whether the source counts as a link only because nothing else has its name
+    hidden: frozenset[str] = frozenset()  # columns that `*` omits
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -52,7 +45,6 @@ class BoundSource:
         return self.node.links if isinstance(self.node, Source) else ()
 
     def shown(self) -> list[str]:
-        """Returns the columns that `*` stands for."""
         return [name for name in self.whole() if name not in self.hidden]
 
     def whole(self) -> list[str]:
@@ -73,10 +65,7 @@ class BoundSource:
 
     def stream(self, query: str, predicate: Expr | None = None, names: Sequence[str] | None = None) -> Node:
         """Builds the stream of the source with a filter and a projection. The rows of a query are only filtered.
-
-        Args:
-            names: columns of packets to keep; None keeps those that `*` stands for.
-        """
+        `names`: columns of packets to keep; None keeps those that `*` stands for."""
         if not isinstance(self.node, Source):
             if predicate is None:
                 return self.node
@@ -175,10 +164,7 @@ def expand_stars(
     items: Sequence[syntax.SelectItem], sources: Sequence[BoundSource], text: Text
 ) -> list[syntax.SelectItem]:
     """Replaces `*` and `alias.*` by the columns that they stand for, in the order of the source.
-
-    Raises:
-        QueryError: `alias.*` names no source.
-    """
+    Raises QueryError: `alias.*` names no source."""
     expanded: list[syntax.SelectItem] = []
     for item in items:
         star = item.expression
@@ -211,25 +197,17 @@ ROWS = ("row", "rows", "tuple", "tuples")
 
 @dataclass(frozen=True)
 class Windowed:
-    """A stream divided into windows.
-
-    Attributes:
-        number: group-by variable with the number of the window, over the rows of `node`.
-        visible: `window_start`, `window_end` and `wid` -> expression over the groups.
-    """
+    """A stream divided into windows."""
 
     node: Node
-    number: Item
-    visible: dict[str, Expr]
+    number: Item  # group-by variable with the number of the window, over the rows of `node`
+    visible: dict[str, Expr]  # `window_start`, `window_end` and `wid` -> expression over the groups
     partition: tuple[Item, ...] = ()
 
 
 def bind_window(query: str, window: syntax.Window, source: BoundSource, scope: Scope) -> Windowed:
     """Binds the window of an aggregation over one stream.
-
-    Raises:
-        QueryError: a part is missing, the attribute is not temporal, or a duration has no known unit.
-    """
+    Raises QueryError if a part is missing, the attribute is not temporal, or a duration has no known unit."""
     text = scope.text
     if window.range is None:
         raise text.error(window.place, "a window needs a RANGE", "[RANGE 5 min, SLIDE 1 min, WA time]")
@@ -345,14 +323,9 @@ def _choice(temporal_names: Sequence[str], node: Node) -> str:
 
 
 def length(extent: syntax.Extent, attribute: Expr, time: Temporal, source: BoundSource, text: Text) -> int:
-    """Converts RANGE or SLIDE to units of the attribute.
-
-    Args:
-        extent: number and unit as written; without a unit, the number counts units of the attribute.
-
-    Raises:
-        QueryError: the length is not a whole number of units above 0, or the unit of the attribute is unknown.
-    """
+    """Converts RANGE or SLIDE to units of the attribute. Raises QueryError if the length is not a whole number of units
+    above 0, or the unit of the attribute is unknown. `extent`: number and unit as written; without a unit, the number
+    counts units of the attribute."""
     unit = extent.unit.lower()
     if not unit:
         value = Fraction(repr(extent.value))

@@ -23,14 +23,8 @@ FORMS: dict[str, Callable[[Description], str]] = {
 
 
 def explain(plan: Plan, form: str = "text", memory: MemoryInfo | None = None) -> str:
-    """Returns the plan of a query set in one form.
-
-    Args:
-        memory: what bounds the memory of a run; None to leave it out.
-
-    Raises:
-        LowwaterError: the form is unknown.
-    """
+    """Returns the plan of a query set in one form. Raises LowwaterError if the form is unknown. `memory`: what bounds
+    the memory of a run; None to leave it out."""
     if form not in FORMS:
         raise LowwaterError(f"a plan is not explained as {form!r}", f"there are: {', '.join(FORMS)}")
     return FORMS[form](replace(describe(plan), memory=memory))

@@ -43,11 +43,7 @@ PARAM_TYPES = {ex.Type.INT: "int", ex.Type.FLOAT: "float", ex.Type.BOOL: "bool",
 
 
 def expression(expr: ex.Expr, names: Names | None = None) -> gsql.Expression:
-    """Returns the syntax tree of a bound expression.
-
-    Args:
-        names: column -> its replacement.
-    """
+    """Returns the syntax tree of a bound expression. `names`: column -> its replacement."""
     names = names or {}
     if isinstance(expr, ex.Const):
         return _constant(expr)
@@ -176,11 +172,8 @@ for _name, _expr in PROTOCOLS["ETH"].columns.items():
 
 
 def spelled(expr: ex.Expr, records: str) -> ex.Expr:
-    """Returns an expression over stored columns as an expression over protocol columns.
-
-    Args:
-        records: the kind of the records; only `pcap` has stored columns that differ from the protocol's.
-    """
+    """Returns an expression over stored columns as an expression over protocol columns. `records`: the kind of the
+    records; only `pcap` has stored columns that differ from the protocol's."""
     if records != "pcap":
         return expr
     column = _COLUMNS.get(expr)
@@ -265,15 +258,11 @@ def _params(read: Mapping[str, ex.Expr]) -> tuple[gsql.ParamDecl, ...]:
 
 @dataclass
 class HighText:
-    """Builder of the high level of one query as GSQL.
-
-    Attributes:
-        streams: id of an operator -> the stream by which its readers name it.
-        statements: (name, statement) pairs, inputs before their readers.
-    """
+    """Builder of the high level of one query as GSQL."""
 
     query: str
-    streams: Mapping[int, str]
+    streams: Mapping[int, str]  # id of an operator -> the stream by which its readers name it
+    # (name, statement) pairs, inputs before their readers
     statements: list[tuple[str, gsql.Statement]] = field(default_factory=list)
     _done: dict[int, str] = field(default_factory=dict)
 
@@ -493,11 +482,7 @@ def _grouping(expand: ops.Expand, keys: Sequence[ops.Item]) -> tuple[gsql.Groupi
 def describe_operator(
     node: ops.Node, reader: ops.Node | None, inputs: Sequence[int], setting: Setting
 ) -> model.OperatorInfo:
-    """Returns the description of an operator.
-
-    Args:
-        reader: the operator that reads it; None for the output of a query.
-    """
+    """Returns the description of an operator. `reader`: the operator that reads it; None for the output of a query."""
     chosen = _physical(node, setting.arrival)
     plain = model.OperatorInfo(
         node.label,
@@ -577,10 +562,7 @@ def _unsafe(node: ops.Map, setting: Setting) -> list[str]:
 
 def _details(node: ops.Node) -> dict[str, Any]:
     """Returns attribute of OperatorInfo -> value, for the attributes of one kind of operator.
-
-    Raises:
-        TypeError: DETAILS has no entry for an operator with expressions.
-    """
+    Raises TypeError: DETAILS has no entry for an operator with expressions."""
     if type(node) in DETAILS:
         return DETAILS[type(node)](node)
     if node.exprs():
@@ -819,17 +801,12 @@ def own_text(query: QueryPlan) -> str:
 
 @dataclass
 class _Borders:
-    """Decides which queries have a description of their own, and where the others are described.
+    """Decides which queries have a description of their own, and where the others are described."""
 
-    Attributes:
-        own: id of the last operator -> its query, for the queries with a description of their own.
-        within: query -> the query that describes it in place.
-        unread: queries that no output reads.
-    """
-
+    # id of the last operator -> its query, for the queries with a description of their own
     own: dict[int, str] = field(default_factory=dict)
-    within: dict[str, str] = field(default_factory=dict)
-    unread: set[str] = field(default_factory=set)
+    within: dict[str, str] = field(default_factory=dict)  # query -> the query that describes it in place
+    unread: set[str] = field(default_factory=set)  # queries that no output reads
 
     @staticmethod
     def of(plan: Plan) -> _Borders:

@@ -355,7 +355,6 @@ class _Chart:
                 yield f"{self._end(query, below)} {arrow} {node}op{at}"
 
     def _end(self, query: model.QueryInfo, at: int) -> str:
-        """Returns the node of an operator."""
         op = query.operators[at]
         if op.kind == "lfta":
             return self.lftas[op.reads]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from threading import Semaphore
 
 from lowwater.errors import BusyError, LowwaterError
 from lowwater.high.runner import Runner
@@ -41,20 +43,13 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class IntervalResult:
-    """The result of an interval in a backfill.
-
-    Attributes:
-        state: state of the publication, failed, waiting, held, or running, by another process.
-        reason: why the interval is not done, or the whole error message.
-        rows: query -> number of rows published.
-        seconds: duration, s.
-    """
+    """The result of an interval in a backfill."""
 
     due: Due
-    state: str
-    reason: str = ""
-    rows: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
+    state: str  # state of the publication, failed, waiting, held, or running, by another process
+    reason: str = ""  # why the interval is not done, or the whole error message
+    rows: dict[str, int] = field(default_factory=dict)  # query -> number of rows published
+    seconds: float = 0.0  # duration, s
 
     @property
     def published(self) -> bool:
@@ -85,12 +80,16 @@ def backfill(
 ) -> list[IntervalResult]:
     """Runs intervals; a failure stops only later intervals of the same chained set.
 
+    While one is audited and published, which keeps few cores busy, the next one is evaluated. With one worker each is
+    audited after the one before is published, with which it is compared.
+
     An interval on which another process is at work is taken up at the end: if that has published it by then, it is
     confirmed; if that has failed, it is run. While others are at work, it is waited for them. One is not published of
     which a person must approve the warnings.
 
     Args:
         work: intervals to run, from `due`.
+        workers: number of them that are evaluated at once.
         order: order in which intervals start; a chained set always starts oldest first, one at a time.
         watch: callbacks; None for none.
         runner: does the work; None for the one that the settings name.
@@ -111,7 +110,8 @@ def backfill(
         runner.begin()
     listener = watch or BackfillListener()
     with until_stopped(listener.stops, () if in_background() else (signal.SIGINT,)) as stopped:
-        tried = _Backfill(by_name, runner, listener, stopped).all(_ordered(by_name, work, order), workers)
+        turns = Semaphore(workers), Semaphore(workers)
+        tried = _Backfill(by_name, runner, listener, stopped, 2 * workers, *turns).all(_ordered(by_name, work, order))
     if stopped():
         raise KeyboardInterrupt
     return tried
@@ -141,13 +141,16 @@ class _Backfill:
     runner: Runner
     watch: BackfillListener
     stopped: Callable[[], bool]
+    most: int  # units at work
+    evaluating: Semaphore  # turns of these to be evaluated
+    publishing: Semaphore  # turns to be audited and published
     over: bool = False
     tried: list[IntervalResult] = field(default_factory=list)
     busy: list[tuple[tuple[Due, ...], str]] = field(default_factory=list)  # units that others began, and who
 
-    def all(self, units: Sequence[tuple[Due, ...]], workers: int) -> list[IntervalResult]:
+    def all(self, units: Sequence[tuple[Due, ...]]) -> list[IntervalResult]:
         """Runs every unit; after an interruption only units that have started. Those of others come last."""
-        self._round(units, workers)
+        self._round(units)
         ended, since, told = len(self.tried), time.monotonic(), ""
         while self.busy and not self.stopped():
             waiting, self.busy = self.busy, []
@@ -160,20 +163,20 @@ class _Backfill:
                     for due in unit:
                         self._ended(IntervalResult(due, RUNNING, reason))
                 break
-            self._round([unit for unit, _ in waiting], workers)
+            self._round([unit for unit, _ in waiting])
             if len(self.tried) > ended:
                 ended, since = len(self.tried), time.monotonic()
         return self.tried
 
-    def _round(self, units: Sequence[tuple[Due, ...]], workers: int) -> None:
+    def _round(self, units: Sequence[tuple[Due, ...]]) -> None:
         # No `with`: it would wait for the threads after an interruption too, which says not to wait for them.
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="lowwater-backfill")
+        pool = ThreadPoolExecutor(self.most, thread_name_prefix="lowwater-backfill")
         waiting: set[Future[None]] = set()
         remaining = iter(units)
         try:
             while True:
                 # Only as many units are submitted as can run, so that an interruption has nothing to cancel.
-                while len(waiting) < workers and not self.stopped() and (unit := next(remaining, None)) is not None:
+                while len(waiting) < self.most and not self.stopped() and (unit := next(remaining, None)) is not None:
                     waiting.add(pool.submit(self._unit, unit))
                 if not waiting:
                     break
@@ -190,33 +193,46 @@ class _Backfill:
     def _unit(self, unit: tuple[Due, ...]) -> None:
         broken = ""
         for number, interval in enumerate(unit):
-            if self.over or self.stopped():
-                return
-            if broken or interval.blocked:
-                reason = broken or interval.blocked
-                tried = IntervalResult(interval, WAITING, reason)
-            else:
-                self.watch.begins(interval)
-                try:
-                    tried = self._one(interval)
-                except BusyError as error:  # the rest of a chain follows it
-                    self.watch.leaves(interval)
-                    self.busy.append((unit[number:], error.message))
+            with self._turn() as evaluated:
+                if self.over or self.stopped():
                     return
+                if broken or interval.blocked:
+                    reason = broken or interval.blocked
+                    tried = IntervalResult(interval, WAITING, reason)
+                else:
+                    self.watch.begins(interval)
+                    try:
+                        tried = self._one(interval, evaluated)
+                    except BusyError as error:  # the rest of a chain follows it
+                        self.watch.leaves(interval)
+                        self.busy.append((unit[number:], error.message))
+                        return
             if not tried.published and not broken:
                 broken = "an earlier interval of its chain was not published"
             self._ended(tried)
+
+    @contextmanager
+    def _turn(self) -> Iterator[Callable[[], None]]:
+        """Waits for a turn to evaluate, and yields what exchanges it for one to audit and publish."""
+        with ExitStack() as held:
+            held.enter_context(self.evaluating)
+
+            def evaluated() -> None:
+                self.publishing.acquire()
+                held.close()
+                held.callback(self.publishing.release)
+
+            yield evaluated
 
     def _ended(self, tried: IntervalResult) -> None:
         self.tried.append(tried)
         self.watch.ends(tried)
 
-    def _one(self, due: Due) -> IntervalResult:
+    def _one(self, due: Due, evaluated: Callable[[], None]) -> IntervalResult:
         begin = time.monotonic()
         try:
-            outcome = run_interval(
-                self.jobs[due.query_set], due.start, due.end, Progress(quiet=True), self.runner, ask=True
-            )
+            job, progress = self.jobs[due.query_set], Progress(quiet=True)
+            outcome = run_interval(job, due.start, due.end, progress, self.runner, ask=True, evaluated=evaluated)
         except BusyError:
             raise
         except LowwaterError as error:

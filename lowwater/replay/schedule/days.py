@@ -223,14 +223,11 @@ NAMED = 5
 
 
 def day_report(jobs: Iterable[Job], unplanned: Mapping[str, str], now: int) -> list[str]:
-    """Writes the lines of the report.
+    """Writes the lines of the report. Raises LakeError if a ledger cannot be read.
 
     Args:
         unplanned: query set that cannot be planned -> why.
         now: end of the day that it is about, ns since the epoch.
-
-    Raises:
-        LakeError: a ledger cannot be read.
     """
     jobs = list(jobs)
     lines: list[str] = _quality(jobs, now) if jobs else []
@@ -301,28 +298,16 @@ def _due(job: Job, now: int) -> list[str]:
 
 @dataclass(frozen=True)
 class WholeRange:
-    """The intervals of a range, and what is visible of them.
+    """The intervals of a range, and what is visible of them."""
 
-    Attributes:
-        lacking: (first instant in ns, state, reason) of each interval, or stretch without records, that is not done.
-        versions: query -> version of its table at that time, for readers that want to see one state.
-    """
-
+    # (first instant in ns, state, reason) of each interval, or stretch without records, that is not done
     lacking: tuple[tuple[int, str, str], ...]
-    versions: dict[str, int]
+    versions: dict[str, int]  # query -> version of its table at that time, for readers that want to see one state
 
 
 def whole_range(job: Job, start: int, end: int) -> WholeRange:
     """Asks the ledgers for every interval of [start, end).
-
-    Args:
-        start: first instant of the range, ns since the epoch.
-        end: end of the range, ns since the epoch, exclusive.
-
-    Raises:
-        ConfigError: the range does not bound whole intervals.
-        LakeError: a ledger cannot be read.
-    """
+    Raises ConfigError if the range does not bound whole intervals, and LakeError if a ledger cannot be read."""
     # Versions come first: what the ledgers then call done is in them, or was replaced by rows that are newer.
     versions = {}
     for query in job.plan.queries:

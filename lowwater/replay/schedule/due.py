@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from statistics import median
 
-from lowwater.config import FILE_NAME, load_config
-from lowwater.documents import stored_object
+from lowwater.config import load_config
+from lowwater.documents import FILE_NAME, stored_object
 from lowwater.errors import ConfigError, LowwaterError, QueryError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, lake_to_read
@@ -66,11 +66,7 @@ def statuses(
     root: PurePath, queries: Path, tell: Callable[[str, LowwaterError], None] | None = None
 ) -> list[StatusRow]:
     """The state of every interval of the query sets that are configured or were ever run; without any, of those in a
-    folder.
-
-    Args:
-        tell: called with each query set that cannot be planned and the error; None raises the first error.
-    """
+    folder. `tell`: called with each query set that cannot be planned and the error; None raises the first error."""
     sets = []
     for name in set_names(root, queries):
         try:
@@ -173,17 +169,11 @@ NEWEST = 200
 
 @dataclass(frozen=True)
 class Estimate:
-    """The cost of a run: fixed seconds, seconds for each packet, and bytes stored between the stages.
+    """The cost of a run: fixed seconds, seconds for each packet, and bytes stored between the stages."""
 
-    Attributes:
-        fixed: seconds of a run without packets; None without earlier runs.
-        per_packet: seconds for each packet.
-        stored: bytes for each packet in `lfta/` and `streams/`; None without earlier runs.
-    """
-
-    fixed: float | None = None
-    per_packet: float = 0.0
-    stored: float | None = None
+    fixed: float | None = None  # seconds of a run without packets; None without earlier runs
+    per_packet: float = 0.0  # seconds for each packet
+    stored: float | None = None  # bytes for each packet in `lfta/` and `streams/`; None without earlier runs
 
     def seconds(self, packets: int) -> float | None:
         """The estimated seconds of a run over a number of packets."""
@@ -233,11 +223,7 @@ def _share(smallest: int, largest: int, start: int, end: int) -> float:
 
 def estimate(job: Job, captures: Mapping[str, Sequence[Capture]], replays: Iterable[ReplayRow]) -> Estimate:
     """Fits a line of least squares through the newest runs; takes the median if their packet counts are too similar.
-
-    Args:
-        captures: link -> its captures.
-        replays: rows of the ledger `replays`, oldest first.
-    """
+    `replays`: rows of the ledger `replays`, oldest first."""
     seconds: dict[tuple[int, int], dict[str, float]] = {}
     sizes: dict[tuple[int, int], dict[tuple[str, str], int]] = {}
     for row in replays:
@@ -292,35 +278,23 @@ CHANGES = "the state of the interval before changes"
 
 @dataclass(frozen=True)
 class Due:
-    """An interval of a query set that should run, or a stretch of intervals without a record, which runs as one.
-
-    Attributes:
-        state: missing, failed, stale, damaged, held or half published; provisional or incomplete if it would be done.
-        queries: queries that are in a due state.
-        packets: number of packets that the run reads; 0 if it only confirms a publication.
-        exact: whether the packets were counted rather than estimated.
-        seconds: estimated duration, s; None without earlier runs.
-        bytes: estimated size in `lfta/` and `streams/`, and meanwhile in `_work/`; None without earlier runs.
-        blocked: why the interval cannot start; empty if it can.
-        at_edge: whether only the begin or end of captures blocks it, so that `through_end` would run it.
-        intervals: number of the intervals: more than one in a stretch.
-        running: which process is at work on it, or on some of it; empty if none is.
-    """
+    """An interval of a query set that should run, or a stretch of intervals without a record, which runs as one."""
 
     query_set: str
     start: int
     end: int
-    state: str
+    state: str  # missing, failed, stale, damaged, held or half published; provisional or incomplete if it would be done
     reasons: tuple[str, ...]
-    queries: tuple[str, ...]
-    packets: int
-    seconds: float | None
+    queries: tuple[str, ...]  # queries that are in a due state
+    packets: int  # number of packets that the run reads; 0 if it only confirms a publication
+    seconds: float | None  # estimated duration, s; None without earlier runs
+    # estimated size in `lfta/` and `streams/`, and meanwhile in `_work/`; None without earlier runs
     bytes: int | None = None
-    blocked: str = ""
-    exact: bool = True
-    at_edge: bool = False
-    intervals: int = 1
-    running: str = ""
+    blocked: str = ""  # why the interval cannot start; empty if it can
+    exact: bool = True  # whether the packets were counted rather than estimated
+    at_edge: bool = False  # whether only the begin or end of captures blocks it, so that `through_end` would run it
+    intervals: int = 1  # number of the intervals: more than one in a stretch
+    running: str = ""  # which process is at work on it, or on some of it; empty if none is
 
 
 @dataclass(frozen=True)
@@ -354,15 +328,12 @@ def open_jobs(
     changes: TrialChanges | None = None,
 ) -> list[Job]:
     """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
+    Raises ConfigError if there is no such query set, or none at all, and LowwaterError if a named query set cannot be
+    planned over the lake.
 
     Args:
-        names: names of the query sets; may be empty.
         tell: called with each configured set that cannot be planned and the error; None raises the first error.
         changes: query files and skews to try; None for none.
-
-    Raises:
-        ConfigError: there is no such query set, or none at all.
-        LowwaterError: a named query set cannot be planned over the lake.
     """
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
@@ -396,10 +367,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
 
     In a chained set, published intervals become stale when an earlier one runs: the digest of the earlier publication
     is an input of each (I4). They are included.
-
-    Raises:
-        ConfigError: the range does not bound whole intervals.
-    """
+    Raises ConfigError if the range does not bound whole intervals."""
     _check_bounds(job, selection)
     captures = job.captures()
     rows_of_run = 1 + 3 * len(job.plan.queries)
@@ -437,17 +405,12 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
 
 @dataclass
 class _Chain:
-    """Predicts which intervals of a chained set become stale when earlier ones run (I4); used in order of time.
+    """Predicts which intervals of a chained set become stale when earlier ones run (I4); used in order of time."""
 
-    Attributes:
-        queries: queries that hand a state over.
-        anew: (query, instant) of states that will change, because the interval that ends there is published again.
-        halted: whether an interval cannot start, so that no later one runs.
-    """
-
-    queries: Sequence[QueryPlan]
+    queries: Sequence[QueryPlan]  # queries that hand a state over
+    # (query, instant) of states that will change, because the interval that ends there is published again
     anew: set[tuple[str, int]] = field(default_factory=set)
-    halted: bool = False
+    halted: bool = False  # whether an interval cannot start, so that no later one runs
 
     def rows_then(self, inputs: IntervalInputs, rows: Sequence[StatusRow]) -> list[StatusRow]:
         """The states of an interval's queries after the earlier intervals have run."""
@@ -463,7 +426,6 @@ class _Chain:
         ]
 
     def runs(self, inputs: IntervalInputs, due: Due) -> None:
-        """Records an interval that will run."""
         self.halted = self.halted or bool(due.blocked)
         if self.halted:
             return

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
-from lowwater.config import FILE_NAME, Config
+from lowwater.config import Config
+from lowwater.documents import FILE_NAME
 from lowwater.errors import LakeError, LowwaterError, SparkError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import FileState, Found, Watch, portions
@@ -72,8 +73,6 @@ class Ingesting:
 
     Args:
         stopped: whether to stop before the next portion.
-        clock: returns the current time, ns.
-        spark: value of `--spark`.
 
     Attributes:
         results: the results of these files, since `take` was last called.
@@ -161,12 +160,7 @@ class Ingesting:
 
 
 def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
-    """The complete files (link, path) in the folders of some links that the next ingest takes in; it looks there now.
-
-    Args:
-        links: the links, or interfaces of them.
-        now: current time, ns since the epoch.
-    """
+    """Complete files (link, path) in the folders of some links that the next ingest takes in, as they are now."""
     families = {family_of(link) for link in links}
     names = [name for name, link in config.links.items() if family_of(name) in families and link.captures]
     watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
@@ -197,7 +191,6 @@ def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
 
 
 def _lines(result: IngestResult) -> Iterator[str]:
-    """A line for each link of an ingested file."""
     for row in result.captures:
         covered = f"{format_instant(row.covers_from)}/{format_instant(row.covers_to)}"
         notes = [text for text in (result.note, left_out_words(row.left_out_counts)) if text]

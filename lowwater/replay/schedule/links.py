@@ -51,11 +51,7 @@ class ReadingQuery:
 
 
 def readers(chosen: Iterable[Job], link: str, rates: Mapping[tuple[str, str], float]) -> list[ReadingQuery]:
-    """The output queries that read a link.
-
-    Args:
-        rates: result of `row_rates`.
-    """
+    """The output queries that read a link. `rates`: result of `row_rates`."""
     reading = []
     for job in chosen:
         for query in job.plan.queries:
@@ -86,11 +82,8 @@ class Row(Protocol):
 
 
 def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, str], float]:
-    """(query set, query) -> rows per second published in the intervals that overlap [start, end), ns.
-
-    Args:
-        replays: rows of the ledger, oldest first.
-    """
+    """(query set, query) -> rows per second published in the intervals that overlap [start, end), ns. `replays`: rows
+    of the ledger, oldest first."""
     newest = {
         (row.query_set, row.query, row.interval_start): (row.rows or 0, row.interval_end - row.interval_start)
         for row in replays
@@ -109,20 +102,15 @@ def row_rates(replays: Iterable[Row], start: int, end: int) -> dict[tuple[str, s
 
 @dataclass(frozen=True)
 class LinkReadiness:
-    """The readiness of the links of an interval.
+    """The readiness of the links of an interval."""
 
-    Attributes:
-        missing: one line for each gap that captures may still close.
-        failure: error of a gap that no run can pass: its link has policy `fail`, and either the capture of that time is
-            cut, or the patience is over.
-    """
-
-    missing: tuple[str, ...]
+    missing: tuple[str, ...]  # one line for each gap that captures may still close
+    # error of a gap that no run can pass: its link has policy `fail`, and either the capture of that time is cut, or
+    # the patience is over
     failure: GapError | None
 
     @property
     def ready(self) -> bool:
-        """Whether the interval may start."""
         return not self.missing and self.failure is None
 
 
@@ -131,10 +119,7 @@ def link_readiness(job: Job, start: int, end: int, patient: bool) -> LinkReadine
 
     A gap inside the declared coverage of a cut capture does not close by itself: policy `fail` fails at once, policy
     `publish` starts at once. Any other gap may only mean that the capture is not ingested yet, or was still growing.
-
-    Args:
-        patient: whether captures may still come; otherwise only links of policy `wait` are waited for.
-    """
+    `patient`: whether captures may still come; otherwise only links of policy `wait` are waited for."""
     captures = job.captures()
     missing: list[Gap] = []
     inputs = job.inputs(start, end, captures)

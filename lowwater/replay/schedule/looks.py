@@ -46,15 +46,11 @@ BEHIND = "an earlier interval of its chain comes first: "
 
 @dataclass(frozen=True)
 class Left:
-    """An interval, or a stretch without records, that is not run in this look.
-
-    Attributes:
-        news: whether nobody was told yet that it cannot start. That a run failed was told by the run.
-    """
+    """An interval, or a stretch without records, that is not run in this look."""
 
     due: Due
     why: str
-    news: bool = False
+    news: bool = False  # whether nobody was told yet that it cannot start. That a run failed was told by the run.
 
     @property
     def failed(self) -> bool:
@@ -81,15 +77,9 @@ class Findings:
 
 
 def look(job: Job, now: int, by: str = "") -> Findings:
-    """Looks at a query set, and keeps in the lake when that was. What it finds is news until `keep_told`.
-
-    Args:
-        now: current time, ns since the epoch.
-        by: name of the look; what it told before somebody tried it again is news.
-
-    Raises:
-        LakeError: a ledger cannot be read, or the look cannot be kept.
-    """
+    """Looks at a query set, and keeps in the lake when that was. What it finds is news until `keep_told`. Raises
+    LakeError if a ledger cannot be read, or the look cannot be kept. `by`: name of the look; what it told before
+    somebody tried it again is news."""
     job.prepare()
     tell_untold(job.lake)
     before = last_look(job.lake.root, job.query_set)
@@ -109,10 +99,7 @@ def look(job: Job, now: int, by: str = "") -> Findings:
 def keep_told(root: PurePath, query_set: str, told: Iterable[Left], by: str = "") -> None:
     """Keeps what was told of a look, so that it is no news for the next one. Whoever tells calls it afterwards: a look
     of which nobody hears was not there.
-
-    Raises:
-        LakeError: it cannot be kept.
-    """
+    Raises LakeError if it cannot be kept."""
     if more := tuple(_told(told, by)):
         before = last_look(root, query_set)
         store_look(root, query_set, replace(before, told=(*before.told, *more)))
@@ -165,11 +152,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 class _Look:
-    """One look at a query set.
-
-    Args:
-        now: current time, ns since the epoch.
-    """
+    """One look at a query set."""
 
     def __init__(self, job: Job, now: int) -> None:
         self._job, self._now = job, now
@@ -258,12 +241,9 @@ class _Look:
 
 
 def edited(job: Job, start: int, end: int, edition: str) -> Outcome | None:
-    """The outcome of an interval that a look has found by other queries or settings than the present ones; None if
-    they are the same. All intervals of a look run by one edition: an edit takes effect at the next look.
-
-    Args:
-        edition: `Job.edition` of the look.
-    """
+    """The outcome of an interval that a look has found by other queries or settings than the present ones; None if they
+    are the same. All intervals of a look run by one edition: an edit takes effect at the next look. `edition`:
+    `Job.edition` of the look."""
     why = "its queries, suites or settings were edited after the look: the next look runs it"
     return Outcome(start, end, WAITING, why, {}, False) if job.edition != edition else None
 
@@ -296,21 +276,16 @@ MOST = 100
 
 @dataclass(frozen=True)
 class LookResult:
-    """What a look did.
-
-    Attributes:
-        unplanned: query set that cannot be planned -> its error.
-        hindered: an error of the disk, of Spark or of another process, which ended the look or a part of it.
-        more: whether more can run at once.
-        faults: link -> what is wrong with its settings, so that its files wait.
-    """
+    """What a look did."""
 
     refusals: tuple[Refusal, ...] = ()
     found: tuple[Findings, ...] = ()
     results: tuple[IntervalResult, ...] = ()
-    unplanned: dict[str, LowwaterError] = field(default_factory=dict)
+    unplanned: dict[str, LowwaterError] = field(default_factory=dict)  # query set that cannot be planned -> its error
+    # an error of the disk, of Spark or of another process, which ended the look or a part of it
     hindered: LowwaterError | None = None
-    more: bool = False
+    more: bool = False  # whether more can run at once
+    # link -> what is wrong with its settings, so that its files wait
     faults: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -326,8 +301,6 @@ class Looker:
 
     Args:
         names: query sets to look at; empty for those of the settings.
-        spark: as for `named_spark`.
-        clock: returns the current time, ns.
         alone: whether each look is the only one of its process, which then remembers no refused file.
         settle: time without a write after which a file is complete, ns.
     """
@@ -357,11 +330,8 @@ class Looker:
 
     def look(self) -> LookResult:
         """Looks once.
-
-        Raises:
-            ConfigError: the settings are wrong.
-            KeyboardInterrupt: the user interrupted it; running intervals were finished first.
-        """
+        Raises ConfigError if the settings are wrong, and KeyboardInterrupt if the user interrupted it; running
+        intervals were finished first."""
         try:
             with outages():
                 return self._look(load_config(self._root))
@@ -419,15 +389,12 @@ def left_alone(
     job: Job, start: int, end: int, deadline: float, only: Sequence[str], looked: bool = False
 ) -> Outcome | None:
     """The outcome of an interval that does not run; None if it may.
+    Raises ConfigError if it is no interval of the query set, and GapError if a link of it will not report.
 
     Args:
         deadline: wall clock time, s, after which only links of policy `wait` are waited for.
         only: states in which it runs; empty for every state.
         looked: whether whoever asks has seen that nobody is at work on the interval before it in its chain.
-
-    Raises:
-        ConfigError: it is no interval of the query set.
-        GapError: a link of it will not report.
     """
     job.require_bounds(start, end)
     if job.chained and not looked:

@@ -1,20 +1,27 @@
 """The skew review of a link (docs/review.md): what each bound would lose and cost, in numbers, in words and as JSON.
 
-`quality.lateness` measures, `skew_setting` writes the bound that is chosen.
+`quality.lateness` measures. `lowwater skew --set` and the pages write the bound that is chosen.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
+from lowwater.config import load_config, section_of
+from lowwater.documents import FILE_NAME, toml_table
+from lowwater.errors import ConfigError
 from lowwater.instants import SECOND, format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.intervals import STALE
+from lowwater.lake.tables import lake_errors
 from lowwater.quality.lateness import (
     BOUNDS,
     LADDER,
@@ -28,7 +35,10 @@ from lowwater.quality.lateness import (
     bound_of,
     recommend,
 )
+from lowwater.replay.job import Job, TrialChanges
+from lowwater.replay.schedule.due import Due, DueSelection, due
 from lowwater.replay.schedule.links import ReadingQuery
+from lowwater.storage import paths
 
 OUTLIER_FACTOR = 10
 """Records form a separate group if their least lateness is this many times the recommended bound."""
@@ -334,3 +344,124 @@ def _lags_json(lags: LatenessCounts, refused: int) -> dict[str, Any]:
         "largest_ns": lags.largest,
         "quantiles_ns": {str(share): lags.quantile(share) for share in QUANTILES},
     }
+
+
+# The skew of a link in the settings of a lake is changed after it was said which intervals become stale. All other
+# lines of the settings stay as they are.
+
+_SKEW = re.compile(r"""^(\s*skew\s*=\s*)(?:"[^"]*"|'[^']*'|\d+)""")
+
+
+@dataclass(frozen=True)
+class SkewChange:
+    """A new skew of a link, before it is written."""
+
+    link: str  # section of the settings that has the skew: the link, or the link whose interface it is
+    before: int  # skew in force, ns
+    after: int  # new skew, ns
+    text: str  # the settings with the new skew
+    written: str  # the settings as they are
+    query_sets: tuple[str, ...]
+    stale: tuple[Due, ...]  # published intervals that become stale, oldest first
+
+    @property
+    def effect(self) -> str:
+        """What becomes stale, in words."""
+        count = len(self.stale)
+        return "1 published interval becomes stale" if count == 1 else f"{count:,} published intervals become stale"
+
+
+def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, bound: int) -> SkewChange:
+    """Computes what a new skew would do. Writes nothing.
+    Raises ConfigError if the settings cannot be changed by a program, or a variable of the environment overrides them,
+    and LowwaterError if a query set cannot be planned with the new skew."""
+    path = root / FILE_NAME
+    with lake_errors(f"{path}: cannot be read"):
+        written = paths.read(path).decode() if paths.exists(path) else ""
+    config = load_config(root, text=written)
+    section = link if link in config.links else link.partition("/")[0]
+    before = config.link(link).skew
+    text = with_skew(written, section, bound, str(path))
+    changed = load_config(root, text=text)
+    if changed.link(link).skew != bound:
+        raise ConfigError(
+            f"link {link!r}: a variable of the environment sets the skew, over {path}",
+            f"change LOWWATER_LINKS__{section.upper()}__SKEW where it is set",
+        )
+    reading = [job for job in jobs if any(_is_of(name, section) for name in job.plan.links)]
+    tried = TrialChanges(skews={section: bound})
+    stale = [each for job in reading for each in _newly_stale(job, Job.open(root, job.query_set, queries, tried))]
+    names = tuple(job.query_set for job in reading)
+    stale.sort(key=lambda each: (each.start, each.query_set))
+    return SkewChange(section, before, bound, text, written, names, tuple(stale))
+
+
+def write_skew(root: PurePath, change: SkewChange) -> None:
+    """Writes the settings with the new skew.
+
+    Raises:
+        ConfigError: somebody has changed the settings meanwhile.
+        LakeError: they cannot be written.
+    """
+    path = root / FILE_NAME
+    with lake_errors(f"{path}: cannot be written"):
+        if (paths.read(path).decode() if paths.exists(path) else "") != change.written:
+            raise ConfigError(f"{path}: was changed meanwhile", "look at the change again")
+        paths.write(path, change.text.encode())
+
+
+def with_skew(text: str, link: str, bound: int, where: str) -> str:
+    """Puts a skew into the section of a link.
+
+    Args:
+        bound: the skew, ns.
+
+    Raises:
+        ConfigError: the section has another form than a header and lines, or there is none.
+
+    Example:
+        >>> with_skew('[links.a]\\nskew = "1s"  # measured\\n', "a", 2 * 10**9, "lowwater.toml")
+        '[links.a]\\nskew = "2s"  # measured\\n'
+    """
+    wanted: dict[str, object] = {"links": {link: {}}}
+    value = f'"{format_duration(bound)}"'
+    lines, header, place = text.splitlines(keepends=True), None, None
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith("["):
+            if header is not None:
+                break
+            header = at if _parsed(line) == wanted else None
+        elif header is not None and _SKEW.match(line):
+            place = at
+            break
+    if place is not None:
+        lines[place] = _SKEW.sub(lambda found: found[1] + value, lines[place])
+    elif header is not None:
+        lines[header] = lines[header].rstrip("\n") + "\n"
+        lines.insert(header + 1, f"skew = {value}\n")
+    changed, expected = "".join(lines), deepcopy(toml_table(text))
+    expected.get("links", {}).get(link, {})["skew"] = value.strip('"')
+    if header is None or _parsed(changed) != expected:
+        raise ConfigError(
+            f"{where}: the skew of link {link!r} is not in lines of a section {section_of(link)}",
+            f"write skew = {value} into its section by hand",
+        )
+    return changed
+
+
+def _parsed(text: str) -> dict[str, object] | None:
+    try:
+        return toml_table(text)
+    except ValueError:
+        return None
+
+
+def _is_of(name: str, section: str) -> bool:
+    return name == section or name.partition("/")[0] == section
+
+
+def _newly_stale(before: Job, after: Job) -> list[Due]:
+    """The intervals that are stale after a change of settings and were not before."""
+    chosen = DueSelection(kinds=(STALE,))
+    known = {(each.start, each.end) for each in due(before, chosen)}
+    return [each for each in due(after, chosen) if (each.start, each.end) not in known]

@@ -27,8 +27,7 @@ from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.limits import EXAMPLE_ROWS
-from lowwater.quality import streams
-from lowwater.quality import suites as judging
+from lowwater.quality import judge, streams
 from lowwater.quality.history import (
     LINK,
     QUERY,
@@ -46,7 +45,7 @@ from lowwater.quality.history import (
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
-from lowwater.quality.suites import RuleResult, check_rows
+from lowwater.quality.suites import NOTHING, RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
 
@@ -68,21 +67,14 @@ class LinkScans:
         self._pool = ThreadPoolExecutor(thread_name_prefix="lowwater-scan")
 
     def begin(self, to_scan: Callable[[str], ToScan], links: Sequence[str]) -> None:
-        """Begins the scans that were not begun before.
-
-        Args:
-            to_scan: describes the scan of a link; depends on no stage.
-        """
+        """Begins the scans that were not begun before. `to_scan`: describes the scan of a link; depends on no stage."""
         if new := [link for link in links if link not in self._scans]:
             scans = self._pool.submit(lambda: [*self._tasks(_scanned, [to_scan(link) for link in new])])
             self._scans |= {link: (scans, at) for at, link in enumerate(new)}
 
     def results(self, links: Sequence[str]) -> list[LinkScan]:
         """Waits for the scans of links, and returns them in this order.
-
-        Raises:
-            LowwaterError: the packets of a link cannot be read, or what runs the scans fails.
-        """
+        Raises LowwaterError if the packets of a link cannot be read, or what runs the scans fails."""
         return [scans.result()[at] for scans, at in map(self._scans.__getitem__, links)]
 
     def __enter__(self) -> LinkScans:
@@ -104,16 +96,12 @@ def _scanned(to_scan: ToScan) -> LinkScan:
 
 def compare(scope: AuditScope, scans: Sequence[LinkScan], measured: Mapping[str, Sequence[Row]]) -> bool:
     """Compares links and queries with earlier intervals, and stores the measures of the interval in the ledgers.
-
-    Returns:
-        Whether the interval may have been audited before, which no other ledger then has to be asked.
+    Returns whether the interval may have been audited before, which no other ledger then has to be asked.
+    Raises LakeError if a ledger cannot be read or written.
 
     Args:
         scans: scans of the links, in the order of their measures.
         measured: the rows of the measures; those of links and queries get the columns of the comparison.
-
-    Raises:
-        LakeError: a ledger cannot be read or written.
     """
     settings, bounds = scope.config.history, (scope.start, scope.end)
     length = scope.end - scope.start
@@ -168,21 +156,13 @@ CUSTOM_RULE = "query_rows_to_keep_rule"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of an audit.
+    """The result of an audit."""
 
-    Attributes:
-        verdict: passed or warned; a failed audit is an error.
-        report: absolute path of the page to read first.
-        rows: query -> number of rows.
-        fingerprints: query -> fingerprint of its stream when audited.
-        accounting: accounts of links and LFTAs (A1).
-    """
-
-    verdict: str
-    report: str
-    rows: dict[str, int]
-    fingerprints: dict[str, str]
-    accounting: dict[str, Any]
+    verdict: str  # passed or warned; a failed audit is an error
+    report: str  # absolute path of the page to read first
+    rows: dict[str, int]  # query -> number of rows
+    fingerprints: dict[str, str]  # query -> fingerprint of its stream when audited
+    accounting: dict[str, Any]  # accounts of links and LFTAs (A1)
 
 
 def audit(
@@ -193,14 +173,8 @@ def audit(
     scratch: Path,
 ) -> Verdict:
     """Audits an interval and stores the findings: `quality`, `quarantine`, pages of the report without the index.
-
-    Args:
-        written: query -> record of the high stage about its stream.
-
-    Raises:
-        AuditError: a critical expectation failed.
-        LakeError: an input cannot be read, or the findings cannot be stored.
-    """
+    Raises AuditError if a critical expectation failed, and LakeError if an input cannot be read, or the findings cannot
+    be stored. `written`: query -> record of the high stage about its stream."""
     from lowwater_expectations.audits import validate, verdict
 
     scope = _scope(job, inputs)
@@ -213,7 +187,7 @@ def audit(
     again = compare(scope, scanned, measured)
     tables = {name: pa.Table.from_pylist(rows) for name, rows in measured.items()}
     run = f"{job.query_set} {format_instant(inputs.start)}"
-    validations = validate(tables, run, judging.ask)
+    validations = validate(tables, run, judge.ask)
     findings = [finding for validation in validations for finding in validation.findings]
     _keep(scope, validations, tables, _evidence(queries, rules), scratch, again)
     failures = graver_first(findings)
@@ -248,7 +222,6 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
 def _queries(
     job: Job, inputs: IntervalInputs, written: Mapping[str, streams.WrittenStream], scratch: Path
 ) -> list[streams.QueryMeasures]:
-    """Measures every output query."""
     files = {
         query.name: locals_of(stream_files(job.lake.stream(query.name), inputs.start, inputs.end))
         for query in job.plan.queries
@@ -323,7 +296,7 @@ def _keep(
             ]
     about = scope.lake, scope.query_set, scope.start, scope.end
     runs.record_quality(*about, _table(rows, QUALITY), _table(evidence_rows, QUARANTINE), again)
-    asked = pc.not_equal(tables["rows"].column("rule"), judging.NOTHING)
+    asked = pc.not_equal(tables["rows"].column("rule"), NOTHING)
     runs.record_measures(*about, {**tables, "rows": tables["rows"].filter(asked)}, now, again)
     write_pages(scope.lake, {addresses[validation.suite]: validation for validation in validations}, scratch)
 

@@ -68,24 +68,18 @@ from lowwater.stream.records import packet_samplings
 
 @dataclass(frozen=True)
 class LowTask:
-    """A pass over a chunk of one link; a small link is one chunk.
-
-    Attributes:
-        read: packets of the chunk, in canonical order.
-        bounds: bounds of the interval, of every read range, and of the chunk, ns.
-        folder: folder for the files: of this machine, or of the lake for tasks on other machines.
-        thinnings: LFTA -> its sampling of a link that sheds load.
-        keys: LFTA -> what may divide its rows by share (`plan.shares`).
-    """
+    """A pass over a chunk of one link; a small link is one chunk."""
 
     link: str
-    read: LinkRead
+    read: LinkRead  # packets of the chunk, in canonical order
     lftas: tuple[Lfta, ...]
-    bounds: Bounds
+    bounds: Bounds  # bounds of the interval, of every read range, and of the chunk, ns
     settings: LowSettings
-    folder: PurePath
+    folder: PurePath  # folder for the files: of this machine, or of the lake for tasks on other machines
     number: int = 0
+    # LFTA -> its sampling of a link that sheds load
     thinnings: Mapping[str, PacketSampling] = field(default_factory=dict)
+    # LFTA -> what may divide its rows by share (`plan.shares`)
     keys: Mapping[str, Choices] = field(default_factory=dict)
 
     @property
@@ -122,13 +116,11 @@ def low_tasks(
     keys: Mapping[str, Choices] = MappingProxyType({}),
 ) -> list[LowTask]:
     """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
+    Raises LakeError if its packets cannot be read.
 
     Args:
         bounds: what the pass reads and owns, ns since the epoch.
         keys: LFTA -> what divides its rows by share.
-
-    Raises:
-        LakeError: its packets cannot be read.
     """
     return [
         LowTask(read.link, part, lftas, _chunk_bounds(bounds, part), settings, folder, number, keys=keys)
@@ -181,10 +173,7 @@ def _merged_outcome(parts: Sequence[LowOutcome]) -> LowOutcome:
 
 def run_low(task: LowTask) -> LowOutcome:
     """Runs all LFTAs of a link in one pass over the packets of a chunk.
-
-    Raises:
-        LakeError: the files cannot be written.
-    """
+    Raises LakeError if the files cannot be written."""
     sinks = {
         lfta.name: StreamWriter(
             task.folder / safe_name(lfta.name),
@@ -322,19 +311,12 @@ StreamName = tuple[str, str]
 
 @dataclass(frozen=True)
 class Promises:
-    """The promises of a stream as runs of ticks; within a run the promise rises with the ticks (T4).
+    """The promises of a stream as runs of ticks; within a run the promise rises with the ticks (T4)."""
 
-    Attributes:
-        first: first tick of each run, ns, ascending.
-        until: last tick of each run, ns.
-        period: time between ticks of a run, ns; 0 for a single tick.
-        promise: promise at the first tick, ns; every tick promises more than the ticks before it.
-    """
-
-    first: Instants
-    until: Instants
-    period: Instants
-    promise: Instants
+    first: Instants  # first tick of each run, ns, ascending
+    until: Instants  # last tick of each run, ns
+    period: Instants  # time between ticks of a run, ns; 0 for a single tick
+    promise: Instants  # promise at the first tick, ns; every tick promises more than the ticks before it
 
     @staticmethod
     def of(runs: Iterable[tuple[int, int, int, int]]) -> Promises:
@@ -378,7 +360,6 @@ class Demand:
         self._read: dict[str, set[int]] = {name: set() for name, _ in promises}
 
     def add(self, lfta: str, lasts: Instants) -> None:
-        """Adds the `_last` of rows of an LFTA."""
         self._read[lfta] = self._greatest_per_tick([*self._read[lfta], *self._greatest_per_tick(lasts)])
 
     def tick_spans(self, name: StreamName) -> Iterator[tuple[int, int]]:
@@ -390,7 +371,6 @@ class Demand:
 
     @property
     def streams(self) -> list[StreamName]:
-        """The streams that the query reads."""
         return [*self._promises]
 
     @cached_property
@@ -444,10 +424,7 @@ StayingTicks = Mapping[int, tuple[int, int]]
 
 def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequence[Node]) -> tuple[LowOutcome, ...]:
     """Rewrites the streams of the low stage so that they keep only needed promises; returns the new outcomes.
-
-    Raises:
-        LakeError: a stream cannot be read or written.
-    """
+    Raises LakeError if a stream cannot be read or written."""
     try:
         outcomes = [_near(outcome) for outcome in outcomes]
         files = {
@@ -558,22 +535,17 @@ def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcom
 
 @dataclass(frozen=True)
 class LowInputs:
-    """The inputs of an interval of a query set.
-
-    Attributes:
-        captures: link -> its captures in the order of T1.
-        ends: link -> first instant after its end, ns; links that go on are not in it.
-        handed: whether queries with a state pass it from interval to interval.
-    """
+    """The inputs of an interval of a query set."""
 
     lake: Lake
     plan: Plan
     config: Config
     start: int
     end: int
-    captures: Mapping[str, Sequence[Capture]]
+    captures: Mapping[str, Sequence[Capture]]  # link -> its captures in the order of T1
+    # link -> first instant after its end, ns; links that go on are not in it
     ends: Mapping[str, int] = field(default_factory=dict)
-    handed: bool = False
+    handed: bool = False  # whether queries with a state pass it from interval to interval
 
     @cached_property
     def lfta_starts(self) -> dict[str, int]:
@@ -744,10 +716,7 @@ def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> 
     (O5).
 
     Packets that arrive after the start may have an earlier timestamp.
-
-    Raises:
-        ConfigError: the interval does not end with a second.
-    """
+    Raises ConfigError if the interval does not end with a second."""
     link_settings = inputs.config.link(link)
     if link_settings.shed is None:
         return start
@@ -786,15 +755,10 @@ def high_stage(
 
 @dataclass(frozen=True)
 class ReferenceRows:
-    """The results of the reference engine for an interval.
+    """The results of the reference engine for an interval."""
 
-    Attributes:
-        rows: query -> its fields with `_last` and `_tick`.
-        results: query -> punctuation and accounting.
-    """
-
-    rows: dict[str, pa.Table]
-    results: dict[str, ReferenceResult]
+    rows: dict[str, pa.Table]  # query -> its fields with `_last` and `_tick`
+    results: dict[str, ReferenceResult]  # query -> punctuation and accounting
     scans: tuple[LinkScan, ...]
 
 
@@ -808,10 +772,8 @@ def reference_stage(
     """Runs every output query on the reference engine, from the packets and the logical plan.
 
     Args:
-        period: heartbeat period, ns.
         policy: heartbeat policy; on-demand makes the periodic promises, since no stream is stored.
         states: query -> state of the interval before (SEMANTICS I4).
-        failures: as for `high_stage`.
     """
     rows: dict[str, pa.Table] = {}
     results: dict[str, ReferenceResult] = {}

@@ -27,10 +27,7 @@ NO_SPARK = "none"
 def named_spark(config: Config, given: str | None = None) -> str | None:
     """Returns master URL or address of the Spark that a command uses, None for none: of `--spark`, if it is given, else
     of LOWWATER_SPARK_MASTER, else of the settings.
-
-    Raises:
-        ConfigError: the option or the variable names no master.
-    """
+    Raises ConfigError if the option or the variable names no master."""
     for source, value in (("--spark", given), ("LOWWATER_SPARK_MASTER", os.environ.get("LOWWATER_SPARK_MASTER"))):
         if value == NO_SPARK:
             return None
@@ -44,10 +41,7 @@ def named_spark(config: Config, given: str | None = None) -> str | None:
 
 def runner_of(app: str, config: Config, progress: Progress, given: str | None = None) -> Runner:
     """Makes the runner of a command, which starts nothing; `given` and errors as of `named_spark`.
-
-    Raises:
-        AbsentExtraError: a Spark is named, and PySpark is not installed.
-    """
+    Raises AbsentExtraError if a Spark is named, and PySpark is not installed."""
     master = named_spark(config, given)
     if master is None:
         return InProcess(config.replay.threads, config.replay.bytes)

@@ -1,0 +1,46 @@
+"""What queries may name by the settings of a lake: links, protocols, functions, parameters. It asks no ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lowwater.catalog.time import link_skews
+from lowwater.config import Config
+from lowwater.lake.ingestion.record_options import known_protocol
+from lowwater.plan.context import Context, Links
+from lowwater.plan.definitions import make_context
+
+
+def config_links(config: Config, names: Sequence[str] | None) -> Links:
+    """The links that queries may name, with their properties; None for unknown names.
+    Raises ConfigError if the skews of a link refer to a column that packets do not have."""
+    properties = {name: link.properties for name, link in config.links.items()}
+    kinds = {name: link.kind for name, link in config.links.items()}
+    groups = {name: _skewed_column(config, name) for name, link in config.links.items() if link.group_skew}
+    protocols = {name: known for name, link in config.links.items() if (known := known_protocol(link)) is not None}
+    listed = None if names is None else tuple(names)
+    return Links(listed, config.sets, properties, kinds, groups, protocols=protocols)
+
+
+def _skewed_column(config: Config, link: str) -> str:
+    """The column of `group_skew` of a link, as queries name it; its values are checked with the protocol."""
+    group = config.link(link).group_skew
+    assert group is not None
+    return link_skews(config, link).column if config.link(link).kind == "pcap" else group.column
+
+
+def set_context(config: Config, query_set: str, python: bool = True) -> Context:
+    """The names that the section of a query set adds for its queries: protocols, functions, parameters.
+    Raises QueryError if a definition is wrong.
+
+    Args:
+        query_set: name of the query set; its section may be missing.
+        python: whether the Python files of its functions are run; without them queries can be planned but not run.
+    """
+    section = config.query_sets.get(query_set)
+    if section is None:
+        return make_context(Links(), config.link_schemas, folders=config.files.folders)
+    schemas = list(dict.fromkeys([*config.link_schemas, *map(Path, section.schemas)]))
+    functions = [Path(file) for file in section.functions]
+    return make_context(Links(), schemas, functions, section.params, folders=config.files.folders, python=python)
