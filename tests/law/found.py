@@ -51,6 +51,11 @@ _OUTER_BAND = Question(
     "",
     "law.packet_joins",
 )
+_CLOSED_EARLY = replace(
+    _LAST_OF_BRANCHES,
+    text="DEFINE{query_name 'q';} SELECT tb, srcIP, count(*) FROM main1.TCP GROUP BY time/10 AS tb, srcIP "
+    "CLOSING_WHEN count(*) > 0",
+)
 
 
 def _world(skew: int, *packets: Packet) -> World:
@@ -120,5 +125,9 @@ FOUND: dict[str, Case] = {
     # Rows waited for the end of their epoch of the clock, although the last row of their window had let them go.
     "a window of rows that is full before its epoch of the clock ends": Case(
         _world(0, *(_packet(at) for at in (0, 0.1, 0.2, 0.3, 0.4, 30))), (_EPOCH_OF_ROWS,), _ticking()
+    ),
+    # The comparison of ticks was wrong: the tick of such a row is that of the promise that passes its bucket.
+    "a group that is closed long before its bucket ends": Case(
+        _world(SECOND, _packet(1)), (_CLOSED_EARLY,), _ticking()
     ),
 }
