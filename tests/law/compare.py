@@ -186,7 +186,7 @@ def compare_ticks(case: Case, runner: RunResults, reference: RunResults) -> None
         ours, theirs = ticks_of(runner, query), ticks_of(reference, query)
         for row, ticks in theirs.items():
             for mine, own in zip(sorted(ours[row]), sorted(ticks), strict=True):
-                # What CLOSING_WHEN lets go before its bucket ends has the tick of the promise that passes the bucket (P5).
+                # Rows of an earlier interval go at once in the reference engine; here they wait for their promise (P5).
                 latest = max(own, row[-1] + skew + choice.period) + choice.pace[0]
                 assert mine <= latest, f"query {query}: {row} at {mine} ns, the reference engine's at {own} ns"
 
