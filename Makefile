@@ -19,7 +19,7 @@ export PIP_INDEX_URL := $(UV_DEFAULT_INDEX)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: test-chart test-image store-check help setup docs demo up down test simulate month days test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
+.PHONY: test-chart test-image store-check help setup docs demo up down test test-all simulate month days test-fast test-packages test-airflow-docs lint types fuzz goldens bench bench-high bench-ingest bench-files bench-end experiments endurance wheel lock bill licences audit test-chart release-check digests clean cluster endurance-cluster
 
 help:
 	@echo 'setup      create .venv, install the lock, fetch the Delta jars, compile the reader'
@@ -27,7 +27,8 @@ help:
 	@echo 'demo       three hours of three links through Airflow and Spark into var/lake; stops what it started'
 	@echo 'up         Airflow over the lake of the demo, kept running; prints its address and login'
 	@echo 'down       stop it'
-	@echo 'test       every test, those with Spark and real captures included; not the long ones of benchmarks themselves'
+	@echo 'test       the tests of each push, those with Spark, Airflow and real captures included'
+	@echo 'test-all   these and those of each night: further databases, clusters, images and runners'
 	@echo 'test-fast  the tests without a JVM, real captures or other processes; few random examples; under a minute'
 	@echo 'test-packages  the wheel in environments of their own: every extra, every Python of the machine (.ci/matrix)'
 	@echo 'test-chart docker/chart by Helm and the schemas of Kubernetes, and by Helm'"'"'s program, which it builds with go'
@@ -164,10 +165,11 @@ down:
 
 # Three workers keep two cores busy: tests of Airflow and of whole commands wait for other processes half of their time.
 # WORKERS=4 takes four, for more cores.
+# What each push sees of the real components, and what each night: docs/adr/0164.
 # The order of the files is that of tests/conftest.py; xdist's own would leave the files of few, long tests to the end.
-test: setup $(VENV)/.s3 $(VENV)/.chart
+test test-all: setup $(VENV)/.s3 $(VENV)/.chart
 	@$(BIN)/lowwater doctor
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder -m "not bench"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder -m "not bench$(if $(filter test,$@), and not nightly)"
 
 test-fast: $(VENV)/.package $(VENV)/.s3
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder -m "not spark and not captures and not slow" --hypothesis-profile=quick

@@ -34,7 +34,7 @@ MACOS = "12.0"
 BUILT = ("pyspark",)
 """Packages that come as source for every platform: pure Python, built at installation."""
 
-LONG = ("lint", "types", "docs", "test", "test-packages", "audit")
+LONG = ("lint", "types", "docs", "test-all", "test-packages", "audit")
 """Targets of the Makefile that `--run` runs."""
 
 

@@ -1,10 +1,12 @@
-"""How many random examples a test has: one in five of what it says in `make test`, fewer in `make test-fast`."""
+"""How many examples a test has: of random ones one in five of what it says in `make test`, fewer in `make test-fast`; of
+the cases of a table some with each push and all each night."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 
 T = TypeVar("T")
@@ -23,3 +25,9 @@ def examples(usual: int) -> int:
 def some(values: Iterable[T], every: int) -> list[T]:
     """One of so many values of a list of cases; all of them in `make fuzz`."""
     return list(values)[:: every if examples(USUAL) < USUAL else 1]
+
+
+def each_push(values: Iterable[Any], every: int) -> list[Any]:
+    """The cases of a table for `parametrize`: one in `every` runs with each push, all of them each night."""
+    night = pytest.mark.nightly
+    return [pytest.param(value, marks=night) if at % every else value for at, value in enumerate(values)]

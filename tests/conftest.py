@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files of which `-m` leaves out every test: each worker would import them."""
-    marks = "|".join(re.findall(r"not (slow|spark|captures)", config.option.markexpr))
+    marks = "|".join(re.findall(r"not (slow|spark|captures|nightly)", config.option.markexpr))
     if not marks or not re.fullmatch(r"test_\w+\.py", collection_path.name):
         return None
     text = collection_path.read_text(encoding="utf-8")

@@ -255,6 +255,7 @@ def cluster(tmp_path: Path) -> Iterator[Compose]:
         psutil.wait_procs(processes, 10)
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_an_interval_on_the_cluster_of_the_compose_file(
     cluster: Compose, lake: Path, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

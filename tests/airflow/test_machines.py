@@ -74,6 +74,7 @@ def killed_while_it_computes(machines: Cluster, file: Path, seen: list[bool]) ->
     return thread
 
 
+@pytest.mark.nightly
 def test_a_lake_in_the_store_and_a_cluster_that_shares_only_it(
     machines: Cluster, captures: list[GeneratedCapture], published: Path, tmp_path: Path
 ) -> None:

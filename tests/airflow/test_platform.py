@@ -81,6 +81,7 @@ def test_a_note_says_the_interval_and_its_state(platform: Platform) -> None:
     assert keys == ["2026-01-01T00:00:00"], "only what is done is an event of a whole interval"
 
 
+@pytest.mark.nightly
 def test_the_command_of_the_documents_runs_what_is_stale(platform: Platform) -> None:
     """The interval that has changed is published again."""
     settings = platform.lake / "lowwater.toml"
@@ -208,6 +209,7 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     assert table_rows(platform.lake, "late_flows", START + HOUR, END) != []
 
 
+@pytest.mark.nightly
 def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     """With `approval` an interval whose audit warns is not published before somebody says so; others do not ask."""
     cut = START + HOUR
@@ -267,6 +269,7 @@ def test_maintenance(platform: Platform) -> None:
     assert leftovers(platform.lake) == []
 
 
+@pytest.mark.nightly
 def test_a_daily_dag_waits_for_the_whole_day_and_runs_again_when_a_part_is_published_again(platform: Platform) -> None:
     """An interval that was published incomplete does not count; a second publication of one starts the day again."""
     noon = START + 12 * HOUR
@@ -289,6 +292,7 @@ def test_a_daily_dag_waits_for_the_whole_day_and_runs_again_when_a_part_is_publi
     assert wait(lambda: consumed(platform) == [*day, day[1]], 400, 1.0), consumed(platform)
 
 
+@pytest.mark.nightly
 def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
     """Airflow calls runs that never began failed, and never starts them again; the pages know both."""
     noon = START + 12 * HOUR

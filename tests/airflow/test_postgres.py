@@ -133,6 +133,7 @@ def _await_success(airflow: Any, dag: str, runs: int) -> None:
     assert states == ["success"] * runs, [(task["task_id"], task["state"]) for task in airflow.tasks(dag)]
 
 
+@pytest.mark.nightly
 def test_two_schedulers_keep_the_order_of_a_set_that_hands_state_over(airflow: Any) -> None:
     """Backfills of both DAGs. No run has prepared the set, so its DAG knows nothing of an order: each run waits for the
     one before."""
@@ -165,6 +166,7 @@ def _ends(log: Path) -> dict[str, Any]:
     return {event["job"]["name"]: event for event in events if event["eventType"] == "COMPLETE"}
 
 
+@pytest.mark.nightly
 def test_openlineage_is_told_of_files_and_tables(airflow: Any) -> None:
     """Every task of the backfill tells what it read and wrote."""
     tasks = ("capture_ingest.ingest", "replay_chain.interval")

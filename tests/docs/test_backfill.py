@@ -25,6 +25,7 @@ RUN = {"run", "edit", "example"}
 """What is run: a command of the page, its edited line, and what stands for the reader's own captures."""
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_command_prints_what_follows(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "lowwater"
@@ -75,6 +76,7 @@ def test_six_commands_and_one_edited_line_lead_to_the_report(tmp_path: Path) -> 
     assert [line.partition("#")[0].strip() for _, line in changed] == ['policy = "publish"']
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_cron_and_systemd_look(tmp_path: Path) -> None:
     """Their lines in the little environment that both give, with another folder in place of /srv."""

@@ -77,6 +77,7 @@ def test_every_command_runs(lake: Path) -> None:
     assert table.to_pyarrow_table().num_rows == len(rows)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_cell_of_the_notebook_prints_and_plots_what_it_shows(lake: Path) -> None:
     document = notebook.read()
@@ -87,6 +88,7 @@ def test_every_cell_of_the_notebook_prints_and_plots_what_it_shows(lake: Path) -
     assert sum(len(notebook.pictures(cell["outputs"])) for cell in cells) == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_every_reader_of_the_page_on_results_and_every_recipe_prints_what_it_shows(lake: Path) -> None:
     readers = [(block, after) for block, after in pairwise(blocks(RESULTS)) if after.words == ("text",)]

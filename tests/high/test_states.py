@@ -22,7 +22,7 @@ from lowwater.plan.context import Links
 from lowwater.plan.operators import Lfta, Node, lftas_of
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.shares import low_shares, stages_of
-from tests.breadth import examples
+from tests.breadth import each_push, examples
 from tests.high.streams import SECOND, Row, read_stream, write_stream
 from tests.high.test_shares import divided
 
@@ -128,7 +128,7 @@ def test_rows_counts_and_states_of_a_chain_do_not_depend_on_the_shares(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["typed", "sampled"])
+@pytest.mark.parametrize("name", each_push(["typed", "sampled"], 2))
 def test_shares_of_a_chain_are_tasks_of_spark(name: str, on_spark: Runner, tmp_path: Path) -> None:
     node, chance = plan(name), Random(3)
     rows = {(lfta.name, link): packets(lfta, 200, chance) for lfta in lftas_of(node) for link in lfta.links}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.errors import LowwaterError
+from tests.breadth import each_push
 from tests.hints import table, texts
 from tests.hints.desk import Case, Desk, captured
 from tests.hints.sites import Site, recorded, sites
@@ -35,7 +36,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("case", table.CASES, ids=[f"{case.section}: {case.name}" for case in table.CASES])
+@pytest.mark.parametrize("case", each_push(table.CASES, 3), ids=[f"{case.section}: {case.name}" for case in table.CASES])
 def test_what_a_hint_says_helps(case: table.Case, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(given / "files", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
@@ -52,7 +53,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return captured(tmp_path_factory.mktemp("capture"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize("case", each_push(CASES, 3), ids=[case.name for case in CASES])
 def test_what_the_hint_of_a_call_says_helps(
     case: Case, capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_what_a_hint_asks_for_is_a_text_that_is_right(
     assert said.code == 0, said
 
 
+@pytest.mark.nightly
 def test_no_hint_is_left_out() -> None:
     """Where errors with hints are made, by function: each is met by a case, or left with a reason (left.txt)."""
     if len(_FOLLOWED) < len(CASES) + len(table.CASES) + len(TEXTS):

@@ -17,6 +17,7 @@ def test_rows_of_the_process_are_those_of_the_oracle(tmp_path: Path) -> None:
     assert compared > CASES_OF_A_WORLD and not different, "\n".join(map(str, different))
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_rows_of_spark_are_those_of_the_oracle(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def test_a_late_capture_makes_only_what_is_stale(tmp_path: Path) -> None:
     assert not lake.differences()
 
 
+@pytest.mark.nightly
 def test_a_skew_changed_and_changed_back(tmp_path: Path) -> None:
     lake = _lake(9, tmp_path, 60)
     for capture in lake.captures():

@@ -230,6 +230,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
     server.stop()
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_session_gets_executors_by_the_settings_of_the_chart(chart: Path, api: Api, tmp_path: Path) -> None:
     """Spark's driver asks an API server for pods; they are those of the template, and run the program of the image."""

@@ -19,6 +19,7 @@ from lowwater.lake.results.subscription import subscribe
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import published_schema
 from lowwater.plan.temporal import CLOCK, Step
+from tests.breadth import each_push
 from tests.lake.support import BASE, publish_rows
 
 MINUTES = CLOCK.then(Step("div", 60_000_000_000))
@@ -77,7 +78,7 @@ def test_published_rows_have_their_instants(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", ["publication", "maintenance"])
+@pytest.mark.parametrize("first", each_push(["publication", "maintenance"], 2))
 def test_an_old_table_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
     lake = open_lake(tmp_path / "lake")
     as_of_an_older_version(lake, monkeypatch, 70)

@@ -23,6 +23,7 @@ from lowwater.lake.ledgers.runs import PUBLISH, ReplayRow, record_replays
 from lowwater.lake.packets import PacketFiles
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.due import DueSelection, due, statuses
+from tests.breadth import each_push
 from tests.lake.support import BASE, at, capture, put_table
 
 QUERY = "DEFINE { query_name n; } SELECT tb, count(*) FROM a.ETH GROUP BY time/60 AS tb\n"
@@ -237,7 +238,7 @@ def test_the_numbers_add_up_whatever_is_set(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.captures
-@pytest.mark.parametrize("through_end", [False, True], ids=["as it is", "through the end"])
+@pytest.mark.parametrize("through_end", each_push([False, True], 2), ids=["as it is", "through the end"])
 def test_the_numbers_of_the_real_captures_add_up(captures_dir: Path, tmp_path: Path, through_end: bool) -> None:
     """Every file of a folder as it comes, a link each: all packets that the index of the folder knows."""
     with (captures_dir / "INDEX.csv").open(newline="", encoding="utf-8") as file:

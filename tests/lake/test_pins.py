@@ -84,6 +84,7 @@ def test_the_file_is_read_without_lowwater(tmp_path: Path) -> None:
     assert versions == pins_of(lake).tables
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_readers_that_poll_while_publishers_die_see_whole_intervals(tmp_path: Path) -> None:
     lake = open_lake(tmp_path / "lake")

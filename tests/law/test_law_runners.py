@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.breadth import each_push
 from tests.law.cases import FAMILIES
 from tests.law.compare import PROCESS, SPARK
 from tests.law.found import FOUND
@@ -53,7 +54,7 @@ def test_what_failed_once(name: str, runner: Runner) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", list(FOUND)[::4])
+@pytest.mark.parametrize("name", each_push(FOUND, 4))
 def test_what_failed_once_on_spark(name: str, on_spark: Runner) -> None:
     run, why = accepted(FOUND[name], SPARK)
     assert not why

@@ -100,6 +100,7 @@ def test_the_light_core_works_from_the_wheel(built: tuple[Path, Path], tmp_path:
     installed.check_absent(place)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_quality_alone_works_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
     """Without Spark: an interval is evaluated, audited and published by the process."""

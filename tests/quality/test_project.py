@@ -163,6 +163,7 @@ BY_SPARK = [
 """The gallery without what Spark's engine lacks, and types, which have other names there."""
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.hypothesis  # `make fuzz` asks the whole gallery
 def test_on_spark_the_gallery_the_notebook_and_delta_say_the_same(tmp_path: Path) -> None:

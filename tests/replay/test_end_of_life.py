@@ -98,6 +98,7 @@ def test_intervals_are_listed_up_to_the_last_row_that_can_be(capture: Path, tmp_
     assert listed(without) == [(at, at + 6) for at in range(0, 30, 6)]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_rows_at_the_end_of_life_do_not_depend_on_the_intervals(capture: Path, tmp_path: Path, runner: Runner) -> None:
     found = {}  # of 9 minutes the fourth holds the end, and the fifth owns windows that end behind it

@@ -131,6 +131,7 @@ CLOSING_WHEN running_sum(len) > 4000
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_query_that_hands_on_a_state_is_promoted_with_it(
     captures: list[GeneratedCapture], changed: Path, tmp_path: Path, runner: Runner

@@ -56,6 +56,7 @@ def found_by_axe(page: Any, rules: tuple[str, ...] = ()) -> list[str]:
     return [f"{rule}: {nodes[:3]}" for impact, rule, nodes in page.evaluate(RUN, list(rules)) if impact in SERIOUS]
 
 
+@pytest.mark.nightly
 def test_axe_finds_nothing_serious_on_any_page(page: Any, desk: tuple[str, list[str]]) -> None:
     at, pages = desk
     wrong: list[str] = []

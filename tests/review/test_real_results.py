@@ -62,6 +62,7 @@ def app(captures_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> FastAPI
     return create(Ledgers(lake, folder))
 
 
+@pytest.mark.nightly
 def test_a_click_on_the_highest_part_of_each_plot_leads_to_its_packets(app: FastAPI, tmp_path: Path) -> None:
     """In Chromium, from the address without a choice: the plot sums a count or, for the join, what it computes."""
     with chromium() as started, served(app) as at:

@@ -226,6 +226,7 @@ session.stop()
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_no_secret_is_in_the_event_log_and_on_the_pages_of_spark(tmp_path: Path) -> None:
     """The log is turned on as docs/cluster.md says, the pages as an operator may.
