@@ -1,5 +1,5 @@
-"""How many examples a test has: of random ones one in five of what it says in `make test`, fewer in `make test-fast`; of
-the cases of a table some with each push and all each night."""
+"""How many examples a test has: random ones one in five of what it says in `make test`, fewer in `make test-fast`; of a
+table of cases some with each push, and all each night."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("case", each_push(table.CASES, 3), ids=[f"{case.section}: {case.name}" for case in table.CASES])
+@pytest.mark.parametrize(
+    "case", each_push(table.CASES, 3), ids=[f"{case.section}: {case.name}" for case in table.CASES]
+)
 def test_what_a_hint_says_helps(case: table.Case, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(given / "files", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
