@@ -209,7 +209,6 @@ def test_looks_take_the_late_capture_and_run_its_hour(platform: Platform) -> Non
     assert table_rows(platform.lake, "late_flows", START + HOUR, END) != []
 
 
-@pytest.mark.nightly
 def test_a_warning_waits_for_a_human(platform: Platform) -> None:
     """With `approval` an interval whose audit warns is not published before somebody says so; others do not ask."""
     cut = START + HOUR

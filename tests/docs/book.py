@@ -74,7 +74,8 @@ def without_progress(printed: str) -> str:
 
 def make_targets() -> set[str]:
     """The targets of the Makefile."""
-    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return {name for names in re.findall(r"^([a-z -]+):", text, re.MULTILINE) for name in names.split()}
 
 
 def derived(block: Block) -> bool:
