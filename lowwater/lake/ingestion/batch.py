@@ -139,7 +139,9 @@ class Batch:
     def tasks(self, runner: TaskMap) -> Iterator[PackTask]:
         """Yields the tasks of all files to pack, as their surveys become complete."""
         in_chunks = isinstance(self._content, ContentOptions)
-        if in_chunks and self._shared is None and self._are_of_new_lengths():
+        # Spark begins when all tasks are known: there a survey beside them gains nothing, and is a task of its own.
+        lazy = not hasattr(runner, "far")
+        if in_chunks and lazy and self._are_of_new_lengths():
             for number in range(len(self._paths)):
                 yield from self._pack_while_surveying(number)
             return
