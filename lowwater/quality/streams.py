@@ -153,11 +153,13 @@ def rows_at(files: Sequence[Path], places: Sequence[int], kind: str | None = Non
 
 def distinct_keys(files: Sequence[Path], fields: Sequence[Field], key: Sequence[str]) -> bool:
     """Whether all rows of a stream certainly have different keys; NULL equals NULL. False is also "unknown": two
-    digests are equal, the key has a float (digests know two zeros), a file cannot be read, or it has more rows than
-    KEY_DIGESTS."""
+    digests are equal, the key has a float (digests know two zeros), a file cannot be read or is not as planned, or it
+    has more rows than KEY_DIGESTS."""
     if any(field.type is Type.FLOAT for field in fields if field.name in key):
         return False
     try:
+        if _schema_faults(files, result_schema(fields))[0]:
+            return False
         if sum(pq.read_metadata(path).num_rows for path in files) > KEY_DIGESTS:
             return False
         parts = [row_digests(keys.columns, keys.num_rows) for keys in _key_columns(files, key)]

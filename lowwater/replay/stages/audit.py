@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from lowwater.lake.packets import LinkRead
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.limits import EXAMPLE_ROWS
+from lowwater.plan.operators import Field
 from lowwater.quality import judge, streams
 from lowwater.quality.history import (
     LINK,
@@ -62,14 +63,14 @@ class LinkScans:
     """The scans of the links of an interval (A1). As a context manager it waits for those that run."""
 
     def __init__(self, tasks: TaskMap) -> None:
-        self._tasks = tasks
+        self.tasks = tasks
         self._scans: dict[str, tuple[Future[list[LinkScan]], int]] = {}
         self._pool = ThreadPoolExecutor(thread_name_prefix="lowwater-scan")
 
     def begin(self, to_scan: Callable[[str], ToScan], links: Sequence[str]) -> None:
         """Begins the scans that were not begun before. `to_scan`: describes the scan of a link; depends on no stage."""
         if new := [link for link in links if link not in self._scans]:
-            scans = self._pool.submit(lambda: [*self._tasks(_scanned, [to_scan(link) for link in new])])
+            scans = self._pool.submit(lambda: [*self.tasks(_scanned, [to_scan(link) for link in new])])
             self._scans |= {link: (scans, at) for at, link in enumerate(new)}
 
     def results(self, links: Sequence[str]) -> list[LinkScan]:
@@ -180,7 +181,7 @@ def audit(
     scope = _scope(job, inputs)
     counts = lfta_counts(scope)
     scans.begin(inputs.to_scan, scope.links)  # while this thread looks at the streams
-    queries = _queries(job, inputs, written, scratch)
+    queries = _queries(job, inputs, written, scans.tasks, scratch)
     rules = {query.query: _judged(job, inputs, query) for query in queries}
     scanned = scans.results(scope.links)
     measured = frames(scope, scanned, counts, queries, rules)
@@ -219,31 +220,58 @@ def _scope(job: Job, inputs: IntervalInputs) -> AuditScope:
     )
 
 
+@dataclass(frozen=True)
+class _Stream:
+    """A stored stream of a query over [start, end), ns; two tasks look at it, one of which looks for keys alone."""
+
+    files: Sequence[PurePath]
+    fields: Sequence[Field]
+    start: int
+    end: int
+    written: str  # fingerprint of the files as the high stage wrote them
+    key: Sequence[str] | None
+
+
+def _checked(stream: _Stream) -> tuple[str, streams.StreamCheck]:
+    files = locals_of(stream.files)
+    found = _fingerprint(files)
+    return found, streams.check_stream(files, stream.fields, stream.start, stream.end, found != stream.written)
+
+
+def _distinct(stream: _Stream) -> bool:
+    return not stream.key or streams.distinct_keys(locals_of(stream.files), stream.fields, stream.key)
+
+
+def _looked(task: tuple[Callable[[_Stream], Any], _Stream]) -> Any:
+    look, stream = task
+    return look(stream)
+
+
 def _queries(
-    job: Job, inputs: IntervalInputs, written: Mapping[str, streams.WrittenStream], scratch: Path
+    job: Job, inputs: IntervalInputs, written: Mapping[str, streams.WrittenStream], tasks: TaskMap, scratch: Path
 ) -> list[streams.QueryMeasures]:
-    files = {
-        query.name: locals_of(stream_files(job.lake.stream(query.name), inputs.start, inputs.end))
-        for query in job.plan.queries
-    }
-    prints = {name: _fingerprint(paths) for name, paths in files.items()}
-    checks = {}
-    for query in job.plan.queries:
-        altered = prints[query.name] != written[query.name].fingerprint
-        checks[query.name] = streams.check_stream(
-            files[query.name], query.high.fields, inputs.start, inputs.end, altered
+    stored = [
+        _Stream(
+            stream_files(job.lake.stream(query.name), inputs.start, inputs.end),
+            query.high.fields,
+            inputs.start,
+            inputs.end,
+            written[query.name].fingerprint,
+            query.key,
         )
+        for query in job.plan.queries
+    ]
+    found = [*tasks(_looked, [(look, stream) for stream in stored for look in (_checked, _distinct)])]
     measures = []
-    for query in job.plan.queries:
-        name, key, fields = query.name, query.key, query.high.fields
+    for query, stream, (print_, check), distinct in zip(job.plan.queries, stored, found[::2], found[1::2], strict=True):
+        name, key = query.name, query.key
         keys, broken = 0, streams.BrokenRows()
-        if key and files[name] and not checks[name].columns and not streams.distinct_keys(files[name], fields, key):
-            keys, broken = streams.shared_keys(files[name], fields, key, EXAMPLE_ROWS, scratch / "keys")
+        if key and stream.files and not check.columns and not distinct:
+            files = locals_of(stream.files)
+            keys, broken = streams.shared_keys(files, stream.fields, key, EXAMPLE_ROWS, scratch / "keys")
         damage = damage_of(job.lake, job.query_set, name, inputs.start, inputs.end)
         measures.append(
-            streams.QueryMeasures(
-                name, query.links, key, written[name], prints[name], checks[name], broken, keys, damage
-            )
+            streams.QueryMeasures(name, query.links, key, written[name], print_, check, broken, keys, damage)
         )
     return measures
 
