@@ -35,9 +35,9 @@ from lowwater.lake.ledgers.runs import (
     PUBLISH,
     ROLLED_BACK,
     ReplayRow,
+    interval_replays,
     keep_untold,
     last_published,
-    read_replays,
     record_heartbeats,
     record_replays,
     record_violations,
@@ -209,7 +209,7 @@ class _Journal:
 
     def rows(self) -> list[ReplayRow]:
         """The ledger rows of the interval, oldest first."""
-        rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
+        rows = interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
         return [row for row in rows if (row.interval_start, row.interval_end) == (self.start, self.end)]
 
     def last(self, query: str) -> ReplayRow | None:
@@ -236,7 +236,7 @@ class _Journal:
         """The time of a new row, ns: later than all rows about instants of the interval, since the newest one counts,
         and another machine that wrote one may have a clock that is ahead."""
         if not self.latest:  # the range is locked: nobody else adds rows meanwhile
-            rows = read_replays(self.job.lake, self.job.query_set, (self.start, self.end))
+            rows = interval_replays(self.job.lake, self.job.query_set, self.start, self.end)
             self.latest = max((row.finished_at for row in rows), default=0)
         self.latest = max(time.time_ns(), self.latest + 1)
         return self.latest

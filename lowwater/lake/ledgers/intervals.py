@@ -25,6 +25,7 @@ from lowwater.lake.ledgers.runs import (
     PUBLISH,
     ROLLED_BACK,
     ReplayRow,
+    interval_replays,
     read_replays,
     record_replays,
 )
@@ -499,7 +500,7 @@ def approve(lake: Lake, query_set: str, start: int, end: int, by: str) -> None:
     Raises BusyError if a run is at work on it, and LakeError if it does not wait for approval, or the ledger cannot be
     written."""
     with hold_range(lake, query_set, start, end) as fence:
-        rows = [row for row in read_replays(lake, query_set, (start, end)) if row.interval_end == end]
+        rows = [row for row in interval_replays(lake, query_set, start, end) if row.interval_end == end]
         audits = awaited(row for row in rows if row.interval_start == start)
         if not audits:
             raise LakeError(f"{query_set} {format_instant(start)} does not wait for approval", "look at its page again")

@@ -177,6 +177,13 @@ def read_replays(
     return replay_rows(tables.read_rows(lake.replays, layout.REPLAYS, chosen))
 
 
+def interval_replays(lake: layout.Lake, query_set: str, start: int, end: int) -> tuple[ReplayRow, ...]:
+    """Reads the rows of the ledger about intervals that meet [start, end), ns, oldest first; again only once the ledger
+    has changed, since a run asks for those of its interval a dozen times."""
+    key = "replays", query_set, start, end
+    return cached_value(lake.replays, key, lambda _: tuple(read_replays(lake, query_set, (start, end))))
+
+
 def replay_rows(rows: pa.Table) -> list[ReplayRow]:
     """Returns rows of the ledger as objects, oldest first."""
     pool: dict[int, int] = {}  # by column: a dictionary for every row of a year takes more than the rows
@@ -192,12 +199,12 @@ def replayed_sets(lake: layout.Lake) -> set[str]:
 
 def last_published(lake: layout.Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:
     """Returns the publication of the visible rows of [start, end); None if there is none, or several made them."""
-    return _newest(read_replays(lake, query_set, (start, end)), query, lambda row: _bounds(row) == (start, end))
+    return _newest(interval_replays(lake, query_set, start, end), query, lambda row: _bounds(row) == (start, end))
 
 
 def published_until(lake: layout.Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
     """Returns the publication of the visible rows up to an instant; None if there is none, or it goes on behind it."""
-    return _newest(read_replays(lake, query_set, (at - 1, at)), query, lambda row: row.interval_end == at)
+    return _newest(interval_replays(lake, query_set, at - 1, at), query, lambda row: row.interval_end == at)
 
 
 def _newest(rows: Iterable[ReplayRow], query: str, fits: Callable[[ReplayRow], bool]) -> ReplayRow | None:

@@ -34,7 +34,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged, without
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, interval_replays, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, entry, identity, log_folder
 from lowwater.lake.tables import OWNER, files_of, lake_errors
 from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
@@ -731,7 +731,7 @@ def _miscount(total: int, rows: int) -> str:
 
 def damage_of(lake: Lake, query_set: str, query: str, start: int, end: int) -> str:
     """Says why the table of a query does not have the published rows of [start, end), ns; empty if it has them."""
-    rows = read_replays(lake, query_set, (start, end))
+    rows = interval_replays(lake, query_set, start, end)
     return damages(lake, query, rows).get((start, end), "")
 
 
