@@ -82,6 +82,7 @@ def folder_of_queries(folder: Path) -> tuple[Path, Path]:
     return lake, queries
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_hostile_files_of_queries_stop_no_dag_and_are_named(tmp_path: Path) -> None:
     """Many files, in bounded memory."""

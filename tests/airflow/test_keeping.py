@@ -111,6 +111,7 @@ def test_a_task_names_the_refused_files_that_have_none_and_the_note_a_folder_tha
     assert note == f"link 'away': folder {tmp_path}/away: is not there"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_interval_of_a_look_is_left_to_the_next_after_an_edit(plugins: None, tmp_path: Path) -> None:
     """Its process says so, and does not run it by another text."""

@@ -319,6 +319,7 @@ def test_a_backfill_that_was_cancelled_is_no_trap(platform: Platform) -> None:
     assert ended[format_instant(noon)] == "success", ended
 
 
+@pytest.mark.nightly
 def test_no_secret_is_in_what_airflow_keeps(platform: Platform) -> None:
     """Logs of tasks; and in the database rendered templates, XComs, serialized DAGs and the log of what people did."""
     kept = [path for path in platform.home.folder.rglob("*") if path.is_file()]

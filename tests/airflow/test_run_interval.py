@@ -58,6 +58,7 @@ def test_an_interval_waits_for_its_links_then_runs_and_is_skipped_afterwards(plu
     assert task.left["why"] == "skipped: the interval is not stale or failed"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_set_whose_intervals_run_in_order_asks_for_the_run_before(
     plugins: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -29,6 +29,7 @@ def packets(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lake / "packets"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_sql_asks_what_gsql_asks(name: str, source: Path, packets: Path, tmp_path: Path) -> None:

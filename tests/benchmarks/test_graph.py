@@ -32,6 +32,7 @@ def test_addresses_are_mapped_as_in_crypto_pan() -> None:
     assert str(IPv4Address(int(anonymised(address, key)[0]))) == "135.242.180.132"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_rows_are_those_of_the_challenge(tmp_path: Path) -> None:
     capture = generate(tmp_path / "captures", 1, 3)["main1"]

@@ -18,7 +18,7 @@ from lowwater.capture.records import stream as gaps
 from lowwater.errors import CaptureError
 from lowwater.lake.ingestion.tasks import SurveyTask, survey
 from tests import capturemaker as maker
-from tests.breadth import examples
+from tests.breadth import each_push, examples
 from tests.pcapngmaker import Section
 
 SECOND = 1_000_000_000
@@ -87,7 +87,7 @@ def test_what_is_set_aside_changes_no_row(form: str, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["n", "i", "r", "si", "so", "w", "dw"])
+@pytest.mark.parametrize("kind", each_push(["n", "i", "r", "si", "so", "w", "dw"], 3))
 def test_records_that_are_not_judged_wait_in_bounded_memory(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "one"
     head, more = capture("pcapng", "g" * 16), capture("pcapng", kind)[len(capture("pcapng", "")) :]

@@ -21,6 +21,7 @@ from lowwater.catalog.builtin.strings import read_prefixes, read_strings
 from lowwater.catalog.values import Type
 from lowwater.catalog.watchlists import read_watchlist
 from lowwater.errors import ConfigError
+from tests.breadth import each_push
 from tests.capture.hostile_inputs import FAMILIES
 from tests.capture.measure_parsers import JUMP, attempt, passes
 from tests.capture.tablemaker import BEGIN
@@ -49,7 +50,7 @@ def calls(work: Any) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", each_push(SOME, 2))
 def test_work_grows_with_the_input_and_not_with_its_square(name: str, tmp_path: Path) -> None:
     """Calls, also of built-in functions; twice the input may have 2.5 times as many."""
     family, found = FAMILIES[name], []

@@ -97,6 +97,7 @@ def ingested(lake: Lake) -> dict[str, list[str]]:
     return {link: [row.file_digest for row in rows if not row.growing] for link, rows in found.items()}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_kills_lose_nothing_and_read_nothing_twice(tmp_path: Path) -> None:
     draw, folder, root = random.Random(24), tmp_path / "captures", tmp_path / "lake"

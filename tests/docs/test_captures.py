@@ -43,6 +43,7 @@ def examples() -> list[tuple[Block, str]]:
     return [(block, after.text) for block, after in pairwise(BLOCKS) if "run" in block.words]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_table_of_coverage_is_what_comes_of_its_cases() -> None:
     assert rewritten(TEXT) == TEXT, "make goldens"

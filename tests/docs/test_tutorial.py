@@ -66,7 +66,11 @@ def test_the_queries_are_the_shipped_ones() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "commands"), [(PAGE, 6), (FIRST, 3)], ids=["tutorial", "first-result"])
+@pytest.mark.parametrize(
+    ("page", "commands"),
+    [pytest.param(PAGE, 6, marks=pytest.mark.nightly), (FIRST, 3)],
+    ids=["tutorial", "first-result"],
+)
 def test_every_command_prints_what_follows(page: Path, commands: int, tmp_path: Path) -> None:
     outputs = printed(page, tmp_path)
     assert len(outputs) == commands

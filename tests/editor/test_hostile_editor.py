@@ -122,6 +122,7 @@ def spent(client: Client) -> Iterator[None]:
     assert server.memory_info().rss < 1 << 30
 
 
+@pytest.mark.nightly
 def test_no_text_stops_the_server(tmp_path: Path) -> None:
     (tmp_path / "lowwater.toml").write_text("[links.main1]\n[links.main2]\n")
     names = list(TEXTS)

@@ -27,7 +27,7 @@ from lowwater.lake.tables import append_rows, existing, interval_label
 from lowwater.storage import untrusted
 from lowwater.storage.object_paths import parse
 from lowwater.storage.untrusted import require_names
-from tests.breadth import some
+from tests.breadth import each_push, some
 from tests.cli.hostile import clean
 from tests.review.asgi import ask
 from tests.review.resultlake import START, make_results
@@ -218,7 +218,7 @@ def test_every_command_that_takes_a_lake_is_driven(made: Path) -> None:
     assert takes == {str(words[0]) for words in commands(made / "lake")} | {"serve"}
 
 
-@pytest.mark.parametrize("name", sorted({*(BY_ALL & CASES.keys()), *some(CASES, 2)}))
+@pytest.mark.parametrize("name", each_push(sorted({*(BY_ALL & CASES.keys()), *some(CASES, 2)}), 2))
 def test_nothing_outside_of_a_lake_is_touched(name: str, lake: Path) -> None:
     CASES[name](lake)
     settings = lake / "lowwater.toml"

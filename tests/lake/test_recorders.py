@@ -60,6 +60,7 @@ def recorder(rng: random.Random) -> Recorder:
     return made
 
 
+@pytest.mark.nightly
 @given(st.integers(0, 10**9))
 @settings(max_examples=examples(20), deadline=None)
 def test_what_a_recorder_left(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:

@@ -21,7 +21,7 @@ from lowwater.lake.tables import open_table
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import backfill
 from lowwater.replay.schedule.due import DueSelection, due, statuses
-from tests.breadth import examples
+from tests.breadth import each_push, examples
 from tests.law.recorders import HOUR, SECOND, File, World, draw
 from tests.replay.support import lowwater
 
@@ -171,7 +171,7 @@ def follow(world: World, tmp_path: Path, runner: Runner) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + (WORLDS or examples(15))))
+@pytest.mark.parametrize("seed", each_push(range(FIRST, FIRST + (WORLDS or examples(15))), 2))
 def test_nothing_that_lies_there_is_lost(seed: int, tmp_path: Path, runner: Runner) -> None:
     world = draw(Random(seed))
     follow(world, tmp_path, runner)

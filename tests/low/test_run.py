@@ -58,6 +58,7 @@ def _work(least: int) -> tuple[list[Row], bytes]:
     return data(streams["q"]), pickle.dumps(result)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_parallel_processes_share_the_cache_and_results_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_CACHE", str(tmp_path))

@@ -93,6 +93,7 @@ def test_wheel_and_sdist_hold_every_file_of_their_folders(built: tuple[Path, Pat
     assert "[airflow.plugins]\nlowwater = lowwater_airflow.views:LowwaterReview" in points
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_light_core_works_from_the_wheel(built: tuple[Path, Path], tmp_path: Path) -> None:
     place = Installation(tmp_path, built[1])

@@ -22,6 +22,7 @@ from lowwater.plan.explain.describe import steps
 from lowwater.plan.explain.model import laid_out, schema
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, grid
+from tests.breadth import each_push
 from tests.plan.golden import GOLDEN, SCHEMA, cases, golden_path, golden_text, names, plan
 
 EVERY_KIND = """
@@ -273,7 +274,7 @@ def chain(count: int, visibility: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("visibility", ["", "visibility 'internal';"])
+@pytest.mark.parametrize("visibility", each_push(["", "visibility 'internal';"], 2))
 def test_a_chain_of_150_queries(visibility: str) -> None:
     found = planned(chain(150, visibility))
     for form in FORMS:

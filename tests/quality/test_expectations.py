@@ -96,6 +96,7 @@ print(stats.norm.mean(), sys.modules["scipy.stats._stats_py"].__name__)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_process_that_judges_loads_no_library_that_it_does_not_use() -> None:
     done = subprocess.run([sys.executable, "-c", SPARED], capture_output=True, text=True, timeout=300, check=True)

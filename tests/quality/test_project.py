@@ -70,6 +70,7 @@ def write(lake: Lake) -> None:
     assert said.code == 0, said
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

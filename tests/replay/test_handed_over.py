@@ -258,6 +258,7 @@ class Trap:
         return Path.touch, (self.file,)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_states_of_an_older_lake_are_made_anew_and_never_loaded(
     captures: list[GeneratedCapture], tmp_path: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch

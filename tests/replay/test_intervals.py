@@ -21,6 +21,7 @@ from lowwater.plan.queryset import plan_files
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
 from lowwater.replay.schedule.due import statuses
+from tests.breadth import each_push
 from tests.replay.support import (
     DEMO,
     END,
@@ -73,7 +74,7 @@ def test_published(published: Path) -> None:
     assert leftovers(published) == []
 
 
-@pytest.mark.parametrize("way", [in_reverse_and_in_chunks, in_parallel])
+@pytest.mark.parametrize("way", each_push([in_reverse_and_in_chunks, in_parallel], 2))
 def test_any_way_gives_the_same_tables(
     way: Callable[[Path, Runner], None], published: Path, lake: Path, runner: Runner
 ) -> None:

@@ -34,6 +34,7 @@ print("USED" + json.dumps([
 """Runs modules as programs, and then says which compiled functions they had, each with the types of its arguments."""
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_nothing_is_compiled_after_set_up(tmp_path: Path) -> None:
     """A command needs no function, and no types of arguments, that set-up did not. So all share one cache here."""

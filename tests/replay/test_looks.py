@@ -309,6 +309,7 @@ def test_consent_is_for_one_audit(tmp_path: Path) -> None:
         approve(job.lake, "q", at(1), at(2), "ann")
 
 
+@pytest.mark.nightly
 def test_a_month_of_faults_is_what_a_quiet_backfill_makes(tmp_path: Path) -> None:
     """The short form: `python -m tests.replay.month` has the long one."""
     month = Month(tmp_path / "month", days=1, length=12 * HOUR, seed=4, sets=("pair",), unlucky=0.7)

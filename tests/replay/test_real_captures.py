@@ -122,6 +122,7 @@ def compare(runner: Runner, captures: Captures, sets: Sets, folder: Path) -> dic
     return summary
 
 
+@pytest.mark.nightly
 @pytest.mark.captures
 def test_six_nodes(runner: Runner, captures_dir: Path, tmp_path: Path) -> None:
     files = sorted(captures_dir.glob(NODES))

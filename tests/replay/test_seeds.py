@@ -18,7 +18,7 @@ from lowwater.config import Config, Link
 from lowwater.replay.checks import require_lowered
 from lowwater.replay.progress import Progress
 from lowwater.replay.run_command import RunRequest, run
-from tests.breadth import some
+from tests.breadth import each_push, some
 from tests.capturemaker import ACK, FIN, SYN, icmp, pcap_bytes, tcp, udp
 from tests.database import database
 from tests.plan.batch_worlds import insert
@@ -251,7 +251,7 @@ def running_duplicates(world: World) -> Counter[tuple[str, ...]]:
 @pytest.mark.parametrize(
     "engine", [pytest.param("reference", marks=pytest.mark.slow), pytest.param("process", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("interval", [None, 25 * 10**9])
+@pytest.mark.parametrize("interval", each_push([None, 25 * 10**9], 2))
 def test_running_aggregates_go_on_from_minute_to_minute(
     world: World, tmp_path: Path, interval: int | None, engine: str, request: pytest.FixtureRequest
 ) -> None:

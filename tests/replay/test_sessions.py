@@ -84,6 +84,7 @@ def test_a_session_that_cannot_start_is_the_error_of_who_needs_it(tmp_path: Path
     assert first.startswith("Spark did not start: ")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_run_on_spark_without_java_fails_and_says_so(lake: Path) -> None:
     with (lake / "lowwater.toml").open("a", encoding="utf-8") as file:

@@ -91,6 +91,7 @@ BURSTS = st.lists(
 ).map(lambda bursts: [max(0, at + rest) for at, part in sorted(bursts) for rest in part])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @given(
     a=BURSTS,

@@ -74,6 +74,7 @@ def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
     assert leftovers(lake) == []
 
 
+@pytest.mark.nightly
 def test_a_run_of_another_length_that_overlaps(published: Path, lake: Path) -> None:
     """Its interval begins half an hour later: both would publish the second half of the hour."""
     whole = Job.open(lake, "demo", QUERIES)

@@ -59,6 +59,7 @@ def test_a_plan_with_changes_says_what_they_make_stale(lake: Path, changed: Path
     assert said.code == 1 and "no query set has a file 'other.gsql'" in said.err
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_trial_is_compared_and_promoted(lake: Path, changed: Path, runner: Runner) -> None:
     before = {(query, at): hour(lake, at, query) for query in ("talkers", "totals") for at in (FIRST, SECOND)}

@@ -210,6 +210,7 @@ def test_a_skew_is_accepted_and_what_became_stale_is_run_again_by_keyboard(
     browser.close()
 
 
+@pytest.mark.nightly
 def test_no_page_is_wider_than_its_screen_and_no_column_is_squeezed(page: Any, tmp_path: Path) -> None:
     ledgers = make_large(tmp_path, HOURS, links=5, sets=3)
     make_docs(ledgers.root / "reports")

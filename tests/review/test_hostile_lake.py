@@ -137,6 +137,7 @@ def answers(ledgers: Ledgers) -> list[tuple[str, Answer]]:
     return found
 
 
+@pytest.mark.nightly
 def test_the_pages_have_the_elements_of_harmless_names(found: Any) -> None:
     hostile, plain = found
     shown: set[str] = set()

@@ -174,6 +174,7 @@ def test_a_task_whose_worker_dies_runs_again(spark: SparkSession, tmp_path: Path
     assert max(run.tries for run in tasks.runs) > 1
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_process_ends_its_server_without_a_word(tmp_path: Path) -> None:

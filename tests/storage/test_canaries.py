@@ -199,6 +199,7 @@ def test_no_secret_is_in_a_traceback_of_a_store_that_refuses(
     objects._client.cache_clear()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_no_secret_is_in_checks_and_previews_of_the_page_write(planted: Path, root: ObjectPath) -> None:
     """Nor are others than those of the store in the environment of their processes, and those only for a lake in it."""

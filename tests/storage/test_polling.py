@@ -9,6 +9,7 @@ from tests.storage.polling import poll
 from tests.storage.servers import Proxy
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_readers_see_whole_versions_only(root: ObjectPath, proxy: Proxy) -> None:
     for reader, polled in poll(root, proxy, 5).items():

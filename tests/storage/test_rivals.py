@@ -82,6 +82,7 @@ def test_processes_that_create_one_table_at_once_all_write_to_it(root: ObjectPat
     assert table is not None and table.version() == 15
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_two_clusters_that_ingest_the_same_captures_have_them_once(
     root: ObjectPath, captures: list[GeneratedCapture]

@@ -36,6 +36,7 @@ def test_each_row_once_though_the_store_fails(root: ObjectPath, proxy: Proxy) ->
     assert len(set(view.given)) == len(view.given)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_store_keeps_the_position_of_one_process(root: ObjectPath) -> None:
     lake = open_lake(root)
