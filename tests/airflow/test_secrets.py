@@ -194,6 +194,7 @@ def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: 
     assert [each[2]["kind"] for each in told] == ["failed", "deadline", "warning"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_no_token_goes_to_the_address_that_an_answer_names(code: int, hook: Any) -> None:
     address, told = hook

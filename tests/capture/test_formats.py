@@ -115,6 +115,7 @@ def test_records_of_every_type_of_erf_equal_tshark(tmp_path: Path) -> None:
     assert equal["srcIP"] > 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "field", "wrong"),
     [

@@ -117,6 +117,7 @@ def watched(drawn: Case, inner: Schedule) -> tuple[Execution, Watched]:
     return found, watch
 
 
+@pytest.mark.slow
 @given(SEEDS, st.sampled_from(IN_TIME), st.booleans(), st.sampled_from((DepthFirst, RoundRobin)))
 def test_on_demand_no_operator_waits_while_its_row_could_leave(
     number: int, stamps: Stamps, free: bool, schedule: type[Schedule]

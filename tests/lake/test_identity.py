@@ -73,6 +73,7 @@ def rewritten(path: Path) -> Path:
     return scratch.rename(target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewrite", [compressed, pytest.param(rewritten, marks=pytest.mark.slow)])
 def test_a_rewritten_capture_is_the_same_one_and_makes_nothing_stale(
     lake: Lake, tmp_path: Path, rewrite: Callable[[Path], Path]

@@ -185,6 +185,7 @@ CASES = int(os.environ.get("LOWWATER_ACCOUNTS", "16"))
 """`make fuzz` has more."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 4 else []) for seed in range(CASES)]
 )

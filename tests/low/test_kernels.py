@@ -56,6 +56,7 @@ def nodes(draw: st.DrawFn) -> list[Lfta]:
     return found
 
 
+@pytest.mark.slow
 @given(lftas=nodes(), packets=PACKETS, chunk=st.integers(1, 9))
 def test_one_pass_counts_every_outcome_as_each_node_alone(lftas: list[Lfta], packets: list[Row], chunk: int) -> None:
     settings = LowSettings(skew=30 * SECOND, compiled=False, chunk_rows=chunk)

@@ -38,6 +38,7 @@ def of(work: pa.Table, lfta: str) -> list[Row]:
     return [row for row in work.to_pylist() if row["lfta"] == lfta]
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, cuts=st.lists(st.integers(1, 49), max_size=3))
 def test_the_minutes_add_up_to_the_pass(packets: list[Row], settings: LowSettings, cuts: list[int]) -> None:
     _, result = run(ALL, records(packets), settings, cuts=cuts)
@@ -116,6 +117,7 @@ def test_selectivities_are_those_of_the_drawn_records(seed: int, order: list[Exp
     assert found == expected
 
 
+@pytest.mark.slow
 @given(
     packets=PACKETS,
     orders=st.lists(st.permutations([*CONJUNCTS, *REST]), min_size=2, max_size=2),

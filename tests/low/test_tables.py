@@ -128,6 +128,7 @@ def check_promises(lfta: Lfta, stream: list[Row], cuts: list[int]) -> int:
     return promise
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS, cuts=CUTS)
 def test_no_row_is_below_a_promise_and_the_ticks_go_on(
     packets: list[Row], settings: LowSettings, cuts: list[int]
@@ -179,6 +180,7 @@ def test_lazy_flush_keeps_a_closed_epoch_for_its_windows() -> None:
     assert [row["tb"] for row in promises(stream) if row["_tick"] >= START + 30 * SECOND][:2] == [101, 102]
 
 
+@pytest.mark.slow
 @given(packets=links(), settings=SETTINGS)
 def test_bits_of_partials_merge_to_those_of_the_group(packets: list[Row], settings: LowSettings) -> None:
     merge: dict[str, Callable[[int, int], int]] = {"and_aggr": and_, "or_aggr": or_, "xor_aggr": xor}

@@ -65,6 +65,7 @@ def replay(
 RUNNING = "SELECT tb, running_sum(len), count(*) FROM a.TCP GROUP BY time AS tb CLOSING_WHEN {}"
 
 
+@pytest.mark.slow
 def test_idle_epochs_count_up_to_the_end_of_the_link_and_to_a_thousand() -> None:
     node = plan(RUNNING.format("count(*) > 5"))
     assert replay(node, [3, 5]).rows == [(3, 10, 1), (4, 10, 0), (5, 21, 1)]

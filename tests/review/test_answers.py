@@ -89,6 +89,7 @@ def test_a_page_shows_what_is_ready_and_the_rest_when_it_is_looked_at_again(
     assert wrong.status == 400 and "is no value of column" in wrong.text
 
 
+@pytest.mark.slow
 def test_few_answers_wait_of_one_person_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty people ask for a year each: the first are worked on in turn, the others hear it at once; none is lost."""
     goes_on, worked = threading.Event(), []

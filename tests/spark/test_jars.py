@@ -41,12 +41,14 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_jars_come_from_a_mirror(mirror: Path, tmp_path: Path) -> None:
     jars = fetch_jars()
     assert [jar.name for jar in jars] == [f"{name}-{VERSION}.jar" for name in NEEDED]
     assert all(tmp_path / "environment" in jar.parents for jar in jars)
 
 
+@pytest.mark.slow
 def test_jars_come_through_a_proxy(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is asked for a whole address is one: nothing listens at the repository."""
     (mirror / "http:").mkdir()
@@ -56,6 +58,7 @@ def test_jars_come_through_a_proxy(mirror: Path, monkeypatch: pytest.MonkeyPatch
     assert len(fetch_jars()) == len(NEEDED)
 
 
+@pytest.mark.slow
 def test_a_jar_that_a_mirror_does_not_have_is_named(mirror: Path) -> None:
     next(mirror.rglob("delta-storage-*.jar")).unlink()
     with pytest.raises(LowwaterError, match=r"delta-storage-.*\.jar cannot be fetched: HTTP Error 404") as told:
@@ -63,6 +66,7 @@ def test_a_jar_that_a_mirror_does_not_have_is_named(mirror: Path) -> None:
     assert told.value.hint == MIRROR
 
 
+@pytest.mark.slow
 def test_a_jar_that_is_not_the_one_that_is_meant_is_refused(mirror: Path) -> None:
     """Neither where it lies here, nor from a mirror."""
     *_, there = [jar for jar in fetch_jars() if jar.name.startswith("delta-storage")]
