@@ -19,6 +19,8 @@ from lowwater.lake.results.exploring import ResultTable
 from tests.review.asgi import ask
 from tests.review.conftest import Results
 
+LOOK = 0.1
+"""Seconds between two looks at a page, on which the work behind it goes on."""
 HOUR = "from=2026-01-01T00:00:00Z&to=2026-01-01T01:00:00Z"
 
 
@@ -79,13 +81,15 @@ def test_a_page_shows_what_is_ready_and_the_rest_when_it_is_looked_at_again(
     address = "/results/q/flows"
     while "<tbody>\n<tr>" not in (early := ask(app, address, query=HOUR).text):
         assert "Look again" in early
+        time.sleep(LOOK)
     assert "Look again" in early and "0 % is done" in early and "The rows whose" in early
     goes_on.set()
     while "Look again" in (whole := ask(app, address, query=HOUR).text):
-        pass
+        time.sleep(LOOK)
     assert "The rows whose" not in whole and "<svg" in whole
     while (wrong := ask(app, address, query=f"{HOUR}&column=cnt&op=%3D&value=many")).status == 200:
         assert "Look again" in wrong.text
+        time.sleep(LOOK)
     assert wrong.status == 400 and "is no value of column" in wrong.text
 
 
