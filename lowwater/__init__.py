@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+# Arrow's usual allocator gives memory back to the system at once, and each page that is asked for again costs a fault.
+# Arrow reads the variable once, when it is loaded; its wheels for Linux have jemalloc (docs/adr/0162).
+if sys.platform == "linux":
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
+
 TYPE_CHECKING = False  # typing has it too, and takes milliseconds in which Ctrl-C is a traceback
 if TYPE_CHECKING:
     from lowwater_notebook import Lake

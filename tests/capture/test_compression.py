@@ -242,6 +242,7 @@ def test_what_the_tools_write_is_read(tmp_path: Path, command: str) -> None:
     assert [bad.reason for bad in reader.malformed] == ["compression"] and rows == expected[: len(rows)]
 
 
+@pytest.mark.nightly
 @pytest.mark.captures
 def test_real_compressed_captures_are_those_that_another_tool_decompresses(captures_dir: Path, tmp_path: Path) -> None:
     with (captures_dir / "INDEX.csv").open(newline="") as file:

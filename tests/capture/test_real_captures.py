@@ -155,9 +155,9 @@ def test_real_captures_equal_tshark(captures_dir: Path) -> None:
     files = [path for path in files if int(rows[path]["packets"] or 0) <= MOST]
     assert len(files) > 190
     notes = [next((known for part, known in DIFFERENCES.items() if part in path.name), {}) for path in files]
-    # Each takes a process of tshark: `make fuzz` compares all, `make test` one in six of the small ones.
+    # Each takes a process of tshark: `make fuzz` compares all, `make test` one in twelve of the small ones.
     usual = [path for path, known in zip(files, notes, strict=True) if not known and path.stat().st_size < SMALL]
-    left = {*usual} - {*some(usual, 6)}
+    left = {*usual} - {*some(usual, 12)}
     files, notes = map(
         list, zip(*[pair for pair in zip(files, notes, strict=True) if pair[0] not in left], strict=True)
     )

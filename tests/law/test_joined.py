@@ -45,6 +45,7 @@ def test_functions_of_both_sides(seed: int, runner: Runner) -> None:
     assert check(across(seed), PROCESS, runner) > 0
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_reference_engine_on_more_of_them() -> None:
     assert sum(check(chain(seed), REFERENCE) > 0 for seed in range(8)) > 3

@@ -22,7 +22,6 @@ from lowwater.plan.explain.describe import steps
 from lowwater.plan.explain.model import laid_out, schema
 from lowwater.plan.queryset import Plan, plan_texts
 from lowwater.plan.temporal import Step, Temporal, grid
-from tests.breadth import each_push
 from tests.plan.golden import GOLDEN, SCHEMA, cases, golden_path, golden_text, names, plan
 
 EVERY_KIND = """
@@ -273,8 +272,9 @@ def chain(count: int, visibility: str) -> str:
     return "".join([*texts, f"DEFINE {{ query_name 'last'; }} SELECT tb, min(c) FROM q{count - 1} GROUP BY tb"])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("visibility", each_push(["", "visibility 'internal';"], 2))
+@pytest.mark.parametrize("visibility", ["", "visibility 'internal';"])
 def test_a_chain_of_150_queries(visibility: str) -> None:
     found = planned(chain(150, visibility))
     for form in FORMS:

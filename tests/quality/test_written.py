@@ -220,6 +220,7 @@ def test_the_page_names_every_kind_and_its_example_is_a_suite(tmp_path: Path) ->
     assert [each.severity for each in suite] == ["warning", "critical"]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_suite_that_takes_too_long_is_ended_and_said(tmp_path: Path) -> None:
     """A regular expression that would take for ever; what was judged before stands, and the next suite is judged."""

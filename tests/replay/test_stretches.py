@@ -122,6 +122,7 @@ def test_a_silence_is_run_once_and_hands_a_state_on(tmp_path: Path, runner: Runn
     assert rows["hours"] == rows["whole"] and len(rows["hours"]["hosts"]) == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_capture_in_the_middle_of_a_gap_that_was_published(tmp_path: Path, runner: Runner) -> None:
     ends = [probe(tmp_path / f"{at}.pcap", [SET + at * HOUR, SET + (at + 1) * HOUR]) for at in (0, 300)]

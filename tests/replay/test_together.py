@@ -44,6 +44,7 @@ sys.exit(main(sys.argv[3:]))
 """Begins when it is told to: what Python imports before takes longer on one core than on the other."""
 
 
+@pytest.mark.nightly
 def test_two_runs_of_one_interval(published: Path, lake: Path) -> None:
     name = f"run_of_{safe_name('demo 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z')}"
     superseded = lake / "_work" / name / "0123456789ab" / "high" / "checkpoint"
