@@ -1,7 +1,7 @@
 """The stream of punctuation: a source of Structured Streaming that reads the promises in files of `lfta/`.
 
-It is a query over the files that the low level writes, by the functions that read them everywhere. So Spark needs no
-package and no keys for an object store, and a file is there when it has its name: it is never read half.
+The functions that read these files everywhere do, so Spark needs no package and no keys for an object store, and a file
+is there when it has its name. Spark starts two processes for each stream that only load this module: it imports little.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from lowwater.storage import paths
-
-# Spark starts two processes for each stream, which only load this module and ask it for offsets: what it imports is
-# waited for, a second each with the modules of a runner.
 
 FEW = 16
 """Files that a task reads."""
