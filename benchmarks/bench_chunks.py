@@ -18,7 +18,6 @@ from typing import Any
 
 from bench_ingest import concurrent
 
-from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake, open_lake
@@ -27,7 +26,9 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages.engines import LowInputs, low_stage
+from lowwater.replay.stages.engines import low_stage
+from lowwater.replay.stages.inputs import LowInputs
+from lowwater.threads import each_on_threads
 
 FLOWS = """
 SELECT tb, srcIP, destIP, srcPort, destPort, protocol, count(*) AS cnt, sum(len) AS bytes

@@ -88,7 +88,7 @@ def copy_last(lake: Path, hours: range) -> None:
     """
     from lowwater.lake.layout import HEARTBEATS, LATENESS, METRICS, QUALITY, REPLAYS, open_lake
     from lowwater.lake.ledgers.runs import LOW, PUBLISH, read_replays
-    from lowwater.lake.results.publish import publishing
+    from lowwater.lake.results.pins import publishing
     from lowwater.lake.tables import append_rows, open_table, read_rows, table_dataset
     from lowwater.replay.job import Job
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
-from lowwater.capture.tables.reader import TaskMap
 from lowwater.high.part import PartOutcome
 from lowwater.high.process import InProcess
+from lowwater.threads import TaskMap
 
 Value = TypeVar("Value")
 

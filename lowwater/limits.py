@@ -225,6 +225,11 @@ JOINED_LEDGER_BYTES = 4 << 20
 JOINED_FILE_BYTES = 100 << 20
 """Bytes of files that one joined file takes up; a larger file stays as it is."""
 
+ROWS_IN_MEMORY = 1 << 22
+"""Largest number of rows that an operator keeps in memory before it spills, where a part has no bound of its own."""
+_ROW_BYTES = 128
+"""About the bytes that such a row takes."""
+
 JOINED_GROUP_ROWS = 1 << 20
 """Most rows of a row group of a joined file of a published table."""
 
@@ -421,3 +426,13 @@ SCRAPE_SECONDS = 10.0
 
 PUSH_SECONDS = 10.0
 """Longest time of a request that sends metrics or traces, with its retries, s."""
+
+
+def rows_within(memory: int) -> int:
+    """Returns the number of rows that an operator may keep in so many bytes; 0, for the usual number, without a bound.
+
+    Example:
+        >>> rows_within(512 << 20) == ROWS_IN_MEMORY, rows_within(0)
+        (True, 0)
+    """
+    return max(1, memory // _ROW_BYTES) if memory else 0

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lowwater.catalog.schemas import ADDRESSES, COLUMNS, KEPT, READABLE, address_parts
 from lowwater.catalog.values import Type
-from lowwater.columns.files import published
+from lowwater.columns.addresses import published
 from lowwater.config import Config, load_config
 from lowwater.errors import AbsentExtraError, LakeError
 from lowwater.instants import parse_instant

@@ -19,7 +19,7 @@ from lowwater_expectations.audits import spoken
 from lowwater_expectations.pages import templates
 from markupsafe import Markup
 
-from lowwater.capture.tables.reader import RECORD_KINDS
+from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import section_of
 from lowwater.instants import SECOND, format_duration, format_instant, parse_instant, spoken_duration, spoken_span
 from lowwater.lake.ledgers.files import unread_lines

@@ -25,9 +25,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lowwater.capture.content.retention import DECODER_VERSION
     from lowwater.capture.reader import (
         BATCH,
-        DECODER_VERSION,
         CaptureFile,
         CaptureReader,
         CaptureSummary,

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.retention import NOTHING, ContentBuilder, ContentOptions
+from lowwater.capture.content.retention import DECODER_VERSION, NOTHING, ContentOptions
+from lowwater.capture.content.stored import ContentBuilder
 from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import ETHERNET, FILE_HEADER, SNOOP_HEADER, CaptureFile, link_name
 from lowwater.capture.formats.classic import ClassicScanner, Scanner
@@ -32,9 +33,7 @@ from lowwater.capture.formats.sources import (
     digest,
     open_source,
 )
-from lowwater.capture.headers.links import NAMES as LINK_NAMES
-from lowwater.capture.headers.packet import BATCH, Memory
-from lowwater.capture.headers.tunnels import NAMES as TUNNEL_NAMES
+from lowwater.capture.headers.packet import Memory
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary, Malformed
 from lowwater.capture.records.stream import (
     Identity,
@@ -45,6 +44,7 @@ from lowwater.capture.records.stream import (
     select_records,
     split_by_interface,
 )
+from lowwater.catalog.schemas import BATCH
 from lowwater.errors import CaptureError
 from lowwater.limits import BATCH_ROWS, CAPTURE_CHUNK_BYTES, CHUNK_INTERFACES
 from lowwater.storage.failures import hint_of
@@ -242,12 +242,6 @@ def open_capture(path: str | Path) -> CaptureFile:
         source.close()
         return header
 
-
-_REVISION, _ENTRIES = 5, 21
-"""Revision 3 decoded 21 link types and tunnels. A change of the rows of one of them must raise the revision."""
-
-DECODER_VERSION: int = _REVISION + len(LINK_NAMES) + len(TUNNEL_NAMES) - _ENTRIES
-"""Changes whenever the same file would decode to other rows (SEMANTICS T7). Each new link type and tunnel adds one."""
 
 _SCANNERS: dict[str, Callable[[CaptureFile], Scanner]] = {
     "pcap": ClassicScanner.of,

@@ -521,5 +521,8 @@ READY: dict[str, Protocol] = {protocol.name: protocol for protocol in (*ZEEK, *S
 LOG_KINDS: tuple[str, ...] = tuple(dict.fromkeys(protocol.kind for protocol in READY.values()))
 """Kinds of links that hold logs: a kind names the tool that wrote the file."""
 
+RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)
+"""Kinds of links whose records are no packets."""
+
 BUILTIN: dict[str, Protocol] = {**PROTOCOLS, **READY}
 """All protocols that a query may name without declaring them."""

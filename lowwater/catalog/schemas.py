@@ -73,6 +73,9 @@ COLUMNS = pa.schema(
 RECORD = pa.schema([*IDENTITY, *COLUMNS])
 """One row of `packets/`, without the partition columns `link` and `hour` (of the arrival, hours since the epoch)."""
 
+BATCH = pa.schema([field for field in RECORD if field.name != "capture"])
+"""What is decoded of a packet: a row of `packets/` before its capture has a number."""
+
 FRAME, PAYLOAD, HEAD = "frame", "payload", "frame_head"
 PACKET_HASH = ("packet_hash_hi", "packet_hash_lo")
 """Columns of the hash by which copies of a packet are found (SEMANTICS D1)."""

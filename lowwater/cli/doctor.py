@@ -21,7 +21,6 @@ import psutil
 from rich.table import Table
 
 from lowwater.caches import make_folder, remove_folder
-from lowwater.capture.tables.reader import memory
 from lowwater.cli.main import version_of
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
@@ -37,6 +36,7 @@ from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, private
 from lowwater.storage.probes import FOLDER, MISSING, OK, WARNING, findings
 from lowwater.terminal import Terminal, styled
+from lowwater.threads import memory
 
 # This machine.
 

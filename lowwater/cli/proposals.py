@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from lowwater.capture.inspect import doubts
-from lowwater.capture.tables.delimited import TextOptions
+from lowwater.capture.tables.options import TextOptions
 from lowwater.config import Config, load_config, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryErrors

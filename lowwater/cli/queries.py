@@ -1,4 +1,4 @@
-"""Implements `explain`, `check` and `run`, which all plan query files."""
+"""Implements `explain` and `check`; query files as a command plans them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,15 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
 import click
-from pydantic import ValidationError
-from rich.table import Table
 
-from lowwater.cli import options
-from lowwater.config import KINDS, Config, Link, load_config
-from lowwater.errors import ConfigError, PartialError, QueryError, QueryErrors, UnsupportedError
-from lowwater.instants import format_duration, format_instant, parse_duration
+from lowwater.config import Config, load_config
+from lowwater.errors import QueryError, QueryErrors, UnsupportedError
+from lowwater.instants import format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
-from lowwater.lake.ledgers.captures import left_out_words
-from lowwater.low import Policy
 from lowwater.low.code.kernel import list_kernels
 from lowwater.low.settings import LowSettings
 from lowwater.plan.context import Links
@@ -29,17 +23,12 @@ from lowwater.plan.explain import explain
 from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import Plan, plan_files
 from lowwater.plan.text import Note
-from lowwater.refused import refusals
 from lowwater.replay import checks
-from lowwater.replay.accounts import empty_query_notes
 from lowwater.replay.job import lake_links
 from lowwater.replay.names import config_links
-from lowwater.replay.progress import Progress
-from lowwater.replay.run_command import RunRequest, run
-from lowwater.replay.stages.runners import memory_of, runner_of
+from lowwater.replay.stages.runners import memory_of
 from lowwater.replay.tuning import Conjunct, LftaStatistics, Tuning, recommended
-from lowwater.storage.captures import StoredCapture, capture_path, captures_like
-from lowwater.terminal import open_console, say
+from lowwater.terminal import say
 
 
 @dataclass(frozen=True)
@@ -82,7 +71,8 @@ class Definitions:
         return lake, config, definitions.plan(whole, lake_links(config, lake), config)
 
 
-def _settings(links: Path | None) -> Config:
+def settings_of(links: Path | None) -> Config:
+    """The settings of a file; defaults without one."""
     return load_config(path=links) if links else Config()
 
 
@@ -91,9 +81,9 @@ def _distinct(files: Sequence[Path]) -> list[Path]:
     return list({path.resolve(): path for path in files}.values())
 
 
-def _links_and_settings(links: Path | None) -> tuple[Links, Config]:
+def _links_andsettings_of(links: Path | None) -> tuple[Links, Config]:
     """Returns the links that FROM may name, and the settings."""
-    config = _settings(links)
+    config = settings_of(links)
     return config_links(config, sorted(config.links) if links else None), config
 
 
@@ -111,7 +101,7 @@ def explain_files(files: Sequence[Path], form: str, links: Path | None, **defini
 
 def explain_kernels(files: Sequence[Path], links: Path | None, **definitions: Any) -> str:
     """Returns the generated code of each link of query files."""
-    plan = Definitions(**definitions).plan(files, *_links_and_settings(links))
+    plan = Definitions(**definitions).plan(files, *_links_andsettings_of(links))
     return list_kernels(plan.lftas, LowSettings(skew=0))
 
 
@@ -122,7 +112,7 @@ def _noted(
     if lake is not None:
         _, config, plan = Definitions(**definitions).plan_over(files, lake)
     else:
-        names, config = _links_and_settings(links)
+        names, config = _links_andsettings_of(links)
         plan = Definitions(**definitions).plan(files, names, config)
     notes = *checks.not_run(plan), *checks.cost_notes(plan, config.replay.copies), *checks.estimate_notes(plan, config)
     return replace(plan, notes=(*plan.notes, *notes)), config
@@ -175,185 +165,6 @@ def _as_json(error: QueryError) -> dict[str, Any]:
         "source": lines[error.line - 1] if 0 < error.line <= len(lines) else "",
         "kind": "unsupported" if isinstance(error, UnsupportedError) else "error",
     }
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of `lowwater run`."""
-
-    capture: Sequence[tuple[str, str]]  # (link, file); a link may have several files
-    out: Path
-    form: str  # `csv`, `json` or `parquet`
-    query: str | None  # only this output query; None for all
-    links: Path | None  # file of settings; None for defaults
-    kind: Sequence[tuple[str, str]]  # (link, kind of its files)
-    skew: Sequence[tuple[str, str]]  # (link, duration as written)
-    heartbeat: str  # period or policy, as written
-    engine: str  # `reference` for the oracle of the tests
-    spark: str | None  # master URL; None for this process
-    interval: int | None  # length of the evaluated intervals, ns; None for one interval
-    copies: int | None  # maximum number of windows and groupings that a row may be in; None for the settings' value
-    traces: bool
-    spreadsheet: bool  # whether to quote texts of the CSV that a spreadsheet would take for formulas
-    instants: bool  # whether the instants of temporal columns are written too
-
-
-def run_files(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> None:
-    """Runs queries over captures and prints a summary of the results."""
-    request, progress = _request(files, chosen, definitions), Progress()
-    runner = runner_of("lowwater run", request.config, progress, chosen.spark) if chosen.spark else None
-    try:
-        _show(run(request, progress, runner), chosen.out)
-    except PartialError as error:
-        _show(error.summary, chosen.out)
-        raise
-
-
-def _request(files: Sequence[Path], chosen: RunOptions, definitions: Definitions) -> RunRequest:
-    if chosen.spreadsheet and chosen.form != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
-    if chosen.interval is not None and chosen.interval <= 0:
-        raise click.BadParameter("--interval must be above 0")
-    if chosen.traces and chosen.engine == checks.REFERENCE:
-        raise click.UsageError("--traces: the reference engine has no heartbeats between nodes")
-    config, captures = _links(chosen.links, chosen.capture, options.durations(chosen.skew), dict(chosen.kind))
-    period, policy = _heartbeat(chosen.heartbeat)
-    links_of_settings = replace(config_links(config, sorted(config.links)), remedy="give --capture {}=FILE")
-
-    def planned(interfaces: Mapping[str, tuple[str, ...]]) -> Plan:
-        names = tuple(sorted({*config.links, *chain.from_iterable(interfaces.values())}))
-        plan = definitions.plan(files, replace(links_of_settings, names=names, interfaces=interfaces), config)
-        plan = plan.only(chosen.query) if chosen.query else plan
-        checks.require_lowered(plan, chosen.engine)
-        checks.require_affordable(plan, chosen.copies or config.replay.copies)
-        checks.require_marked(plan, config)
-        return plan
-
-    written = {
-        name: getattr(chosen, name) for name in ("form", "engine", "interval", "traces", "spreadsheet", "instants")
-    }
-    return RunRequest(
-        planned({}), config, captures, chosen.out, period=period, policy=policy, replan=planned, **written
-    )
-
-
-def _links(
-    file: Path | None, captures: Sequence[tuple[str, str]], skews: dict[str, int], kinds: dict[str, str]
-) -> tuple[Config, list[tuple[str, Path]]]:
-    """Combines the links and captures of --links with --capture, --kind and --skew, which take precedence."""
-    base = _settings(file)
-    files_of_links = [(link, _capture(link, path)) for link, path in captures]
-    for link, path in files_of_links:
-        if not path.is_file():
-            streamed = "it is no regular file, and captures are read twice: write the stream to a file"
-            missing = streamed if path.exists() else "there is no such file"
-            why = "it is a folder: name a file in it" if path.is_dir() else missing
-            raise click.BadParameter(f"--capture {link}={path}: {why}")
-    named = {link for link, _ in files_of_links}
-    for name, settings in base.links.items():
-        if name not in named and settings.captures:
-            files_of_links += [(name, path) for path in _matching(settings.captures, name)]
-    _refuse_same_file(files_of_links)
-    names = dict.fromkeys([*base.links, *(link for link, _ in files_of_links)])
-    if not files_of_links:
-        raise click.UsageError("no capture: give --capture LINK=FILE, or captures in the file of --links")
-    for name in skews:
-        if name not in names:
-            raise ConfigError(f"--skew {name}: there is no such link", f"there are: {', '.join(names)}")
-    for name, word in kinds.items():
-        if name not in names:
-            raise ConfigError(f"--kind {name}: there is no such link", f"there are: {', '.join(names)}")
-        if word not in KINDS:
-            raise ConfigError(f"--kind {name}={word}: there is no such kind", f"kinds are: {', '.join(KINDS)}")
-    # A run reads only its own files, so life and declared coverage of a link do not apply (T5).
-    alone: dict[str, Any] = {"captures": None, "rotation": None, "covers": {}, "since": None, "until": None}
-    chosen = {}
-    for name in names:
-        skew = {"skew": skews[name]} if name in skews else {}
-        kind = {"kind": kinds[name]} if name in kinds else {}
-        chosen[name] = base.links.get(name, Link()).model_copy(update={**alone, **skew, **kind})
-    try:
-        return Config(links=chosen, sets=base.sets, files=base.files, replay=base.replay), files_of_links
-    except ValidationError as error:
-        key, text = refusals(error)[0]
-        name = key.removeprefix("links.")
-        if name in skews:
-            reason = text.removeprefix("skew: ").partition("; write")[0]
-            raise ConfigError(f"--skew {name}: {reason}", f"write for example --skew {name}=1s") from None
-        raise ConfigError(f"{key}: {text}") from None
-
-
-def _capture(link: str, text: str) -> Path:
-    try:
-        return capture_path(text)
-    except ValueError as error:
-        raise click.BadParameter(f"--capture {link}={error}") from None
-
-
-def _refuse_same_file(files_of_links: Sequence[tuple[str, Path]]) -> None:
-    """Refuses a file that a link has twice, perhaps under two names, because it would be read only once."""
-    seen: dict[tuple[str, object], Path] = {}
-    for link, path in files_of_links:
-        status = path.stat()
-        same_file = path if isinstance(path, StoredCapture) else (status.st_dev, status.st_ino)
-        first = seen.setdefault((link, same_file), path)
-        if first is not path:
-            same = f" is the file {first}" if first != path else " is given twice"
-            raise click.BadParameter(f"--capture {link}={path}:{same}, and a link reads a capture once: leave one out")
-
-
-def _matching(patterns: Sequence[str], link: str) -> list[Path]:
-    """Returns the files that match a link's patterns; strftime fields match any text."""
-    from lowwater.lake.files.patterns import wildcard
-
-    paths = {path for pattern in patterns for path in captures_like(wildcard(pattern))}
-    if not paths:
-        raise ConfigError(
-            f"links.{link}: no file matches {', '.join(patterns)}",
-            f"correct `captures`, or give --capture {link}=FILE",
-        )
-    return sorted(paths)
-
-
-def _heartbeat(text: str) -> tuple[int, Policy]:
-    if text in (Policy.ON_DEMAND, Policy.DATA_DRIVEN, Policy.NONE):
-        return 1_000_000_000, Policy(text)
-    try:
-        period = parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(f"--heartbeat {text}: {error}, on-demand, data-driven or none") from None
-    if period <= 0:
-        raise click.BadParameter("--heartbeat: the period must be above 0")
-    return period, Policy.PERIODIC
-
-
-def _show(summary: Mapping[str, Any], out: Path) -> None:
-    console = open_console()
-    queries = Table("query", "rows", "file", box=None)
-    for name, query in summary["queries"].items():
-        if "error" in query:
-            queries.add_row(name, "-", "none: a sum does not fit 64 bits")
-        else:
-            queries.add_row(name, f"{query['rows']:,}", str(out / query["file"]))
-    console.print(queries)
-    links = Table("link", "read", "malformed", "violating", "skew", "skew that admits all", box=None)
-    for name, link in summary["links"].items():
-        if "sane" not in link:
-            links.add_row(name, f"{link['read']:,}", f"{link['malformed']:,}", "not read by a query", "", "")
-            continue
-        smallest_skew = format_duration(link["skew_that_admits_all_ns"])
-        counts = (f"{link[key]:,}" for key in ("read", "malformed", "violating"))
-        links.add_row(name, *counts, format_duration(link["skew_ns"]), smallest_skew)
-    console.print(links)
-    for name, link in summary["links"].items():
-        if link.get("duplicates"):
-            console.print(f"note: link {name}: {link['duplicates']:,} duplicates are dropped", soft_wrap=True)
-        if link.get("left_out"):
-            console.print(f"note: link {name}: {left_out_words(link['left_out'])}", soft_wrap=True)
-        for path, end in link["cut"].items():
-            console.print(f"note: link {name}: {path} is cut; its last whole record is at {end}", soft_wrap=True)
-    for note in empty_query_notes(summary["queries"]):
-        console.print(f"note: {note}", soft_wrap=True)
 
 
 # Measurements of each LFTA, and the settings that they recommend.

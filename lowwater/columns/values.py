@@ -17,7 +17,7 @@ from lowwater.capture.digests import row_digests
 from lowwater.catalog import expr as ex
 from lowwater.catalog.calls import DictionaryColumn, apply_python, call_function
 from lowwater.catalog.schemas import STREAM_TYPES
-from lowwater.limits import ROW_BLOCK_ROWS
+from lowwater.limits import ROW_BLOCK_ROWS, ROWS_IN_MEMORY
 from lowwater.plan.operators import Field, Window
 from lowwater.plan.temporal import END_OF_TIME, INT64_MAX, Component, Temporal
 from lowwater.stream.values import operation
@@ -360,20 +360,6 @@ def in_blocks(blocks: Iterable[Frame]) -> Iterator[Frame]:
 # All rows of a key are in one partition, so each partition is processed alone.
 
 PARTS = 32
-ROWS_IN_MEMORY = 1 << 22
-"""Largest number of rows that an operator keeps in memory before it spills, where a part has no bound of its own."""
-_ROW = 128
-"""About the bytes that such a row takes."""
-
-
-def rows_within(memory: int) -> int:
-    """Returns the number of rows that an operator may keep in so many bytes; 0, for the usual number, without a bound.
-
-    Example:
-        >>> rows_within(512 << 20) == ROWS_IN_MEMORY, rows_within(0)
-        (True, 0)
-    """
-    return max(1, memory // _ROW) if memory else 0
 
 
 class Spill:

@@ -6,10 +6,10 @@ from collections.abc import Generator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lowwater.capture.tables.reader import TaskMap, each_on_threads, thread_count
-from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError
 from lowwater.high.runner import Promises, Source
+from lowwater.limits import rows_within
+from lowwater.threads import TaskMap, each_on_threads, thread_count
 
 if TYPE_CHECKING:
     from lowwater.high.streams import StoredStream

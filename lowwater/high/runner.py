@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from lowwater.capture.tables.reader import TaskMap
 from lowwater.errors import LowwaterError
+from lowwater.threads import TaskMap
 
 if TYPE_CHECKING:  # an ingest has a runner, and no plans
     from lowwater.high.streams import StoredStream

@@ -24,7 +24,7 @@ from lowwater.lake.ledgers.runs import DONE, FAILED, INCOMPLETE, PROVISIONAL, PU
 from lowwater.lake.locks import WRITABLE, hold, hold_range, hold_staging
 from lowwater.lake.open_tables import at_version, pack_logs
 from lowwater.lake.results.exploring import make_sums
-from lowwater.lake.results.publish import pin, stored_pins, tables_by_owner
+from lowwater.lake.results.pins import pin, stored_pins, tables_by_owner
 from lowwater.lake.results.published import LOST, commit_digest, lost_text, table_state
 from lowwater.lake.upkeep import LOG, Doubled, changes, doubled, join_files
 from lowwater.storage import paths

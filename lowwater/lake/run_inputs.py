@@ -9,7 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 from lowwater.capture.content import retention
-from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions
+from lowwater.capture.tables.options import TableOptions
+from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Link
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ledgers.captures import Capture, Captures, short

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.capture.content.retention import payload_of
+from lowwater.capture.content.stored import payload_of
 from lowwater.catalog.calls import DictionaryColumn
 from lowwater.catalog.expr import Const, Expr, Param, Type
 from lowwater.catalog.schemas import PAYLOAD, address_parts, stored

@@ -17,16 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lowwater.catalog.expr import columns_of
-from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY, stored
-from lowwater.catalog.time import Skews
+from lowwater.catalog.schemas import RECORD_NUMBER, SAMPLING_RATE, THINNED_BY
 from lowwater.errors import LawError
 from lowwater.low.code import kernel
 from lowwater.low.code.compiler import compiled_before, load, uses_numba, worth_compiling
 from lowwater.low.code.expressions import OUTCOME, OWN_SKEW, node_name
 from lowwater.low.code.row_buffers import Int64Array
 from lowwater.low.evaluate import ChunkColumns, arguments, numbers
-from lowwater.low.runtime.node import LftaNode, Meter, Write
+from lowwater.low.runtime.node import LftaNode, Write
+from lowwater.low.runtime.statistics import Meter
 from lowwater.low.settings import MINUTES, VIOLATIONS, Bounds, LftaStatistics, LinkResult, LowSettings
 from lowwater.plan.operators import Lfta, Sample
 
@@ -232,24 +231,6 @@ class Violations:
 # memory, besides minutes and late records of the result.
 
 _BLOCK = np.uint64(kernel.BLOCK)
-
-IDENTITY = ("capture", "position", "timestamp", "arrival")
-
-
-def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | None = None) -> list[str]:
-    """Returns the columns of `packets/` that a pass reads: identity, clock, then the columns of expressions.
-
-    Args:
-        shed: whether the link sheds load, which needs the columns that identify packets (O5).
-        skews: the skews of the link's records, if they are not all the same (T8).
-    """
-    names: dict[str, None] = dict.fromkeys([*IDENTITY, *(skews.columns if skews else ())])
-    for lfta in lftas:
-        items = [item.expr for item in lfta.keys]
-        columns = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
-        names.update(dict.fromkeys(stored(columns)))
-        names.update(dict.fromkeys(THINNED_BY if shed or lfta.sample else ()))
-    return list(names)
 
 
 def run_link(

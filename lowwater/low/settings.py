@@ -4,14 +4,17 @@ flushed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
 
+from lowwater.catalog.expr import columns_of
+from lowwater.catalog.schemas import THINNED_BY, stored
 from lowwater.catalog.time import Skews
 from lowwater.errors import ConfigError
+from lowwater.plan.operators import Lfta
 
 # Flush policies: when groups of closed epochs leave the table of an aggregation (002, section 6). No policy changes
 # rows. The code of `low.code.aggregation` and `low.runtime.node` read them. A group that stays in the table
@@ -297,3 +300,22 @@ class LinkResult:
     violations: pa.Table
     work: pa.Table = field(compare=False)
     duplicates: int = 0
+
+
+IDENTITY = ("capture", "position", "timestamp", "arrival")
+
+
+def needed_columns(lftas: Sequence[Lfta], shed: bool = False, skews: Skews | None = None) -> list[str]:
+    """Returns the columns of `packets/` that a pass reads: identity, clock, then the columns of expressions.
+
+    Args:
+        shed: whether the link sheds load, which needs the columns that identify packets (O5).
+        skews: the skews of the link's records, if they are not all the same (T8).
+    """
+    names: dict[str, None] = dict.fromkeys([*IDENTITY, *(skews.columns if skews else ())])
+    for lfta in lftas:
+        items = [item.expr for item in lfta.keys]
+        columns = columns_of(lfta.member, lfta.predicate, *items, *(part.argument for part in lfta.partials))
+        names.update(dict.fromkeys(stored(columns)))
+        names.update(dict.fromkeys(THINNED_BY if shed or lfta.sample else ()))
+    return list(names)

@@ -27,8 +27,7 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.quality.history import FEWEST_RECORDS
 from lowwater.quality.lateness import LOSS, recommend
 from lowwater.quality.links import MINUTE, LinkScan
-from lowwater.quality.streams import QueryMeasures
-from lowwater.quality.suites import RuleResult
+from lowwater.quality.streams import QueryMeasures, RuleResult
 
 EXAMPLES = 5
 """Number of files, records and offsets that a measure names."""

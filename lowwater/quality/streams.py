@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,17 @@ from numpy.typing import NDArray
 from lowwater.capture.digests import row_digests
 from lowwater.catalog.expr import Type
 from lowwater.catalog.schemas import CONTROL, LAST, PUNCTUATION, ROW
+from lowwater.config import SuiteLimits
 from lowwater.errors import LakeError
+from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote
 from lowwater.limits import EXAMPLE_ROWS, KEY_DIGESTS
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import published_schema, result_schema
 from lowwater.plan.temporal import INT64_MAX
+from lowwater.processes import Answers, EndedError
+from lowwater.quality import judge
+from lowwater.quality.suites import CustomExpectation
 
 BATCH = 65536
 
@@ -263,3 +269,90 @@ def row_text(row: Mapping[str, Any]) -> str:
         'tb=7, srcIP=NULL, _last=70'
     """
     return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in row.items())
+
+
+# The judgement of the rows of a query by the suite that people wrote for it.
+
+NOTHING = "nothing is asked of its rows"
+"""Name of the result of a query without a suite, so that its page says so."""
+
+
+@dataclass
+class RuleResult:
+    """The result of one expectation over the rows of a query."""
+
+    rule: CustomExpectation | None  # the expectation; None for a query without a suite
+    kept: bool = True  # whether it holds, as Great Expectations says
+    values: int = 0  # rows that have a value; for an expectation about all rows together, their number
+    # rows that break the expectation, with the first as examples
+    broken: BrokenRows = field(default_factory=BrokenRows)
+    observed: str = ""  # what was observed of all rows together, or why nothing could be; empty for single rows
+
+    @property
+    def name(self) -> str:
+        return self.rule.name if self.rule else NOTHING
+
+    @property
+    def allowed(self) -> int:
+        # The small term makes up for the rounding of 1 - 0.9: nine of ten values are a share of 0.9.
+        return math.floor(self.values * (1 - self.rule.mostly) + 1e-6) if self.rule else 0
+
+    def measures(self) -> dict[str, Any]:
+        severity = self.rule.severity if self.rule else "warning"
+        allowed = f", {self.allowed:,} allowed" if self.allowed else ""
+        found = f"broken by {self.broken.total:,} of {self.values:,}{allowed}"
+        if self.observed:
+            found = self.observed if self.observed.startswith("not judged") else f"observed {self.observed}"
+        return {
+            "rule": self.name,
+            "severity": severity,
+            "warned": int(severity == "warning" and not self.kept),
+            "refused": int(severity == "critical" and not self.kept),
+            "found": found,
+            "why": self.rule.description if self.rule else "",
+            "values": self.values,
+            "broken": self.broken.total,
+            "allowed": self.allowed,
+            "kept": self.kept,
+            "observed": self.observed,
+            "example": row_text(self.broken.rows[0]) if self.broken.rows else "",
+        }
+
+
+def check_rows(
+    files: Sequence[Path],
+    schema: pa.Schema,
+    suite: Sequence[CustomExpectation],
+    limits: SuiteLimits,
+    ask: Callable[[dict[str, Any]], Answers] | None = None,
+) -> list[RuleResult]:
+    """Judges the rows of a stream over an interval."""
+    if not suite:
+        return [RuleResult(None)]
+    request = {
+        "do": "judge",
+        "files": [str(path) for path in files],
+        "schema": schema.serialize().to_pybytes().hex(),
+        "entries": [each.entry() for each in suite],
+        "megabytes": limits.megabytes,
+        "seconds": limits.time / SECOND,
+    }
+    answers: dict[int, dict[str, Any]] = {}
+    why = ""
+    try:
+        for answer in (ask or judge.request)(request):
+            answers[answer["number"]] = answer
+    except EndedError as error:
+        late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
+        why = late if error.alarm else f"the process that judges rows ended: {error}"
+    positions = sorted({place for answer in answers.values() for place in answer["places"]})
+    found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, ROW))
+    rows = dict(zip(positions, found, strict=True))
+    results = []
+    for number, rule in enumerate(suite):
+        answer = answers.get(number) or {
+            "success": False, "values": 0, "broken": 1, "observed": f"not judged: {why}", "places": [], "rows": [],
+        }  # fmt: skip
+        broken = BrokenRows(answer["broken"], [rows[place] for place in answer["places"]] or answer["rows"])
+        results.append(RuleResult(rule, answer["success"], answer["values"], broken, answer["observed"]))
+    return results

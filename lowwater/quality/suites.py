@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from lowwater.caches import cache_folder
-from lowwater.catalog.schemas import ROW
-from lowwater.config import SuiteLimits
 from lowwater.errors import ConfigError
 from lowwater.extras import absent
-from lowwater.instants import SECOND, format_duration
 from lowwater.lake.tables import quote, safe_name
 from lowwater.limits import SUITE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.text import nearest
-from lowwater.processes import Answers, EndedError
-from lowwater.quality import judge
-from lowwater.quality.streams import BrokenRows, row_text, rows_at
 from lowwater.storage import paths
 
 # Reads custom suites: the expectations that users write about the rows of a query. A suite is the file
@@ -261,87 +254,3 @@ def _check(path: PurePath, suite: Sequence[CustomExpectation], schema: pa.Schema
 
 
 # Asks the process that has Great Expectations for its verdict on the rows of a query.
-
-NOTHING = "nothing is asked of its rows"
-"""Name of the result of a query without a suite, so that its page says so."""
-
-
-@dataclass
-class RuleResult:
-    """The result of one expectation over the rows of a query."""
-
-    rule: CustomExpectation | None  # the expectation; None for a query without a suite
-    kept: bool = True  # whether it holds, as Great Expectations says
-    values: int = 0  # rows that have a value; for an expectation about all rows together, their number
-    # rows that break the expectation, with the first as examples
-    broken: BrokenRows = field(default_factory=BrokenRows)
-    observed: str = ""  # what was observed of all rows together, or why nothing could be; empty for single rows
-
-    @property
-    def name(self) -> str:
-        return self.rule.name if self.rule else NOTHING
-
-    @property
-    def allowed(self) -> int:
-        # The small term makes up for the rounding of 1 - 0.9: nine of ten values are a share of 0.9.
-        return math.floor(self.values * (1 - self.rule.mostly) + 1e-6) if self.rule else 0
-
-    def measures(self) -> dict[str, Any]:
-        severity = self.rule.severity if self.rule else "warning"
-        allowed = f", {self.allowed:,} allowed" if self.allowed else ""
-        found = f"broken by {self.broken.total:,} of {self.values:,}{allowed}"
-        if self.observed:
-            found = self.observed if self.observed.startswith("not judged") else f"observed {self.observed}"
-        return {
-            "rule": self.name,
-            "severity": severity,
-            "warned": int(severity == "warning" and not self.kept),
-            "refused": int(severity == "critical" and not self.kept),
-            "found": found,
-            "why": self.rule.description if self.rule else "",
-            "values": self.values,
-            "broken": self.broken.total,
-            "allowed": self.allowed,
-            "kept": self.kept,
-            "observed": self.observed,
-            "example": row_text(self.broken.rows[0]) if self.broken.rows else "",
-        }
-
-
-def check_rows(
-    files: Sequence[Path],
-    schema: pa.Schema,
-    suite: Sequence[CustomExpectation],
-    limits: SuiteLimits,
-    ask: Callable[[dict[str, Any]], Answers] | None = None,
-) -> list[RuleResult]:
-    """Judges the rows of a stream over an interval."""
-    if not suite:
-        return [RuleResult(None)]
-    request = {
-        "do": "judge",
-        "files": [str(path) for path in files],
-        "schema": schema.serialize().to_pybytes().hex(),
-        "entries": [each.entry() for each in suite],
-        "megabytes": limits.megabytes,
-        "seconds": limits.time / SECOND,
-    }
-    answers: dict[int, dict[str, Any]] = {}
-    why = ""
-    try:
-        for answer in (ask or judge.request)(request):
-            answers[answer["number"]] = answer
-    except EndedError as error:
-        late = f"the suite took longer than [suites] time = {format_duration(limits.time)}"
-        why = late if error.alarm else f"the process that judges rows ended: {error}"
-    positions = sorted({place for answer in answers.values() for place in answer["places"]})
-    found = ({name: row[name] for name in schema.names} for row in rows_at(files, positions, ROW))
-    rows = dict(zip(positions, found, strict=True))
-    results = []
-    for number, rule in enumerate(suite):
-        answer = answers.get(number) or {
-            "success": False, "values": 0, "broken": 1, "observed": f"not judged: {why}", "places": [], "rows": [],
-        }  # fmt: skip
-        broken = BrokenRows(answer["broken"], [rows[place] for place in answer["places"]] or answer["rows"])
-        results.append(RuleResult(rule, answer["success"], answer["values"], broken, answer["observed"]))
-    return results

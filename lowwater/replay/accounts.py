@@ -18,7 +18,7 @@ from lowwater.instants import format_instant
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES
 from lowwater.lake.ledgers.captures import Capture
 from lowwater.low import LinkResult
-from lowwater.low.runtime.node import merge_work
+from lowwater.low.runtime.statistics import merge_work
 from lowwater.reference import SourceCount
 
 # Every engine fills them. They are checked before results are written, and `lowwater run` prints them.

@@ -44,7 +44,8 @@ from lowwater.lake.ledgers.runs import (
     tell_untold,
 )
 from lowwater.lake.locks import folder_of_run, handed_over, run_attempt
-from lowwater.lake.results.publish import check_unchanged, publish, publishing
+from lowwater.lake.results.pins import publishing
+from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.published import damage_of
 from lowwater.lake.results.streams import (
     fingerprint,

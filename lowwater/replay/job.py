@@ -57,7 +57,7 @@ from lowwater.replay.checks import (
     require_marked,
 )
 from lowwater.replay.names import config_links, set_context
-from lowwater.replay.stages.engines import LowInputs
+from lowwater.replay.stages.inputs import LowInputs
 from lowwater.replay.tuning import Tuning, recommended, shortest_period
 from lowwater.storage import paths
 

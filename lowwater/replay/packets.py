@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from lowwater.capture.content.retention import EVERYTHING, ContentOptions, has_times_of_file, resolution_of
 from lowwater.capture.formats import capture_file
 from lowwater.capture.reader import digest, read
-from lowwater.capture.tables.reader import READER_VERSION, TableOptions
+from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.catalog import expr as ex
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, RecordField, stored_parts

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.columns.files import published
+from lowwater.columns.addresses import published
 from lowwater.config import Config, load_config
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.instants import SECOND
@@ -31,7 +31,8 @@ from lowwater.replay.checks import require_affordable, require_lowered
 from lowwater.replay.job import lake_links
 from lowwater.replay.names import set_context
 from lowwater.replay.row_files import csv_values
-from lowwater.replay.stages.engines import LowInputs, reference_stage
+from lowwater.replay.stages.engines import reference_stage
+from lowwater.replay.stages.inputs import LowInputs
 from lowwater.storage import paths
 
 # Which names a query that is only tried may use: links, protocols and functions, no files and no Python of users.

@@ -15,7 +15,7 @@ from lowwater.instants import format_instant, spoken_span
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.ledgers.intervals import DAMAGED, merged
 from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.results.publish import Pins, pinned
+from lowwater.lake.results.pins import Pins, pinned
 from lowwater.lake.results.published import Range, TableState, commit_digest, damages, table_state
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.results.subscription import consumers_of

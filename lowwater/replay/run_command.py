@@ -20,7 +20,6 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from lowwater.caches import make_folder, remove_folder
-from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.schemas import FRAME, HEAD, PUNCTUATION, ROW
 from lowwater.catalog.time import ticks_up_to
 from lowwater.config import Config
@@ -49,14 +48,9 @@ from lowwater.replay.accounts import Accounts, largest_lateness, lfta_counts, li
 from lowwater.replay.checks import REFERENCE, applications_of, optional_columns, unkept_notes
 from lowwater.replay.progress import Progress
 from lowwater.replay.row_files import write_csv, write_rows
-from lowwater.replay.stages.engines import (
-    LowInputs,
-    LowResult,
-    high_stage,
-    last_instant,
-    low_stage,
-    reference_stage,
-)
+from lowwater.replay.stages.engines import LowResult, high_stage, low_stage, reference_stage
+from lowwater.replay.stages.inputs import LowInputs, last_instant
+from lowwater.threads import TaskMap
 
 # Malformed records of links that are no packets: file, line, offset and reason.
 

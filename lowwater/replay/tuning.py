@@ -14,7 +14,7 @@ from lowwater.instants import HOUR, SECOND, format_duration
 from lowwater.lake.layout import OUTCOMES, Lake
 from lowwater.lake.ledgers.runs import read_statistics
 from lowwater.low.code.kernel import split_conjuncts
-from lowwater.low.runtime.node import shape
+from lowwater.low.runtime.statistics import shape
 from lowwater.plan.operators import Lfta
 from lowwater.plan.properties import choose_prefilters, cost, needed_granularity
 from lowwater.plan.queryset import Plan

@@ -19,7 +19,8 @@ from lowwater.lake.ledgers.captures import Captures, read_captures
 from lowwater.lake.locks import run_attempt
 from lowwater.lake.maintain import UpkeepStep
 from lowwater.lake.results.exploring import TableDiff, compare, result_table
-from lowwater.lake.results.publish import ROLLED_BACK_NOTE, fill_instants, mark, publishing, restore
+from lowwater.lake.results.pins import publishing
+from lowwater.lake.results.publish import ROLLED_BACK_NOTE, fill_instants, mark, restore
 from lowwater.lake.results.published import Act, LogEntry, damage_of, read_entry
 from lowwater.lake.run_inputs import InputSummary, changes
 from lowwater.lake.tables import OWNER, check_owner, fence_off

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from pyspark.errors import PySparkException
 
-from lowwater.columns.values import rows_within
 from lowwater.errors import LowwaterError
 from lowwater.high.runner import Promises, Source
 from lowwater.high.streams import StoredStream
+from lowwater.limits import rows_within
 from lowwater.spark.punctuation import Punctuation
 from lowwater.spark.session import Sessions
 from lowwater.spark.tasks import SparkTasks, lost, translate

@@ -138,7 +138,7 @@ def tell_ingested(operator: Any, context: Context, results: Sequence[Any]) -> No
         operator: the operator of the task, whose lineage it sets.
         results: `IngestResult` of each file.
     """
-    from lowwater.capture.tables.reader import RECORD_KINDS
+    from lowwater.catalog.protocols import RECORD_KINDS
     from lowwater.lake.layout import open_lake
 
     lake = open_lake(lake_path(operator.lake), make=False)

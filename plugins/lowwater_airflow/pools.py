@@ -39,7 +39,7 @@ def on_starting(component: Any) -> None:
 
 def slots_here() -> int:
     """How many intervals this machine, or its container, runs at once: one a core, as far as memory allows."""
-    from lowwater.capture.tables.reader import cores, memory  # numba, which a scheduler needs only here
+    from lowwater.threads import cores, memory  # numba, which a scheduler needs only here
 
     return max(1, min(cores(), memory() // SLOT))
 

@@ -53,8 +53,8 @@ with atheris.instrument_imports(include=["lowwater.capture", "lowwater.catalog.w
     from lowwater.capture.records import stream as decoding
     from lowwater.capture.tables import blocks
     from lowwater.capture.tables import blocks as addresses
-    from lowwater.capture.tables.delimited import TextOptions
-    from lowwater.capture.tables.reader import RecordReader, TableOptions
+    from lowwater.capture.tables.options import TableOptions, TextOptions
+    from lowwater.capture.tables.reader import RecordReader
     from lowwater.capture.tables.sniffing import sniff, sniff_log
     from lowwater.catalog.watchlists import read_watchlist
 

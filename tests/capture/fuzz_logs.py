@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 
 from lowwater.capture.tables import blocks
-from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.options import TableOptions
+from lowwater.capture.tables.reader import RecordReader
 from lowwater.catalog.protocols import READY
 from lowwater.errors import CaptureError
 from tests.capture.logmaker import as_lines, conn, eve, talks, zeek_header, zeek_json, zeek_tsv

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.capture.tables.delimited import TextOptions
-from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.options import TableOptions, TextOptions
+from lowwater.capture.tables.reader import RecordReader
 from lowwater.capture.tables.sniffing import sniff
 from lowwater.errors import CaptureError
 from lowwater.lake.files.sample import propose_protocol

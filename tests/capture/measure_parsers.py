@@ -18,7 +18,8 @@ from lowwater.capture.content.applications import NAMES
 from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.inspect import inspect
 from lowwater.capture.reader import index, read, read_chunk
-from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.options import TableOptions
+from lowwater.capture.tables.reader import RecordReader
 from lowwater.capture.tables.sniffing import sniff, sniff_log
 from lowwater.catalog.protocols import READY
 from lowwater.errors import CaptureError

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.capture.content.retention import Anonymiser, key_digest, read_key
+from lowwater.capture.content.retention import key_digest, read_key
+from lowwater.capture.content.stored import Anonymiser
 from lowwater.catalog.values import pack_ip, words_from_ip
 from lowwater.errors import ConfigError
 

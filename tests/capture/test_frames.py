@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lowwater.capture.content.retention import EVERYTHING, UNKNOWN_HEADERS, frame_prefixes, payload_of
+from lowwater.capture.content.retention import EVERYTHING
+from lowwater.capture.content.stored import UNKNOWN_HEADERS, frame_prefixes, payload_of
 
 Row = tuple[bytes, int | None, int | None]
 """A frame, where its payload begins, how long the payload is on the wire."""

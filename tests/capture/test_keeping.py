@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lowwater.capture import read
-from lowwater.capture.content.retention import EVERYTHING, NOTHING, Anonymiser, ContentOptions
+from lowwater.capture.content.retention import EVERYTHING, NOTHING, ContentOptions
+from lowwater.capture.content.stored import Anonymiser
 from lowwater.capture.reader import BATCH, index, read_chunk
 from lowwater.catalog.schemas import FRAME
 from tests import capturemaker as maker

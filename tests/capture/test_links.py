@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.capture.formats.capture_file import LINK_NUMBERS, LISTED, link_name
 from lowwater.capture.headers.links import NAMES, by_number
 from lowwater.capture.headers.packet import decode_batch
+from lowwater.capture.headers.tunnels import NAMES as TUNNELS
 from tests import capturemaker as maker
 from tests.breadth import some
 from tests.capture import linkframes
@@ -28,6 +30,10 @@ PACKET4 = linkframes.PACKET4
 SHOWN = [link for link, made in LINKS.items() if made.layers]
 """Link types that tshark reads, too."""
 FIXED = ("position", "arrival", "timestamp", "len", "caplen")
+
+
+def test_a_new_link_type_or_tunnel_raises_the_version_of_the_decoder() -> None:
+    assert (len(NAMES) + len(TUNNELS), DECODER_VERSION) == (29, 13), "captures of a lake must be decoded again (T7)"
 
 
 def test_every_decoded_link_type_has_frames() -> None:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.options import TableOptions
+from lowwater.capture.tables.reader import RecordReader
 from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import INSTANT, LIST, PROTOCOL_NAME, RecordField
 from lowwater.catalog.values import Type, format_ip, ip_from_words

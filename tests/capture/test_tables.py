@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.capture.tables import blocks, columnar
-from lowwater.capture.tables.delimited import TextOptions
-from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.options import TableOptions, TextOptions
+from lowwater.capture.tables.reader import RecordReader
 from lowwater.catalog.values import format_ip, ip_from_words
 from tests.breadth import examples
 from tests.capture import fuzz_tables

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.tables.reader import memory
 from lowwater.cli import doctor as module
 from lowwater.cli.doctor import (
     MISSING,
@@ -22,6 +21,7 @@ from lowwater.cli.doctor import (
     checks,
 )
 from lowwater.high.process import InProcess
+from lowwater.threads import memory
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFLIGHT = ROOT / "scripts" / "preflight.sh"

@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.formats.sources import starts_with
 from lowwater.catalog.expr import Type
 from lowwater.cli.proposals import _common
 from lowwater.config import Link, load_config
@@ -21,14 +22,15 @@ from lowwater.instants import HOUR, SECOND
 from lowwater.lake.files import proposal
 from lowwater.lake.files.patterns import files_of
 from lowwater.lake.ingestion.ingest import ingest
-from lowwater.lake.ingestion.tasks import FailedTask, PackResult, PackTask, pack, starts_with
+from lowwater.lake.ingestion.tasks import FailedTask, PackResult, PackTask, pack
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import put_captures, read_captures
 from lowwater.lake.ledgers.runs import ReplayRow, record_replays
 from lowwater.lake.locks import attempt, hold
 from lowwater.lake.packets import read_packets
 from lowwater.lake.query_sets import FOLDER, LastLook, is_chained, last_look, store_chained, store_look
-from lowwater.lake.results.publish import check_unchanged, publish, stored_pins
+from lowwater.lake.results.pins import stored_pins
+from lowwater.lake.results.publish import check_unchanged, publish
 from lowwater.lake.results.streams import fingerprint, keep_state, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field

@@ -28,7 +28,8 @@ from lowwater.replay import kernels
 from lowwater.replay.checks import require_affordable, require_kept, require_marked
 from lowwater.replay.job import Job
 from lowwater.replay.run_command import RunRequest, _planned_anew
-from lowwater.replay.stages.engines import LowInputs, low_stage
+from lowwater.replay.stages.engines import low_stage
+from lowwater.replay.stages.inputs import LowInputs
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.settings import Settings, cron, deployment, query_folder

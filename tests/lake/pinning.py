@@ -10,7 +10,8 @@ from pathlib import Path
 
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
-from lowwater.lake.results.publish import pinned, publish, publishing
+from lowwater.lake.results.pins import pinned, publishing
+from lowwater.lake.results.publish import publish
 from tests.lake.support import BASE, FIELDS, audited, put_stream, stream
 
 QUERIES = ("one", "two", "three")

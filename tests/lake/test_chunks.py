@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from lowwater import limits
-from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
 from lowwater.lake import tables
 from lowwater.lake.ingestion import batch as batching
@@ -21,6 +20,7 @@ from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import MALFORMED, Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.packets import read_packets
+from lowwater.threads import each_on_threads
 from tests.capturemaker import pcap_bytes, udp
 from tests.lake.support import BASE, at
 

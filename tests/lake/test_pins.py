@@ -16,7 +16,7 @@ from lowwater.config import Retention
 from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results.publish import Pins, pinned, pins_file
+from lowwater.lake.results.pins import Pins, pinned, pins_file
 from tests.docs.book import ROOT
 from tests.lake.pinning import HOURS, QUERIES, put
 from tests.lake.support import BASE

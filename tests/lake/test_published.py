@@ -22,9 +22,10 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import ReplayRow, read_replays, record_replays
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results import publish as pinning
+from lowwater.lake.results import pins as pinning
 from lowwater.lake.results import published as module
-from lowwater.lake.results.publish import pins_file, publish, publishing
+from lowwater.lake.results.pins import pins_file, publishing
+from lowwater.lake.results.publish import publish
 from lowwater.lake.results.published import damages
 from lowwater.lake.tables import describe, swap_files
 from lowwater.lake.upkeep import doubled_tables

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowwater.capture.content.retention import ContentOptions
+from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions
 from lowwater.capture.inspect import doubts, inspect
-from lowwater.capture.reader import DECODER_VERSION, read
+from lowwater.capture.reader import read
 from lowwater.config import Config, Link, load_config
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.ingestion.ingest import ingest

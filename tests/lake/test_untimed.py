@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.reader import DECODER_VERSION
+from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.config import Config, Link
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.ingestion.ingest import ingest

@@ -20,7 +20,8 @@ from lowwater.plan.queryset import QueryPlan
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
-from lowwater.replay.stages.engines import LowInputs, reference_stage
+from lowwater.replay.stages.engines import reference_stage
+from lowwater.replay.stages.inputs import LowInputs
 from lowwater.replay.tuning import Tuning
 from tests.law.cases import Case
 from tests.law.compare import LAKES, Difference, Row, Rows, config_of, plan_of, value

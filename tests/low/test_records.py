@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.options import TableOptions
+from lowwater.capture.tables.reader import RecordReader
 from lowwater.lake.packets import CAPTURE
 from lowwater.low import Bounds, LowSettings, needed_columns, run_link
 from lowwater.plan.context import Links

@@ -17,7 +17,7 @@ from lowwater.catalog.values import pack_ip
 from lowwater.low import Bounds, LowSettings, Policy
 from lowwater.low.code.kernel import ROUND, STRETCH
 from lowwater.low.run import _LinkPass
-from lowwater.low.runtime.node import merge_work, shape
+from lowwater.low.runtime.statistics import merge_work, shape
 from lowwater.plan.operators import Lfta
 from tests.breadth import examples
 from tests.lftamaker import SECOND, Row, col, count, lit, make, op, records, run

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, Link
 from lowwater.gsql.nodes import Expression, Literal, children, expressions_of
 from lowwater.gsql.parser import parse

@@ -40,13 +40,13 @@ from lowwater.quality.measures import AuditScope, frames, lfta_counts
 from lowwater.quality.streams import (
     BrokenRows,
     QueryMeasures,
+    RuleResult,
     StreamCheck,
     WrittenStream,
     check_stream,
     distinct_keys,
     shared_keys,
 )
-from lowwater.quality.suites import RuleResult
 from tests.capturemaker import pcap_bytes, tcp
 from tests.lake.support import BASE, at
 from tests.quality import frames as frame

@@ -75,7 +75,7 @@ def write(lake: Lake) -> None:
 def test_a_suite_that_is_edited_in_the_project_is_the_suite_of_the_next_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from lowwater.quality.suites import check_rows
+    from lowwater.quality.streams import check_rows
 
     lake = open_lake(tmp_path / "lake")
     path = tmp_path / "lake" / "expectations" / "set" / "q.json"

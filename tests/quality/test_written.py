@@ -22,15 +22,8 @@ from lowwater.lake.layout import row_schema
 from lowwater.limits import SUITE_BYTES as LARGEST_SUITE
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import result_schema
-from lowwater.quality.suites import (
-    CustomExpectation,
-    RuleResult,
-    Suites,
-    check_rows,
-    read_suites,
-    suite_digest,
-    suite_file,
-)
+from lowwater.quality.streams import RuleResult, check_rows
+from lowwater.quality.suites import CustomExpectation, Suites, read_suites, suite_digest, suite_file
 from tests.quality import gallery
 
 FIELDS = (

@@ -16,7 +16,7 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages.engines import LowInputs
+from lowwater.replay.stages.inputs import LowInputs
 from tests.capturemaker import ACK, arp, icmp, pcap_bytes, tcp, udp
 
 SECOND = 1_000_000_000

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from lowwater.cli.backfills import IntervalSelection, run_backfill
+from lowwater.cli.backfills import run_backfill
+from lowwater.cli.plans import IntervalSelection
 from lowwater.instants import HOUR, SECOND
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import read_replays

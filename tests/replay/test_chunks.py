@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config, Link
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -19,7 +18,9 @@ from lowwater.lake.ledgers.captures import read_captures
 from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
-from lowwater.replay.stages.engines import LowInputs, LowResult, low_stage
+from lowwater.replay.stages.engines import LowResult, low_stage
+from lowwater.replay.stages.inputs import LowInputs
+from lowwater.threads import each_on_threads
 from tests.breadth import examples
 from tests.capturemaker import pcap_bytes
 from tests.replay.test_sampling import BEGIN, SECONDS, packets

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.tables.reader import each_on_threads
 from lowwater.config import Config
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import open_lake
@@ -15,7 +14,9 @@ from lowwater.low import LowSettings
 from lowwater.plan.context import Links
 from lowwater.plan.queryset import plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.replay.stages.engines import LowInputs, low_stage
+from lowwater.replay.stages.engines import low_stage
+from lowwater.replay.stages.inputs import LowInputs
+from lowwater.threads import each_on_threads
 from tests.capturemaker import pcap_bytes, udp
 
 QUERIES = (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lowwater.catalog.expr import Type
 from lowwater.catalog.values import format_mac
-from lowwater.columns.files import published
+from lowwater.columns.addresses import published
 from lowwater.replay.row_files import write_csv
 
 TEXTS = st.none() | st.text() | st.sampled_from(["", " ", ",", '"', "\n", "\r", "a,b", 'say "a"', "plain", "é"])

@@ -20,7 +20,7 @@ from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.runs import DONE, PUBLISH, ReplayRow, record_replays
 from lowwater.lake.results import publish as publishes
-from lowwater.lake.results.publish import publishing
+from lowwater.lake.results.pins import publishing
 from lowwater.lake.results.streams import fingerprint, other_states, state_folder
 from lowwater.replay.job import Job
 from lowwater.replay.schedule.backfill import Order, backfill

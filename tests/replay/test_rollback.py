@@ -14,7 +14,8 @@ from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.runs import last_published
-from lowwater.lake.results.publish import ROLLED_BACK_NOTE, PublishResult, pinned, publish
+from lowwater.lake.results.pins import pinned
+from lowwater.lake.results.publish import ROLLED_BACK_NOTE, PublishResult, publish
 from lowwater.lake.results.subscription import subscribe
 from tests.replay.deskmaker import AS_IT_IS, CHANGED, FIRST, SECOND, hour, make_lake, set_query, version
 from tests.replay.support import copy_lake, lowwater, replay_range, states

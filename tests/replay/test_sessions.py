@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from lowwater_generator import generate
 
-from lowwater.capture.tables.reader import each_on_threads
 from lowwater.cli.main import main
 from lowwater.config import load_config
 from lowwater.errors import AwayError, SparkError
@@ -26,6 +25,7 @@ from lowwater.replay.stages.audit import LinkScans
 from lowwater.replay.stages.engines import LowResult, low_stage
 from lowwater.spark.session import NO_ANSWER, Sessions
 from lowwater.spark.tasks import SparkTasks
+from lowwater.threads import each_on_threads
 from tests.replay.support import DEMO, QUERIES, ROOT, START, copy_lake, states
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lowwater.capture.tables.reader import TaskMap
     from lowwater.replay.job import IntervalInputs
+    from lowwater.threads import TaskMap
 
 LINKS = Links(("main1",))
 NO_JAVA = """

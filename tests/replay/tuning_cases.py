@@ -15,7 +15,7 @@ from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
 from lowwater.lake.layout import HEARTBEATS, OUTCOMES, open_lake
 from lowwater.lake.ledgers.runs import record_heartbeats
-from lowwater.low.runtime.node import shape
+from lowwater.low.runtime.statistics import shape
 from lowwater.plan.operators import Lfta
 from lowwater.plan.queryset import plan_files
 from lowwater.replay.job import lake_links

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.capture.reader import DECODER_VERSION
+from lowwater.capture.content.retention import DECODER_VERSION
 from lowwater.cluster import TaskRun
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake.layout import (

@@ -23,10 +23,11 @@ from lowwater.lake.ingestion import ingest as cleaning
 from lowwater.lake.layout import Lake
 from lowwater.lake.locks import hold, hold_range
 from lowwater.lake.open_tables import ValuesByState, at_version
-from lowwater.lake.results import publish as pinning
+from lowwater.lake.results import pins as pinning
 from lowwater.lake.results import published as table_states
 from lowwater.lake.results import streams
-from lowwater.lake.results.publish import Notes, is_inside, mark, meeting_files, pins_file, publishing
+from lowwater.lake.results.pins import pins_file, publishing
+from lowwater.lake.results.publish import Notes, is_inside, mark, meeting_files
 from lowwater.lake.results.published import Act, digest_of, table_state
 from lowwater.lake.results.streams import stream_files, write_stream
 from lowwater.lake.tables import (

@@ -23,7 +23,7 @@ from lowwater.lake import open_tables
 from lowwater.lake.layout import Lake, open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from lowwater.lake.open_tables import at_version
-from lowwater.lake.results.publish import stored_pins
+from lowwater.lake.results.pins import stored_pins
 from lowwater.lake.tables import files_of, open_table
 from lowwater.lake.upkeep import changes, doubled
 from lowwater.storage import objects, paths

@@ -12,7 +12,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR
 from lowwater.lake.layout import open_lake
 from lowwater.lake.maintain import maintain
-from lowwater.lake.results.publish import pinned
+from lowwater.lake.results.pins import pinned
 from lowwater.lake.tables import read_rows
 from lowwater.storage import objects, paths
 from lowwater.storage.object_paths import ObjectPath

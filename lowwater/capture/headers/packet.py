@@ -27,14 +27,13 @@ from lowwater.capture.headers.links import IPV4, IPV6, LINK_TYPES, LinkLayer
 from lowwater.capture.headers.tunnels import ALL, PORTS, PROTOCOLS, TunnelReader
 from lowwater.capture.inlining import kernel, part, rare
 from lowwater.capture.interpretation import Kernel
-from lowwater.catalog.schemas import RECORD
+from lowwater.catalog.schemas import BATCH
 
 # Columns that the decoding kernels fill, and functions that write a value. The kernels write into two blocks (64-bit
 # and 32-bit columns), and keep a mask of present values for each record. The columns of ARP and of tunnels are last
 # in both blocks, so that a batch without them never touches their memory. Columns that are not wanted, and NULLs, are
 # not written.
 
-BATCH = pa.schema([field for field in RECORD if field.name != "capture"])
 WIDE = tuple(field.name for field in BATCH if field.type == pa.int64())
 NARROW = tuple(field.name for field in BATCH if field.type == pa.int32())
 _WIDE_FIXED = 3  # position, arrival, timestamp

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lowwater.capture.content.retention import ContentBuilder
+from lowwater.capture.content.stored import ContentBuilder
 from lowwater.capture.formats import classic
 from lowwater.capture.formats.capture_file import RECORD_HEADER
 from lowwater.capture.formats.classic import CAPTURED, INTERFACE, OFFSET, STAMP, WIRE, Scanner

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lowwater.capture.formats.sources import Source
 from lowwater.capture.tables import blocks
+from lowwater.capture.tables.options import TextOptions
 from lowwater.catalog.protocols import NFDUMP_KIND, ZEEK_KIND
 from lowwater.catalog.records import RecordField, RecordLayout
 from lowwater.errors import CaptureError
@@ -190,20 +191,6 @@ def _joined(columns: list[pa.ChunkedArray]) -> pa.Array:
 
 SAMPLED = 1000
 """First records of a file without a header, whose most frequent number of values is that of the file."""
-
-
-@dataclass(frozen=True)
-class TextOptions:
-    """How delimited text is written; picklable."""
-
-    separator: str = ","  # character between two values
-    quote: str = '"'  # character around a quoted value; empty if values are never quoted
-    # whether the first line has the names of the columns; None if the layout reads columns by name
-    header: bool | None = None
-    null: tuple[str, ...] = ("",)  # unquoted texts that stand for NULL
-
-    def __str__(self) -> str:
-        return repr((self.separator, self.quote, self.header, self.null))
 
 
 class DelimitedParser:

@@ -5,15 +5,11 @@ The counterpart of `capture.reader` for `tables`. Times are judged as those of p
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,110 +22,14 @@ from lowwater.capture.records.facts import CaptureSummary, Interface
 from lowwater.capture.records.sanity import SIDE, Judge, Tally
 from lowwater.capture.tables.blocks import NO_TIME, TIME_JUMP, TIME_RANGE, Piece
 from lowwater.capture.tables.columnar import ParquetParser
-from lowwater.capture.tables.delimited import DelimitedParser, TextOptions
+from lowwater.capture.tables.delimited import DelimitedParser
 from lowwater.capture.tables.logs import JsonParser, NfdumpParser, ZeekParser
-from lowwater.catalog.protocols import LOG_KINDS
-from lowwater.catalog.records import RecordLayout
+from lowwater.capture.tables.options import TableOptions
 from lowwater.catalog.time import arrival_times
 from lowwater.errors import CaptureError
-from lowwater.limits import LEFT_OUT_TYPES, MALFORMED_ROWS, THREAD_BYTES
+from lowwater.limits import LEFT_OUT_TYPES, MALFORMED_ROWS
 from lowwater.storage.failures import hint_of
-
-# Runs work on threads, and gives the results in order. Between the parsers and `reader`, and below the task runners
-# of the lake. Arrow and the kernels release the lock of the interpreter.
-
-T = TypeVar("T")
-TaskMap = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Applies a picklable function to each argument; yields results in the order of the arguments, as soon as possible."""
-
-CGROUP = Path("/sys/fs/cgroup")
-"""The limits of a container."""
-
-
-def thread_count(most: int = 0) -> int:
-    """Returns the number of threads: one a core of this process, fewer where one would have less than THREAD_BYTES.
-
-    Args:
-        most: bytes of memory that they share; 0 for those of the machine or of its container.
-    """
-    return max(1, min(cores(), (min(most, memory()) if most else memory()) // THREAD_BYTES))
-
-
-def cores() -> int:
-    """Returns the number of cores that this process may use."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, _, period = _first_line(CGROUP / "cpu.max").partition(" ")
-    return max(1, min(allowed, -(-int(quota) // int(period)))) if quota.isdigit() else allowed
-
-
-def memory() -> int:
-    """Returns the bytes of memory that this process may use: of the machine, or of its container."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _first_line(CGROUP / "memory.max")
-    return min(whole, int(limit)) if limit.isdigit() else whole
-
-
-def _first_line(file: Path) -> str:
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def on_threads(work: Iterable[Callable[[], T]], ahead: int, threads: int = 0) -> Iterator[T]:
-    """Yields the results of functions in their order; while one is waited for, others run.
-
-    Args:
-        work: functions, taken when they are needed.
-        ahead: most functions that run or wait behind the one whose result is next.
-        threads: number of threads; 0 for `thread_count`.
-    """
-    waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(threads or thread_count()) as pool:
-        try:
-            for function in work:
-                waiting.append(pool.submit(function))
-                if len(waiting) > ahead:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def each_on_threads(function: Callable[[Any], Any], arguments: Iterable[Any], threads: int = 0) -> Iterator[Any]:
-    """Yields what a function makes of each argument, in order; for functions that release the interpreter's lock.
-
-    Those of a sequence are taken at once, so that no thread waits behind a long one. Others are taken as threads become
-    free, with one for every thread in advance, so that they can be computed meanwhile.
-
-    Args:
-        threads: number of threads; 0 for `thread_count`.
-    """
-    work = (partial(function, argument) for argument in arguments)
-    ahead = len(arguments) if isinstance(arguments, Sequence) else 2 * (threads or thread_count())
-    return on_threads(work, ahead, threads)
-
-
-def in_order(work: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Yields the results of functions in their order; few of them wait at a time.
-
-    The first function runs at once: a small file needs no thread.
-    """
-    functions = iter(work)
-    first = next(functions, None)
-    if first is None:
-        return
-    yield first()
-    yield from on_threads(functions, thread_count())
-
-
-READER_VERSION = 3
-"""Changes whenever the same file would be read to other rows (SEMANTICS T7)."""
-
-RECORD_KINDS = ("csv", "json", "parquet", *LOG_KINDS)
-"""Kinds of links whose records are no packets."""
+from lowwater.threads import in_order
 
 IDENTITY = pa.schema(
     [
@@ -157,20 +57,6 @@ DAMAGE = pa.schema(
 TextParser = DelimitedParser | JsonParser | ZeekParser | NfdumpParser
 
 CUT, COMPRESSION = "cut", "compression"
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """How the records of a link are read; picklable. The ledger stores it as text."""
-
-    kind: str  # `csv`, `json`, `parquet`, or the tool that wrote the log
-    layout: RecordLayout
-    text: TextOptions = field(default_factory=TextOptions)
-
-    key_digest = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.text} {self.layout}"
 
 
 _ROW = np.dtype([(name, np.int64) for name in ("position", "offset", "length", "line", "arrival", "reason")])

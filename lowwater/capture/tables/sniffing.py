@@ -22,8 +22,9 @@ from lowwater import limits
 from lowwater.capture.formats import sources
 from lowwater.capture.tables.blocks import Flags, nanoseconds, typed
 from lowwater.capture.tables.columnar import column_at, longest_text, open_parquet
-from lowwater.capture.tables.delimited import DelimitedParser, TextOptions, type_name
+from lowwater.capture.tables.delimited import DelimitedParser, type_name
 from lowwater.capture.tables.logs import belongs
+from lowwater.capture.tables.options import TextOptions
 from lowwater.catalog.protocols import READY
 from lowwater.catalog.records import ISO, SECONDS, RecordField, RecordLayout
 from lowwater.catalog.values import Type

@@ -303,7 +303,7 @@ def _tell_idle_keys(lake: Lake, config: Config, *links: str) -> None:
 def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bool = True) -> None:
     """Prints the results of ingesting files, with the records that lie outside their coverage (A1). `whole`: whether to
     print whole paths rather than file names; a common prefix is printed once."""
-    from lowwater.capture.tables.reader import RECORD_KINDS
+    from lowwater.catalog.protocols import RECORD_KINDS
     from lowwater.lake.ledgers.captures import left_out_words
     from lowwater.lake.ledgers.missing import lake_records_outside, outside_words
 

@@ -36,7 +36,7 @@ def plan(form: str, files: tuple[Path, ...], skews: tuple[tuple[str, str], ...],
       lowwater plan --lake var/lake --from 2026-01-01 --to 2026-01-02
       lowwater plan --lake var/lake --with new/flows.gsql --skew main1=5s
     """
-    from lowwater.cli.backfills import IntervalSelection, show_plan
+    from lowwater.cli.plans import IntervalSelection, show_plan
     from lowwater.replay.job import TrialChanges
 
     changes = TrialChanges(tuple(file.resolve() for file in files), options.durations(skews))
@@ -68,7 +68,8 @@ def backfill(jobs: int, order: str, spark: str | None, **selection: Any) -> None
     from lowwater.quality import judge
 
     judge.begin()  # it loads for seconds, beside the imports of this process
-    from lowwater.cli.backfills import IntervalSelection, run_backfill
+    from lowwater.cli.backfills import run_backfill
+    from lowwater.cli.plans import IntervalSelection
 
     if not run_backfill(IntervalSelection(**selection), jobs, order, spark):
         sys.exit(1)

@@ -151,7 +151,8 @@ def run(
     Example:
       lowwater run queries/flows.gsql --capture main1=a.pcap --capture main2=b.pcap --out results
     """
-    from lowwater.cli.queries import Definitions, RunOptions, run_files
+    from lowwater.cli.queries import Definitions
+    from lowwater.cli.runs import RunOptions, run_files
 
     run_files(files, RunOptions(**chosen), Definitions(schemas, functions, params, dialect))
 

@@ -17,8 +17,8 @@ from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.inspect import CaptureFacts, doubts, inspect_times
 from lowwater.capture.reader import open_capture, read
 from lowwater.capture.records.sanity import END_OF_TIME
-from lowwater.capture.tables.delimited import TextOptions
-from lowwater.capture.tables.reader import TableOptions, first_timestamp, inspect_records, refused_fields
+from lowwater.capture.tables.options import TableOptions, TextOptions
+from lowwater.capture.tables.reader import first_timestamp, inspect_records, refused_fields
 from lowwater.capture.tables.sniffing import BEARABLE, Column, Kind, SniffedLog, SniffedTable, sniff, sniff_log
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, SECONDS, RecordLayout

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lowwater.capture.content.retention import ContentOptions
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError
@@ -20,9 +20,21 @@ from lowwater.lake.files.patterns import declared_coverage, files_of
 from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import LedgerFile, LedgerFiles
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.files import ASIDE, READ, FolderNames, SeenFile, location, read_seen, told_files
+from lowwater.lake.ledgers.files import (
+    ASIDE,
+    EMPTY,
+    READ,
+    REFUSED,
+    FolderNames,
+    SeenFile,
+    location,
+    read_seen,
+    told_files,
+)
 from lowwater.limits import WATCH_BYTES, WATCH_FILES
+from lowwater.link_names import family_of
 from lowwater.plan.temporal import END_OF_TIME
+from lowwater.storage import paths
 from lowwater.storage.captures import is_address
 from lowwater.storage.paths import lake_path, names_in
 
@@ -277,9 +289,9 @@ class Watch:
             self._config, self._tried = config, {}
         new: dict[str, Arrivals] = {}
         faults: dict[str, ConfigError] = {}
-        for name, paths in _of_patterns(config, self._link, *self._span).items():
+        for name, files in _of_patterns(config, self._link, *self._span).items():
             try:
-                new[name] = _of_link(self._lake, config, name, paths)
+                new[name] = _of_link(self._lake, config, name, files)
             except ConfigError as error:
                 if self._link is not None:
                     raise
@@ -331,3 +343,34 @@ def portions(files: Iterable[tuple[Path, FileState]]) -> Iterator[list[tuple[Pat
         size += file[1].size
     if portion:
         yield portion
+
+
+def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
+    """Complete files (link, path) in the folders of some links that the next ingest takes in, as they are now."""
+    families = {family_of(link) for link in links}
+    names = [name for name, link in config.links.items() if family_of(name) in families and link.captures]
+    watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
+    found = not_refused(lake, [each for watch in watches for each in watch.look(config)])
+    return [(each.link, path) for each in found for path, _ in each.complete]
+
+
+def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
+    """Leaves out files that were refused as they are now, under the present settings: who looks now and then, in a
+    process of its own each time, would else read them each time."""
+    settings = paths.written_at(lake.root / FILE_NAME) if paths.has_file(lake.root / FILE_NAME) else 0.0
+    known = {
+        (location(lake, row.path), row.size, row.written)
+        for row in told_files(lake).values()
+        if row.state in (REFUSED, EMPTY) and row.seen_at >= settings * 1e9
+    }
+    return [
+        replace(
+            each,
+            complete=tuple(
+                (path, state)
+                for path, state in each.complete
+                if (str(path.absolute()), state.size, state.written) not in known
+            ),
+        )
+        for each in arrivals
+    ]

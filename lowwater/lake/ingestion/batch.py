@@ -19,7 +19,8 @@ from lowwater.capture.content.retention import ContentOptions
 from lowwater.capture.inspect import subsecond_words
 from lowwater.capture.reader import CaptureChunk
 from lowwater.capture.records.facts import CaptureSummary, InterfaceSummary
-from lowwater.capture.tables.reader import RECORD_KINDS, TableOptions, TaskMap, each_on_threads
+from lowwater.capture.tables.options import TableOptions
+from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
@@ -45,6 +46,7 @@ from lowwater.lake.packets import PacketFiles
 from lowwater.lake.tables import DataFile, append_rows, swap_files
 from lowwater.limits import COMMIT_BYTES, COMMIT_CAPTURES, FILE_ROWS, INGEST_CHUNK_BYTES
 from lowwater.storage.paths import exists, locals_of
+from lowwater.threads import TaskMap, each_on_threads
 
 TASK_ROWS = FILE_ROWS // 2
 """Approximate number of records of a task."""

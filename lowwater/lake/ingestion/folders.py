@@ -21,7 +21,8 @@ from lowwater.capture.formats.classic import STAMP
 from lowwater.capture.formats.sources import DecompressedSource, open_source
 from lowwater.capture.inspect import CaptureFacts, inspect_times
 from lowwater.capture.reader import digest, open_capture, read
-from lowwater.capture.tables.reader import TableOptions, first_timestamp, inspect_records
+from lowwater.capture.tables.options import TableOptions
+from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
 from lowwater.documents import stored_object

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from lowwater.capture.tables.reader import TableOptions, TaskMap, each_on_threads
+from lowwater.capture.tables.options import TableOptions
 from lowwater.config import Config, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.errors import ConfigError, LakeError, LowwaterError, OverlapError
@@ -35,6 +35,7 @@ from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.threads import TaskMap, each_on_threads
 
 # What dead attempts and replaced captures left. Removed under the lock of an ingest, after it has read or changed the
 # ledger: no reader uses files outside of the ledger.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowwater.capture.tables.delimited import TextOptions
-from lowwater.capture.tables.reader import TableOptions
+from lowwater.capture.tables.options import TableOptions, TextOptions
 from lowwater.catalog.protocols import BUILTIN, LOG_KINDS, READY, Protocol
 from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import Skews, link_skews

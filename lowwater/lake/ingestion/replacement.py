@@ -13,14 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from lowwater.capture.content.retention import ContentOptions, hash_of, kept_for_rows
-from lowwater.capture.reader import DECODER_VERSION
-from lowwater.capture.tables.reader import READER_VERSION, TableOptions
+from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions, hash_of, kept_for_rows
+from lowwater.capture.formats.sources import starts_with
+from lowwater.capture.tables.options import READER_VERSION, TableOptions
 from lowwater.config import Link, section_of
 from lowwater.errors import OverlapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.files.patterns import covers_key
-from lowwater.lake.ingestion.tasks import starts_with
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings

@@ -6,14 +6,12 @@ chunks of a capture, or a file of records. Tasks of other machines get their byt
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
@@ -28,15 +26,16 @@ from numpy.typing import NDArray
 from lowwater import limits
 from lowwater.capture.content.retention import NOTHING, ContentOptions
 from lowwater.capture.formats.capture_file import FILE_HEADER
-from lowwater.capture.formats.sources import DecompressedSource, Source, compression_of, open_source
+from lowwater.capture.formats.sources import compression_of
 from lowwater.capture.headers.packet import Memory
 from lowwater.capture.inspect import digests_of_records
 from lowwater.capture.reader import BATCH, CaptureChunk, CaptureIndex, digest, indexing, read, read_chunk
 from lowwater.capture.records.facts import CaptureSummary, Interface, InterfaceSummary
 from lowwater.capture.records.sanity import Median, longest_lull
 from lowwater.capture.records.stream import REASONS, MalformedRows
+from lowwater.capture.tables.options import TableOptions
 from lowwater.capture.tables.reader import DAMAGE as RECORD_DAMAGE
-from lowwater.capture.tables.reader import RecordReader, TableOptions
+from lowwater.capture.tables.reader import RecordReader
 from lowwater.catalog.time import arrival_times
 from lowwater.config import section_of
 from lowwater.errors import CaptureError, LakeError, LowwaterError
@@ -167,26 +166,6 @@ def damage_table(rows: MalformedRows) -> pa.Table:
         for field in DAMAGE
     ]
     return pa.Table.from_arrays(arrays, schema=DAMAGE)
-
-
-def starts_with(path: Path, size: int, sha256: str, unpacked: bool) -> bool:
-    """Whether the first `size` bytes of a file, stored or decompressed, have this digest.
-    Raises CaptureError if the file cannot be read."""
-    hashed = hashlib.sha256()
-    buffer = bytearray(_PIECE)
-    try:
-        stored = open_source(path)[1]
-        source: Source = DecompressedSource(stored, False) if unpacked else stored
-        left = size
-        with closing(source):
-            while left and (count := source.readinto(memoryview(buffer)[: min(left, _PIECE)])):
-                hashed.update(memoryview(buffer)[:count])
-                left -= count
-    except OSError as error:
-        raise CaptureError(
-            f"{path}: cannot be read: {error.strerror}", hint_of(error, "check the path and the disk")
-        ) from error
-    return left == 0 and hashed.hexdigest() == sha256
 
 
 # An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.

@@ -57,7 +57,7 @@ from lowwater.plan.temporal import END_OF_TIME
 from lowwater.quality.suites import suite_digest
 from lowwater.replay.job import IntervalInputs, Job, TrialChanges, query_files
 from lowwater.replay.schedule.links import set_names
-from lowwater.replay.stages.engines import last_instant
+from lowwater.replay.stages.inputs import last_instant
 
 # The state of every interval.
 

@@ -6,13 +6,12 @@ Nothing is kept but the lake, so it may be killed and started again at any time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from lowwater.capture.tables.reader import RECORD_KINDS, TaskMap
+from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Config
-from lowwater.documents import FILE_NAME
 from lowwater.errors import LakeError, LowwaterError, SparkError
 from lowwater.instants import format_instant
 from lowwater.lake.ingestion.arrivals import FileState, Found, Watch, portions
@@ -20,12 +19,10 @@ from lowwater.lake.ingestion.batch import IngestResult
 from lowwater.lake.ingestion.ingest import ingest
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import left_out_words
-from lowwater.lake.ledgers.files import EMPTY, REFUSED, location, told_files
-from lowwater.link_names import family_of
 from lowwater.replay.progress import Progress
 from lowwater.replay.stages.runners import ingest_tasks
-from lowwater.storage import paths
 from lowwater.storage.failures import away
+from lowwater.threads import TaskMap
 
 
 @dataclass(frozen=True)
@@ -157,37 +154,6 @@ class Ingesting:
             for line in _lines(result):
                 self._tell(line, False)
         return True
-
-
-def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tuple[str, Path]]:
-    """Complete files (link, path) in the folders of some links that the next ingest takes in, as they are now."""
-    families = {family_of(link) for link in links}
-    names = [name for name, link in config.links.items() if family_of(name) in families and link.captures]
-    watches = [Watch(lake, 0, link=name, clock=lambda: now) for name in names]
-    found = not_refused(lake, [each for watch in watches for each in watch.look(config)])
-    return [(each.link, path) for each in found for path, _ in each.complete]
-
-
-def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
-    """Leaves out files that were refused as they are now, under the present settings: who looks now and then, in a
-    process of its own each time, would else read them each time."""
-    settings = paths.written_at(lake.root / FILE_NAME) if paths.has_file(lake.root / FILE_NAME) else 0.0
-    known = {
-        (location(lake, row.path), row.size, row.written)
-        for row in told_files(lake).values()
-        if row.state in (REFUSED, EMPTY) and row.seen_at >= settings * 1e9
-    }
-    return [
-        replace(
-            each,
-            complete=tuple(
-                (path, state)
-                for path, state in each.complete
-                if (str(path.absolute()), state.size, state.written) not in known
-            ),
-        )
-        for each in arrivals
-    ]
 
 
 def _lines(result: IngestResult) -> Iterator[str]:

@@ -15,7 +15,7 @@ from lowwater.documents import stored_object
 from lowwater.errors import LakeError, LowwaterError
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND, format_instant
-from lowwater.lake.ingestion.arrivals import Watch
+from lowwater.lake.ingestion.arrivals import Watch, not_refused
 from lowwater.lake.ingestion.folders import look as look_into_folders
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import Captures
@@ -28,7 +28,7 @@ from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
 from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs
-from lowwater.replay.schedule.ingesting import Ingesting, Refusal, not_refused
+from lowwater.replay.schedule.ingesting import Ingesting, Refusal
 from lowwater.replay.schedule.links import link_readiness
 from lowwater.replay.stages.runners import runner_of
 from lowwater.storage.failures import outages
@@ -114,7 +114,7 @@ def _on_their_way(job: Job, now: int, stuck: Iterable[Left]) -> list[Left]:
     together with the look."""
     # Imported only here: most looks have no news.
     from lowwater.lake.files.patterns import declared_coverage
-    from lowwater.replay.schedule.ingesting import lying
+    from lowwater.lake.ingestion.arrivals import lying
 
     lie = [
         (link, path.name, declared_coverage(job.config.link(link), path) or (0, now))

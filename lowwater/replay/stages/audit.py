@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog.time import Skews
 from lowwater.errors import AuditError, LakeError
 from lowwater.instants import format_instant
@@ -46,9 +45,10 @@ from lowwater.quality.history import (
 from lowwater.quality.links import LinkScan, scan_link
 from lowwater.quality.measures import AuditScope, Counts, frames, lfta_counts
 from lowwater.quality.reports import CRITICAL, graver_first, page_of, write_pages
-from lowwater.quality.suites import NOTHING, RuleResult, check_rows
+from lowwater.quality.streams import NOTHING, RuleResult, check_rows
 from lowwater.replay.job import IntervalInputs, Job
 from lowwater.storage.paths import locals_of
+from lowwater.threads import TaskMap
 
 if TYPE_CHECKING:
     from lowwater_expectations.audits import Finding, Validation

@@ -20,30 +20,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lowwater.capture.tables.reader import TaskMap
 from lowwater.catalog import schemas
 from lowwater.catalog.expr import columns_of
 from lowwater.catalog.schemas import FRAME, LAST, THINNED_BY, stored
-from lowwater.catalog.time import Skews, is_late, link_skews, ticks_up_to
+from lowwater.catalog.time import is_late, ticks_up_to
 from lowwater.columns.files import FEWEST, Choices, DividedWriter
-from lowwater.config import Config
 from lowwater.errors import ConfigError, LakeError, LowwaterError, error_of_query
 from lowwater.high.operators import StateHandover, StoredState
 from lowwater.high.query_runs import HighResult, HighSettings, run_high
 from lowwater.high.runner import Runner
 from lowwater.instants import SECOND
 from lowwater.lake.ingestion.record_options import planned_skews
-from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, Captures
 from lowwater.lake.packets import (
     DroppedCopies,
-    DuplicateRule,
-    HashedLink,
     LinkRead,
-    PacketFiles,
     divide,
-    hashed_link,
-    packet_files,
 )
 from lowwater.lake.tables import safe_name
 from lowwater.limits import FRAME_BATCH_ROWS, GROUP_ROWS, SHARED_GROUP_ROWS
@@ -53,15 +44,17 @@ from lowwater.low.run import LoadCounter, PacketSampling
 from lowwater.low.runtime.heartbeat import PunctuationRun, in_order, punctuation_batch
 from lowwater.plan import properties
 from lowwater.plan.operators import Lfta, LftaInput, Node, Source, walk
-from lowwater.plan.queryset import Plan, QueryPlan
+from lowwater.plan.queryset import QueryPlan
 from lowwater.plan.shares import low_shares
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.quality.links import LinkScan, scan_link
-from lowwater.reference import Disorder, ReferenceResult, evaluate
+from lowwater.quality.links import LinkScan
+from lowwater.reference import ReferenceResult, evaluate
+from lowwater.replay.stages.inputs import LowInputs, arrival_lag, disorder_of
 from lowwater.replay.tuning import Tuning, tuned_lftas
 from lowwater.storage import paths
 from lowwater.storage.paths import lake_path, locals_of
 from lowwater.stream.records import packet_samplings
+from lowwater.threads import TaskMap
 
 # A task for each chunk of a link, with a file of rows for each LFTA, in this process or on Spark (docs/adr/0012).
 
@@ -534,110 +527,6 @@ def _counted(outcome: LowOutcome, spared: Mapping[StreamName, int]) -> LowOutcom
 
 
 @dataclass(frozen=True)
-class LowInputs:
-    """The inputs of an interval of a query set."""
-
-    lake: Lake
-    plan: Plan
-    config: Config
-    start: int
-    end: int
-    captures: Mapping[str, Sequence[Capture]]  # link -> its captures in the order of T1
-    # link -> first instant after its end, ns; links that go on are not in it
-    ends: Mapping[str, int] = field(default_factory=dict)
-    handed: bool = False  # whether queries with a state pass it from interval to interval
-
-    @cached_property
-    def lfta_starts(self) -> dict[str, int]:
-        """LFTA -> first timestamp that it reads for any output query (I2), ns."""
-        starts: dict[str, int] = {}
-        for query in self.plan.queries:
-            for name, start in self._read_from(query).items():
-                starts[name] = min(start, starts.get(name, start))
-        return starts
-
-    def link_starts(self, queries: Sequence[QueryPlan]) -> dict[str, int]:
-        """Link -> first timestamp that some queries read, ns."""
-        starts: dict[str, int] = {}
-        for query in queries:
-            needed = self._read_from(query)
-            for lfta in query.lftas:
-                for link in lfta.links:
-                    starts[link] = min(needed[lfta.name], starts.get(link, self.start))
-        return starts
-
-    def _read_from(self, query: QueryPlan) -> dict[str, int]:
-        return properties.read_from(query.high, self.start, self.handed and properties.hands_over(query.high))
-
-    def carry(self, query: QueryPlan, earlier: StoredState | None) -> StateHandover:
-        """The place of the interval in the chain of a query."""
-        ends = [self.ends[link] for link in query.links if link in self.ends]
-        latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
-        late = arrival_lag(self.config, query.links, query.high)
-        if not (self.handed and properties.hands_over(query.high)):
-            return StateHandover(end=self.end, latest=latest, late=late, disorder=self._disorder(query))
-        return StateHandover(self.start, self.end, latest, late, earlier, True, self._disorder(query))
-
-    def _disorder(self, query: QueryPlan) -> dict[str, tuple[int, Mapping[str, int]]]:
-        """Link -> its skew and the disorder of its other attributes, where the high level judges lateness (T8)."""
-        lateness = {link: _disorder(self.config, link, query.lftas) for link in query.links}
-        return {link: (each.skew, each.attributes) for link, each in lateness.items() if each.attributes}
-
-    @property
-    def packets(self) -> int:
-        """The approximate number of packets that the low stage reads: all packets of captures that overlap the read
-        ranges."""
-        starts = self.link_starts(self.plan.queries)
-        ledger = {link: Captures.of(self.captures.get(link, ())) for link in starts}
-        return sum(
-            ledger[link][at].packets for link, start in starts.items() for at in ledger[link].meeting(start, self.end)
-        )
-
-    def read(self, link: str, start: int) -> LinkRead:
-        """Reads the packets of a link from a timestamp on, in canonical order, without dropped copies (D4)."""
-        settings = self.config.link(link)
-        read = self._read(link, start)
-        if settings.duplicates == "keep":
-            return read
-        window = settings.duplicates.window
-        return replace(
-            read, copies=DuplicateRule(window, settings.duplicates.action == "drop", self._hashed(link, start, window))
-        )
-
-    def _read(self, link: str, start: int) -> LinkRead:
-        captures, settings = self.captures.get(link, ()), self.config.link(link)
-        table = self.lake.table_of(link, settings.kind != "pcap")
-        if table not in self._files:
-            self._files[table] = PacketFiles.of_table(table)
-        return packet_files(self._files[table], link, captures, settings, start, self.start, self.end)
-
-    def _hashed(self, link: str, start: int, window: int) -> HashedLink:
-        """The files among which earlier packets of a read from `start` on are looked for (D2)."""
-        skews = planned_skews(self.config, self.plan, link)
-        return hashed_link(self._read(link, min(start, self.start - skews.longest) - window), skews)
-
-    @cached_property
-    def _files(self) -> dict[PurePath, PacketFiles]:
-        return {}
-
-    def scan(self, link: str) -> LinkScan:
-        """Counts the records of a link in the interval, independently of every engine (A1)."""
-        return scan_link(*self.to_scan(link))
-
-    def to_scan(self, link: str) -> tuple[LinkRead, Skews]:
-        """Returns what `scan_link` takes of a link."""
-        read = self.read(link, self.start)
-        if read.copies is not None:
-            others = [
-                self._hashed(other, self.start - read.copies.own.skews.longest, read.copies.window)
-                for other in self.plan.links
-                if other != link and self.config.link(other).compared == self.config.link(link).compared
-            ]
-            read = replace(read, copies=replace(read.copies, others=tuple(others)))
-        return read, planned_skews(self.config, self.plan, link)
-
-
-@dataclass(frozen=True)
 class LowResult:
     """The outcomes of the low stage for each link, links sorted."""
 
@@ -651,18 +540,6 @@ class LowResult:
             for outcome in self.outcomes
             for name, paths in outcome.files.items()
         }
-
-
-def arrival_lag(config: Config, links: Sequence[str], plan: Node) -> int:
-    """The time (ns) by which an epoch of a plan evaluated by arrival ends later: the largest skew of its links;
-    otherwise 0."""
-    return max(config.link(link).longest_skew for link in links) if properties.by_arrival(plan) else 0
-
-
-def last_instant(config: Config, query: QueryPlan, latest: int) -> int:
-    """The largest `_last` (ns) of a query whose last packet is at `latest` (ns)."""
-    last = properties.horizon(query.logical, latest) + arrival_lag(config, query.links, query.logical)
-    return min(last, END_OF_TIME - 1)
 
 
 def low_stage(
@@ -747,7 +624,7 @@ def high_stage(
         published: whether rows are written in published types instead of stream types.
     """
     queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
-    carries = {query.name: inputs.carry(query, states.get(query.name)) for query in inputs.plan.queries}
+    carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in inputs.plan.queries}
     chosen = HighSettings(**settings)
     bounds = inputs.start, inputs.end
     return run_high(runner, queries, files, *bounds, folder, chosen, carries, failures, published)
@@ -760,6 +637,16 @@ class ReferenceRows:
     rows: dict[str, pa.Table]  # query -> its fields with `_last` and `_tick`
     results: dict[str, ReferenceResult]  # query -> punctuation and accounting
     scans: tuple[LinkScan, ...]
+
+
+def _handover(inputs: LowInputs, query: QueryPlan, earlier: StoredState | None) -> StateHandover:
+    """The place of the interval in the chain of a query."""
+    ends = [inputs.ends[link] for link in query.links if link in inputs.ends]
+    latest = max(ends) - 1 if ends and len(ends) == len(query.links) else None
+    late = arrival_lag(inputs.config, query.links, query.high)
+    if not (inputs.handed and properties.hands_over(query.high)):
+        return StateHandover(end=inputs.end, latest=latest, late=late, disorder=inputs.disorder(query))
+    return StateHandover(inputs.start, inputs.end, latest, late, earlier, True, inputs.disorder(query))
 
 
 def reference_stage(
@@ -798,7 +685,7 @@ def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy,
         link: _packets(inputs, query.logical, link, start if state is None else inputs.start)
         for link, start in links.items()
     }
-    disorder = {link: _disorder(inputs.config, link, query.lftas) for link in link_settings}
+    disorder = {link: disorder_of(inputs.config, link, query.lftas) for link in link_settings}
     skews = {link: settings.skew for link, settings in link_settings.items()}
     budgets = {link: settings.shed for link, settings in link_settings.items() if settings.shed is not None}
     return evaluate(
@@ -814,14 +701,6 @@ def _evaluated(inputs: LowInputs, query: QueryPlan, period: int, policy: Policy,
         _over(inputs, list(links)),
         packet_samplings=packet_samplings(query.logical, packets, skews, budgets),
     )
-
-
-def _disorder(config: Config, link: str, lftas: Sequence[Lfta]) -> Disorder:
-    """The lateness that a link allows: of its clock, and of other attributes as its settings say, else the protocol."""
-    layouts = [lfta.layout for lfta in lftas if link in lfta.links and lfta.layout is not None]
-    skews, own = link_skews(config, link, next(iter(layouts), None)), config.link(link).skews
-    attributes = {f"{layout.protocol}.{name}": own.get(name, band) for layout in layouts for name, band in layout.bands}
-    return Disorder(skews.rest, attributes, dict(skews.values), skews.column, config.link(link).delay)
 
 
 def _over(inputs: LowInputs, links: Sequence[str]) -> int:

@@ -6,16 +6,16 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from lowwater.capture.tables.reader import TaskMap, memory
-from lowwater.columns.values import ROWS_IN_MEMORY, rows_within
 from lowwater.config import Config, names_spark
 from lowwater.documents import override
 from lowwater.errors import ConfigError
 from lowwater.extras import require
 from lowwater.high.process import InProcess, process_bounds
 from lowwater.high.runner import Runner
+from lowwater.limits import ROWS_IN_MEMORY, rows_within
 from lowwater.limits import THREAD_BYTES as MEMORY
 from lowwater.replay.progress import Progress
+from lowwater.threads import TaskMap, memory
 
 if TYPE_CHECKING:
     from lowwater.plan.explain.model import MemoryInfo
