@@ -75,6 +75,8 @@ TRIES = 12
 """Times that an interval is tried."""
 AWAY = 3.0
 """Longest time for which a part of the cluster is away, s."""
+LOOK = 0.25
+"""Seconds between two looks for a victim that is not there yet."""
 CLEANS = 60.0
 """Seconds that a run may take after its commit to remove its staging."""
 STUCK = 600.0
@@ -377,7 +379,10 @@ class Lane:
         if alone and not self.alone.acquire(blocking=False):
             return  # another lake's turn; the next look is soon
         try:
-            self._hit(struck(self.machines, task, kill.victim, self.run.chance))
+            name = struck(self.machines, task, kill.victim, self.run.chance)
+            self._hit(name)
+            if not name:  # it is not there yet; to look for it goes through all processes
+                kill.at = time.monotonic() + LOOK
             if alone:
                 for lane in self.run.lanes:
                     lane._hit(kill.killed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import logging
 import os
 import pickle
@@ -55,6 +56,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lines = (ROOT / "tests" / "seconds.txt").read_text(encoding="utf-8").splitlines()
         seconds = {ROOT / path: int(taken) for taken, path in map(str.split, lines)}
         items.sort(key=lambda item: -seconds.get(item.path, 0))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: collections of garbage, of which some tests make many, pass over them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

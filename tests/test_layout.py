@@ -15,7 +15,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "lowwater"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-BELOW_ALL = ["", "limits", "errors", "precedence", "caches", "documents", "hosts", "instants", "terminal", "processes"]
+BELOW_ALL = [
+    "",
+    "limits",
+    "errors",
+    "precedence",
+    "caches",
+    "documents",
+    "hosts",
+    "instants",
+    "terminal",
+    "processes",
+    "threads",
+]
 BELOW_ALL += ["storage", "refused", "link_names", "machine_code", "config", "extras", "cluster"]
 SPARK = {"pyspark", "delta", "py4j"}
 # "knows nothing of", where the order of the folders alone would allow it

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from lowwater.threads import cores, memory
 from lowwater_airflow.database import insert_absent
 from lowwater_airflow.settings import POOL
 
@@ -39,8 +40,6 @@ def on_starting(component: Any) -> None:
 
 def slots_here() -> int:
     """How many intervals this machine, or its container, runs at once: one a core, as far as memory allows."""
-    from lowwater.threads import cores, memory  # numba, which a scheduler needs only here
-
     return max(1, min(cores(), memory() // SLOT))
 
 

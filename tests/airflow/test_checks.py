@@ -60,7 +60,6 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     from airflow.models.connection import Connection
     from sqlalchemy import text
 
-    from lowwater.capture.tables import reader
     from lowwater_airflow import alerts, pools
     from lowwater_airflow.checks import loaded, of_connections, of_database
 
@@ -75,8 +74,8 @@ def test_the_database_says_what_is_missing(session: Any, monkeypatch: pytest.Mon
     assert "keep_q is paused, so nothing keeps query set q right" in said
     assert not any("lowwater_ingest" in each for each in said)
     assert "PostgreSQL" in found["database"].mend and not found["database"].told
-    monkeypatch.setattr(reader, "cores", lambda: 8)
-    monkeypatch.setattr(reader, "memory", lambda: 15 << 30)
+    monkeypatch.setattr(pools, "cores", lambda: 8)
+    monkeypatch.setattr(pools, "memory", lambda: 15 << 30)
     assert "made with 3 slots, " in pools.make(session) and pools.make(session) == ""
     assert not any("pool" in each.what for each in of_database(session, loaded()))
     session.execute(text("UPDATE slot_pool SET slots = 0"))

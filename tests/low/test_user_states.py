@@ -16,6 +16,7 @@ from lowwater.catalog.functions import AggregateFunction, Udaf
 from lowwater.errors import LowwaterError
 from lowwater.low import Flush, LowSettings
 from lowwater.plan.operators import Partial
+from tests.breadth import each_push
 from tests.lftamaker import SECOND, Row, col, count, data, lit, make, op, partial, records, run
 from tests.low.test_host_columns import QUERY
 from tests.low.test_tables import CUTS, SETTINGS, START, sane
@@ -124,7 +125,9 @@ def test_states_add_up(packets: list[Row], settings: LowSettings, cuts: list[int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("flush", "adjacent"), [("slow 2", True), ("oop-slow 3 1", False), ("immediate", False)])
+@pytest.mark.parametrize(
+    ("flush", "adjacent"), each_push([("slow 2", True), ("oop-slow 3 1", False), ("immediate", False)], 3)
+)
 def test_compiled_tables_keep_the_same_states(flush: str, adjacent: bool) -> None:
     packets: list[Row] = [
         {

@@ -77,6 +77,7 @@ def test_a_page_shows_what_is_ready_and_the_rest_when_it_is_looked_at_again(
 ) -> None:
     app, goes_on, count = create(Ledgers(*results(tmp_path))), threading.Event(), ResultTable.count
     monkeypatch.setattr(answers, "MUCH", 0)
+    monkeypatch.setattr(answers, "give_back", lambda: None)  # a second for each look, among the objects of all tests
     monkeypatch.setattr(ResultTable, "count", lambda *given: goes_on.wait(300) and count(*given))
     address = "/results/q/flows"
     while "<tbody>\n<tr>" not in (early := ask(app, address, query=HOUR).text):

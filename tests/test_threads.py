@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowwater.capture.tables import reader as ordered
+from lowwater import threads
 from lowwater.limits import THREAD_BYTES
 
 MACHINE = 64 << 30
@@ -30,17 +30,17 @@ def test_threads_follow_cores_and_memory_of_a_container(
     for name, text in (("cpu.max", cpu), ("memory.max", limit)):
         if text:
             (tmp_path / name).write_text(f"{text}\n")
-    monkeypatch.setattr(ordered, "CGROUP", tmp_path)
-    monkeypatch.setattr(ordered.os, "sched_getaffinity", lambda process: set(range(16)))
+    monkeypatch.setattr(threads, "CGROUP", tmp_path)
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda process: set(range(16)))
     monkeypatch.setattr(
-        ordered.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": MACHINE // 4096}[name]
+        threads.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": MACHINE // 4096}[name]
     )
-    assert ordered.thread_count() == count
-    assert ordered.thread_count(2 * THREAD_BYTES) == min(count, 2), "a setting is another bound"
+    assert threads.thread_count() == count
+    assert threads.thread_count(2 * THREAD_BYTES) == min(count, 2), "a setting is another bound"
 
 
-@pytest.mark.parametrize("threads", [0, 1, 3])
-def test_results_are_in_the_order_of_arguments(threads: int) -> None:
-    assert list(ordered.each_on_threads(lambda number: number * number, range(40), threads)) == [
-        number * number for number in range(40)
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_results_are_in_the_order_of_arguments(number: int) -> None:
+    assert list(threads.each_on_threads(lambda value: value * value, range(40), number)) == [
+        value * value for value in range(40)
     ]
