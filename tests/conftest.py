@@ -64,6 +64,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files of which `-m` leaves out every test: each worker would import them."""
     marks = "|".join(re.findall(r"not (slow|spark|captures|nightly)", config.option.markexpr))
