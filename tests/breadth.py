@@ -31,5 +31,5 @@ def each_push(values: Iterable[Any], every: int) -> list[Any]:
     """The cases of a table for `parametrize`, each a tuple where it has several values: one in `every` runs with each
     push, all of them each night."""
     night = pytest.mark.nightly
-    rows = (value if isinstance(value, tuple) else (value,) for value in values)
+    rows = (value if type(value) is tuple else (value,) for value in values)
     return [pytest.param(*row, marks=night if at % every else ()) for at, row in enumerate(rows)]

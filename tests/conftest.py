@@ -64,7 +64,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
+def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
