@@ -225,11 +225,6 @@ JOINED_LEDGER_BYTES = 4 << 20
 JOINED_FILE_BYTES = 100 << 20
 """Bytes of files that one joined file takes up; a larger file stays as it is."""
 
-ROWS_IN_MEMORY = 1 << 22
-"""Largest number of rows that an operator keeps in memory before it spills, where a part has no bound of its own."""
-_ROW_BYTES = 128
-"""About the bytes that such a row takes."""
-
 JOINED_GROUP_ROWS = 1 << 20
 """Most rows of a row group of a joined file of a published table."""
 
@@ -312,6 +307,12 @@ FRAME_BATCH_ROWS = 1 << 13
 """Packets of a batch with frames, each up to 64 KiB."""
 
 # The high level.
+
+ROWS_IN_MEMORY = 1 << 22
+"""Largest number of rows that an operator keeps in memory before it spills, where a part has no bound of its own."""
+
+_ROW_BYTES = 128
+"""About the bytes that such a row takes."""
 
 ROW_BLOCK_ROWS = 1 << 20
 """Most rows of a block that an operator makes at once, unless a single row makes more."""

@@ -31,7 +31,6 @@ DIGITS = 3
 SHOWN = 3
 """Maximum number of reasons of an interval in a table; JSON has all."""
 
-
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 

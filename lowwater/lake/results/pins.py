@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from lowwater.documents import json_value
 from lowwater.errors import BusyError, LakeError
@@ -27,9 +26,6 @@ from lowwater.lake.tables import safe_name
 from lowwater.limits import PUBLISH_WAIT, STATE_BYTES
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, LostError
-
-if TYPE_CHECKING:
-    pass
 
 VERSION = 2
 """Version of the format of the file; 1 had no digests."""
