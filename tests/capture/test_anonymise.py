@@ -129,7 +129,8 @@ def test_the_group_bit_of_ethernet_stays(addresses: list[int]) -> None:
 
 @pytest.mark.slow
 def test_keys_give_other_addresses_and_other_processes_the_same() -> None:
-    code = "import numpy, sys; from lowwater.capture.content.retention import Anonymiser, key_digest;"
+    code = "import numpy, sys; from lowwater.capture.content.retention import key_digest;"
+    code += "from lowwater.capture.content.stored import Anonymiser;"
     code += "k = bytes.fromhex(sys.argv[1]);"
     code += "a = Anonymiser(k); numbers = numpy.array([1, 2]), numpy.array([3]);"
     code += "print(a.v4(numbers[0]).tolist(), a.mac(numbers[1]).tolist(), key_digest(k))"

@@ -54,7 +54,7 @@ def test_what_failed_once(name: str, runner: Runner) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", each_push(FOUND, 8))
+@pytest.mark.parametrize("name", each_push(FOUND, 16))
 def test_what_failed_once_on_spark(name: str, on_spark: Runner) -> None:
     run, why = accepted(FOUND[name], SPARK)
     assert not why
