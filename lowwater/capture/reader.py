@@ -574,7 +574,10 @@ class _ChunkBuilder:
             insane = np.concatenate([self._next.insane, insane]) if len(insane) else self._next.insane
             records = self._next.records + count
             self._next = replace(self._next, end=span.end, records=records, insane=insane)
-        self._changed.update(np.unique(span.records[classic.INTERFACE][span.sane]).tolist())
+        if len(self._reader.scanner.interfaces) > 1:
+            self._changed.update(np.unique(span.records[classic.INTERFACE][span.sane]).tolist())
+        elif len(span.sane):
+            self._changed.add(0)
         if self._untimed is not None:
             self._untimed = give_times(span.records, self._untimed)
 
