@@ -12,10 +12,25 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 
 from lowwater.caches import written_by_others
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+class _Cache(FunctionCache):
+    """The machine code of a function on disk, loaded without what only a compilation needs.
+
+    numba's own class first registers each function that it can compile, for which it imports some 120 modules and scipy,
+    where it is installed: a quarter of a second of each command that runs kernels (docs/adr/0162).
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Loaded code counts references by functions of numba's runtime. The compiler registers the rest by itself.
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 def has_machine_code(function: Callable[..., object], name: str) -> bool:
@@ -51,8 +66,9 @@ def cached_njit(arguments: tuple[Any, ...] | None = None, **options: Any) -> Cal
 
     def decorate(function: _Function) -> _Function:
         dispatcher = njit(**options)(function)
-        if is_trusted(Path(FunctionCache(function).cache_path)):  # type: ignore[no-untyped-call]
-            dispatcher.enable_caching()
+        cache = _Cache(function)  # type: ignore[no-untyped-call]
+        if is_trusted(Path(cache.cache_path)):
+            dispatcher._cache = cache
         if arguments is not None:
             dispatcher.compile(arguments)
             dispatcher.disable_compile()

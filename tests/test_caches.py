@@ -119,7 +119,7 @@ def test_machine_code_of_a_folder_of_others_is_not_loaded(tmp_path: Path, monkey
         return value + 1
 
     def is_cached() -> bool:
-        return type(cached_njit()(function)._cache) is FunctionCache  # type: ignore[attr-defined]
+        return isinstance(cached_njit()(function)._cache, FunctionCache)  # type: ignore[attr-defined]
 
     assert is_cached()
     for folder in tmp_path.iterdir():
