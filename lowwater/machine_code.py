@@ -22,8 +22,8 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 class _Cache(FunctionCache):
     """The machine code of a function on disk, loaded without what only a compilation needs.
 
-    numba's own class first registers each function that it can compile, for which it imports some 120 modules and scipy,
-    where it is installed: a quarter of a second of each command that runs kernels (docs/adr/0162).
+    numba's own class first registers each function that it can compile, for which it imports some 120 modules, and
+    scipy where it is installed: a quarter of a second of each command that runs kernels (docs/adr/0162).
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
