@@ -200,7 +200,7 @@ def _require(where: str, entry: Mapping[str, Any], schema: pa.Schema) -> None:
         )
     found = kinds().get(kind)
     if found is None:
-        from lowwater.plan.text import nearest
+        from lowwater.errors import nearest
 
         raise ConfigError(f"{where} is not known to Great Expectations", nearest(kind, set(kinds())))
     takes = sorted(set(found.__fields__) - _NOT_TAKEN)

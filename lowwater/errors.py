@@ -6,7 +6,7 @@ are the attributes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 SHOWN = 160
@@ -268,3 +268,24 @@ class AuditError(LawError):
         self.args = (message, hint, report)
         self.report = report
         self.accounting: dict[str, Any] = {}
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """Returns a hint with the most similar known names, else with all names if they are few, else an empty text.
+
+    Example:
+        >>> nearest("IP", ["IPV4", "IPV6", "TCP"])
+        'did you mean IPV4 or IPV6?'
+    """
+    from difflib import SequenceMatcher, get_close_matches  # few commands refuse a name
+
+    def similarity(candidate: str) -> float:
+        return SequenceMatcher(None, candidate, name.lower()).ratio()
+
+    names = sorted(candidates)
+    lower = {n.lower(): n for n in names}
+    close = get_close_matches(name.lower(), lower, 3)
+    if close:
+        alike = [lower[n] for n in close if similarity(n) == similarity(close[0])]
+        return f"did you mean {' or '.join(sorted(alike))}?"
+    return f"there are: {', '.join(names)}" if 0 < len(names) <= 12 else ""

@@ -19,7 +19,7 @@ from lowwater.catalog.schemas import ADDRESSES, COLUMNS, KEPT, READABLE, address
 from lowwater.catalog.values import Type
 from lowwater.columns.addresses import published
 from lowwater.config import Config, load_config
-from lowwater.errors import AbsentExtraError, LakeError
+from lowwater.errors import AbsentExtraError, LakeError, nearest
 from lowwater.instants import parse_instant
 from lowwater.lake import layout
 from lowwater.lake.layout import MEASURES
@@ -32,7 +32,6 @@ from lowwater.limits import SORTED_ROWS
 from lowwater.low.evaluate import addresses
 from lowwater.low.predicate import Predicate
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.text import nearest
 from lowwater.replay.packets import read_predicate, require_frames, select_records
 from lowwater.storage import paths
 

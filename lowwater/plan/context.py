@@ -13,8 +13,8 @@ from typing import TypeVar
 from lowwater.catalog.builtin import CATALOG
 from lowwater.catalog.functions import Catalog
 from lowwater.catalog.protocols import BUILTIN, Protocol
+from lowwater.errors import nearest
 from lowwater.gsql.printer import print_name
-from lowwater.plan.text import nearest
 
 Value = int | float | str | bool
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from lowwater.catalog.expr import Call, Const, Expr
 from lowwater.catalog.expr import walk as parts_of
 from lowwater.catalog.localdays import local_days
 from lowwater.catalog.protocols import LATER, PROTOCOLS, Protocol
-from lowwater.errors import LowwaterError
+from lowwater.errors import LowwaterError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_statement
 from lowwater.limits import PLAN_OPERATORS
@@ -25,7 +25,7 @@ from lowwater.plan.context import Context, Links
 from lowwater.plan.operators import Key, Lfta, Node, Source, lftas_of, walk
 from lowwater.plan.properties import Prefilter, by_arrival, choose_prefilters, lftas_as_read, unique_key
 from lowwater.plan.rules import LEVELS, LOGICAL, Rewriter, Setting, with_numbers
-from lowwater.plan.text import Note, nearest, place_of
+from lowwater.plan.text import Note, place_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Below `scope` and all modules that bind.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,26 +76,6 @@ def spot(node: object) -> tuple[int, int]:
     """Returns line and column of a syntax node, the form in which plan nodes keep it."""
     place = place_of(node)
     return place.line, place.column
-
-
-def nearest(name: str, candidates: Iterable[str]) -> str:
-    """Returns a hint with the most similar known names, else with all names if they are few, else an empty text.
-
-    Example:
-        >>> nearest("IP", ["IPV4", "IPV6", "TCP"])
-        'did you mean IPV4 or IPV6?'
-    """
-    names = sorted(candidates)
-    lower = {n.lower(): n for n in names}
-    close = difflib.get_close_matches(name.lower(), lower, 3)
-    if close:
-        alike = [lower[n] for n in close if _similarity(name, n) == _similarity(name, close[0])]
-        return f"did you mean {' or '.join(sorted(alike))}?"
-    return f"there are: {', '.join(names)}" if 0 < len(names) <= 12 else ""
-
-
-def _similarity(name: str, candidate: str) -> float:
-    return difflib.SequenceMatcher(None, candidate, name.lower()).ratio()
 
 
 def attempt_all(steps: Sequence[Callable[[], T]]) -> list[T]:

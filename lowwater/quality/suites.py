@@ -15,12 +15,11 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from lowwater.caches import cache_folder
-from lowwater.errors import ConfigError
+from lowwater.errors import ConfigError, nearest
 from lowwater.extras import absent
 from lowwater.lake.tables import quote, safe_name
 from lowwater.limits import SUITE_BYTES
 from lowwater.plan.operators import Field
-from lowwater.plan.text import nearest
 from lowwater.storage import paths
 
 # Reads custom suites: the expectations that users write about the rows of a query. A suite is the file

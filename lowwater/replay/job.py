@@ -17,7 +17,7 @@ from lowwater.capture.content.retention import ContentOptions
 from lowwater.catalog.watchlists import watchlist_digest
 from lowwater.config import LONGEST_SKEW, Config, Link, load_config, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.errors import ConfigError, LakeError
+from lowwater.errors import ConfigError, LakeError, nearest
 from lowwater.extras import absent
 from lowwater.instants import format_duration, format_instant
 from lowwater.lake.ingestion.record_options import planned_options, planned_skews, record_options
@@ -46,7 +46,6 @@ from lowwater.plan.operators import WatchJoin, walk
 from lowwater.plan.properties import hands_over
 from lowwater.plan.queryset import Plan, QueryPlan, plan_files
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.text import nearest
 from lowwater.quality.suites import Suites, read_suites, suite_digest
 from lowwater.replay.checks import (
     content_of,

@@ -36,7 +36,16 @@ from lowwater.catalog.schemas import FRAME, READABLE, stored
 from lowwater.catalog.time import Skews, is_late, link_skews
 from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
-from lowwater.errors import ConfigError, LakeError, LowwaterError, QueryError, QueryErrors, UnsupportedError, raise_all
+from lowwater.errors import (
+    ConfigError,
+    LakeError,
+    LowwaterError,
+    QueryError,
+    QueryErrors,
+    UnsupportedError,
+    nearest,
+    raise_all,
+)
 from lowwater.gsql.nodes import Select
 from lowwater.gsql.parser import parse
 from lowwater.instants import SECOND
@@ -54,7 +63,6 @@ from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Nod
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
-from lowwater.plan.text import nearest
 from lowwater.replay.row_files import spreadsheet_rows
 from lowwater.storage.paths import local
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 
 from lowwater.documents import json_value, stored_object
-from lowwater.errors import LakeError
+from lowwater.errors import LakeError, nearest
 from lowwater.instants import format_duration
 from lowwater.lake.layout import TRIAL, Lake, lake_to_read, open_lake, result_schema
 from lowwater.lake.ledgers import runs
@@ -28,7 +28,6 @@ from lowwater.lake.run_inputs import changes
 from lowwater.lake.tables import fence_off, open_table
 from lowwater.limits import STATE_BYTES
 from lowwater.plan.properties import hands_over, unique_key
-from lowwater.plan.text import nearest
 from lowwater.replay.interval import replay
 from lowwater.replay.job import Job, TrialChanges
 from lowwater.replay.progress import Progress

@@ -12,8 +12,7 @@ from lowwater.catalog.records import RecordLayout
 from lowwater.catalog.time import Skews, link_skews
 from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
-from lowwater.errors import ConfigError
-from lowwater.plan.text import nearest
+from lowwater.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
     from lowwater.plan.queryset import Plan

@@ -19,7 +19,7 @@ import pyarrow.dataset as pads
 from numpy.typing import NDArray
 
 from lowwater import limits
-from lowwater.errors import LakeError
+from lowwater.errors import LakeError, nearest
 from lowwater.instants import HOUR, SECOND, format_instant, parse_instant
 from lowwater.lake import tables
 from lowwater.lake.layout import Lake
@@ -28,7 +28,6 @@ from lowwater.lake.results.published import commit_digest
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.upkeep import compact
 from lowwater.limits import COMPARED_HOUR_ROWS
-from lowwater.plan.text import nearest
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from lowwater.errors import LakeError
+from lowwater.errors import LakeError, nearest
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import DAMAGED
@@ -25,7 +25,6 @@ from lowwater.lake.results.published import damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type
 from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant
-from lowwater.plan.text import nearest
 from lowwater.storage import paths
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import pyarrow.dataset as pads
 
 from lowwater.catalog.schemas import LAST
 from lowwater.documents import json_value
-from lowwater.errors import BehindError, BusyError, LakeError
+from lowwater.errors import BehindError, BusyError, LakeError, nearest
 from lowwater.instants import HOUR, parse_instant
 from lowwater.lake.layout import Lake, lake_to_read
 from lowwater.lake.locks import hold
@@ -29,7 +29,6 @@ from lowwater.lake.results.published import LogEntry, commit_digest, last_note, 
 from lowwater.lake.results.published_rows import of_query
 from lowwater.lake.tables import lake_errors, live_files, open_table, plain_type, safe_name
 from lowwater.limits import BATCH_ROWS, STATE_BYTES
-from lowwater.plan.text import nearest
 from lowwater.storage import paths
 from lowwater.storage.locks import Fence, HeldError, LostError, hold_lock
 from lowwater.storage.untrusted import require_names

@@ -12,7 +12,7 @@ from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, Limit
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.config import section_of
-from lowwater.errors import QueryError, raise_all
+from lowwater.errors import QueryError, nearest, raise_all
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_instant
@@ -20,7 +20,7 @@ from lowwater.limits import IN_VALUES
 from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
-from lowwater.plan.text import Text, nearest, place_of, spot
+from lowwater.plan.text import Text, place_of, spot
 
 # Hints of binding errors: suggests GSQL for habits of SQL and tcpdump, and for malformed addresses and times. Below
 # `scope`, which adds the hint to its error.

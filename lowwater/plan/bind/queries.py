@@ -16,7 +16,7 @@ from lowwater.catalog.functions import Cost
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.protocols import LOG_KINDS, READY
 from lowwater.config import section_of
-from lowwater.errors import QueryError, raise_all, sort_errors
+from lowwater.errors import QueryError, nearest, raise_all, sort_errors
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.parser import parse
 from lowwater.gsql.printer import print_expression
@@ -32,7 +32,7 @@ from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import ANY_LINK, Field, Node, Sample, Source, Union
 from lowwater.plan.properties import StatedKeys
 from lowwater.plan.temporal import Temporal
-from lowwater.plan.text import BelowError, Note, Text, attempt_all, nearest, place_of, spot
+from lowwater.plan.text import BelowError, Note, Text, attempt_all, place_of, spot
 
 # Options of DEFINE: reads the values of a statement and checks them. Called by `queries`. An option of the public
 # compilers works, has no effect and gets a note, or is refused by name (shared rules of GSQL, section 3). Any other

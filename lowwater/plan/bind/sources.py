@@ -11,7 +11,7 @@ from lowwater.catalog.expr import Binary, Column, Const, Expr, Type, Unary, colu
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.protocols import ALIASES, LINK, SECOND, Attribute, Protocol
 from lowwater.catalog.records import field_name
-from lowwater.errors import QueryError
+from lowwater.errors import QueryError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.gsql.words import UNITS, nanoseconds
@@ -20,7 +20,7 @@ from lowwater.plan.bind.expressions import Scope
 from lowwater.plan.operators import Bucket, Field, Item, Join, Map, Node, Source, UniqueNames, make_fields, temporals
 from lowwater.plan.properties import ROW
 from lowwater.plan.temporal import CLOCK, Step, Temporal, infer
-from lowwater.plan.text import Text, nearest, place_of, spot
+from lowwater.plan.text import Text, place_of, spot
 
 # Bound sources of a statement, and the names of its output columns. Shared by `queries` and the other modules of
 # `clauses`.
