@@ -2,8 +2,8 @@
 
 `python -m benchmarks.bench_profile [--packets 10] [--folder FOLDER] [--json FILE]`. The captures are those of
 `bench_end`. The first of two lakes compiles the query's kernels, the second gives the figures. Seconds of a part are
-those of all threads, of Python and of the JVM. `python -m benchmarks.performance --profile FILE` writes them into
-docs/performance.md.
+those of all threads, with the process of Great Expectations. `python -m benchmarks.performance --profile FILE` writes
+them into docs/performance.md.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ TOOLS = {
 }
 """What README.md says of each tool: its name among the versions of the figures, what it does, what it does not."""
 SAMPLER = "the sampler"
-FIXED = ("JVM", "Spark", "imports", "Great Expectations")
+FIXED = ("imports", "Great Expectations")
 """Beginnings of the parts whose work is mostly there whatever the number of packets."""
 SHOWN = 0.2
 """Processor seconds from which a part has a row of its own."""
@@ -207,7 +207,8 @@ def profile_parts(profile: Mapping[str, Any]) -> Iterator[str]:
     yield "## Where the time goes\n"
     yield (
         f"Processor seconds of a warm run of flows, about {profile['millions']} million packets, by command; all "
-        f"threads of Python and of the JVM, {profile['date']}, load average before the run {profile['load_average']}. "
+        "threads, with those of the process of Great Expectations. "
+        f"{profile['date']}, load average before the run {profile['load_average']}. "
         "`python -m benchmarks.bench_profile` measures it; the seconds of its sampler are left out. "
         "A busy machine also makes processor seconds longer.\n"
     )
@@ -215,9 +216,9 @@ def profile_parts(profile: Mapping[str, Any]) -> Iterator[str]:
     fixed = sum(sums[part] for part in sums if part.startswith(FIXED))
     yield (
         f"The bound: {cores} cores that never wait need {sum(totals) / cores:.1f} s for {sum(totals):.1f} processor "
-        f"seconds. JVM, Spark and imports take {fixed:.1f} of them. Most of that does not depend on the number of "
-        f"packets: the JVM loads and compiles Spark, Python imports its libraries, once a process. The rest takes "
-        f"{sum(totals) - fixed:.1f} processor seconds, at least {(sum(totals) - fixed) / cores:.1f} s. "
+        f"seconds. Imports and Great Expectations take {fixed:.1f} of them, whatever the number of packets: each "
+        f"process imports its libraries once. The rest takes {sum(totals) - fixed:.1f} processor seconds, at least "
+        f"{(sum(totals) - fixed) / cores:.1f} s. "
         "`init`, `ingest` and `backfill` are processes of their own and run one after another.\n"
     )
 

@@ -22,32 +22,28 @@ PERIOD = 0.02
 """Seconds between two looks at the threads of this process."""
 
 CHILDREN_EVERY = 5
-"""Looks at this process for one at the JVM, which has a hundred threads."""
+"""Looks at this process for one at the processes that it starts."""
 
 SAMPLER = "the sampler"
 
 IMPORTS = "imports"
-EXPECTATIONS = "Great Expectations, imports"
+EXPECTATIONS = "Great Expectations"
 OTHER = "start, plan, ledgers, end"
 FOLDERS = (
     ("benchmarks/sampled.py", SAMPLER),
     ("lowwater/gsql/", "start: query set is parsed and planned"),
     ("lowwater/plan/", "start: query set is parsed and planned"),
-    ("lowwater/quality/links/", "audit, packets are counted"),
+    ("lowwater/quality/links.py", "audit, packets are counted"),
     ("replay/stages/audit.py", "audit, streams and measures"),
     ("lowwater/quality/", "audit, streams and measures"),
     ("lowwater/capture/", "captures: decoded"),
     ("lowwater/lake/ingestion/", "captures: written as packets"),
     ("lowwater/low/", "low: packets to LFTA rows"),
-    ("replay/stages/low_tasks.py", "low: packets to LFTA rows"),
-    ("lowwater/spark/session.py", "Spark's Python side"),
     ("lowwater/high/", "high: LFTA rows to rows of queries"),
+    ("replay/stages/engines.py", "low: packets to LFTA rows"),
     ("lowwater/lake/results/", "publish, streams"),
 )
 """End or part of a path -> name of the part; the first that fits a frame decides, outer frames before inner ones."""
-
-COMPILER = ("C1 Compiler", "C2 Compiler")
-COLLECTOR = ("GC ", "G1 ", "VM Thread", "VM Periodic")
 
 
 def part_of(frame: FrameType | None) -> str:
@@ -65,7 +61,7 @@ def part_of(frame: FrameType | None) -> str:
 
 
 class Sampler:
-    """Adds up the processor time of all threads of this process, and of the JVM that it starts."""
+    """Adds up the processor time of all threads of this process, and of the one that has Great Expectations."""
 
     def __init__(self) -> None:
         self.parts: Counter[str] = Counter()
@@ -101,27 +97,22 @@ class Sampler:
         others = (IMPORTS, EXPECTATIONS, OTHER, SAMPLER)
         waiting = next((part for part in stacks.values() if part not in others), OTHER)
         pid = os.getpid()
-        for thread, _, spent in tasks(pid):
+        for thread, spent in tasks(pid):
             self._add((pid, thread), spent, stacks.get(thread, waiting))
         for child in children(pid) if at_children else ():
-            for thread, name, spent in tasks(child):
-                if name.startswith(COMPILER):
-                    part = "JVM, compiler"
-                else:
-                    part = "JVM, garbage collection" if name.startswith(COLLECTOR) else "JVM, Spark"
-                self._add((child, thread), spent, part)
+            for thread, spent in tasks(child):
+                self._add((child, thread), spent, EXPECTATIONS)
 
     def _add(self, key: tuple[int, int], spent: int, part: str) -> None:
         self.parts[part] += spent - self._seen.get(key, 0)
         self._seen[key] = spent
 
 
-def tasks(pid: int) -> Iterator[tuple[int, str, int]]:
-    """Number, name and nanoseconds on a processor of each thread of a process."""
+def tasks(pid: int) -> Iterator[tuple[int, int]]:
+    """Number and nanoseconds on a processor of each thread of a process."""
     for task in (Path("/proc") / str(pid) / "task").glob("*"):
         try:
-            name = (task / "comm").read_text(encoding="utf-8").strip()
-            yield int(task.name), name, int((task / "schedstat").read_text(encoding="ascii").split()[0])
+            yield int(task.name), int((task / "schedstat").read_text(encoding="ascii").split()[0])
         except (OSError, IndexError):  # it has just ended
             continue
 
