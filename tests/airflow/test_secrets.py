@@ -22,7 +22,6 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.errors import ConfigError, LakeError
-from lowwater_airflow.alerts import send
 from tests.airflow.conftest import wait
 from tests.replay.support import QUERIES, ROOT
 
@@ -197,6 +196,8 @@ def test_the_token_of_the_webhook_comes_from_a_connection(tmp_path: Path, hook: 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_no_token_goes_to_the_address_that_an_answer_names(code: int, hook: Any) -> None:
+    from lowwater_airflow.alerts import send
+
     address, told = hook
     request = Request(f"{address}/{code}", b"{}", {"Authorization": "Bearer token"})
     with pytest.raises(HTTPError) as refused:

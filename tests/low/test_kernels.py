@@ -68,7 +68,7 @@ def test_one_pass_counts_every_outcome_as_each_node_alone(lftas: list[Lfta], pac
         assert mine == result.minutes.to_pylist()
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.nightly])])
 @given(
     length=st.integers(0, 300),
     nulls=st.lists(st.tuples(st.integers(0, 299), st.sampled_from(["srcPort", "destPort"])), max_size=4),
