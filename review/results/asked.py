@@ -35,7 +35,7 @@ class Asked:
     """What an address asks for."""
 
     version: int  # version of the table
-    wish: RowQuery  # the rows
+    row_query: RowQuery  # the rows
     page: int  # number of the page, from 1
     number: str  # column that the plot sums; empty to count rows
     key: str  # column whose values are the series of the plot; empty for one series
@@ -44,15 +44,15 @@ class Asked:
         """Returns the query part of the address, with changed attributes; a change but of the page begins at page 1."""
         wished = {name: value for name, value in changed.items() if name in RowQuery.__dataclass_fields__}
         rest = {name: value for name, value in changed.items() if name not in wished}
-        asked = replace(self, wish=replace(self.wish, **wished), **({"page": 1} | rest))  # type: ignore[arg-type]
+        asked = replace(self, row_query=replace(self.row_query, **wished), **({"page": 1} | rest))  # type: ignore[arg-type]
         pairs: list[tuple[str, object]] = [
             ("version", asked.version),
-            ("from", format_instant(asked.wish.start)),
-            ("to", format_instant(asked.wish.end)),
+            ("from", format_instant(asked.row_query.start)),
+            ("to", format_instant(asked.row_query.end)),
         ]
-        for each in asked.wish.filters:
+        for each in asked.row_query.filters:
             pairs += [("column", each.column), ("op", each.operator), ("value", each.value)]
-        pairs += [("sort", asked.wish.sort), ("desc", int(asked.wish.descending))]
+        pairs += [("sort", asked.row_query.sort), ("desc", int(asked.row_query.descending))]
         pairs += [("number", asked.number), ("key", asked.key), ("page", asked.page)]
         return urlencode(pairs)
 
@@ -84,8 +84,8 @@ def parse_asked(
     if not page.isdecimal() or len(page) > 6 or int(page) == 0:
         raise LakeError(f"page {page[:20]!r} is no number of a page", "give 1 or more")
     number, key = proposed(table, query)
-    wish = RowQuery(start, end, tuple(dict.fromkeys(filters)), given.get("sort", ""), given.get("desc") == "1")
-    return Asked(table.version, wish, int(page), given.get("number", number), given.get("key", key))
+    row_query = RowQuery(start, end, tuple(dict.fromkeys(filters)), given.get("sort", ""), given.get("desc") == "1")
+    return Asked(table.version, row_query, int(page), given.get("number", number), given.get("key", key))
 
 
 def proposed(table: ResultTable, query: QueryPlan) -> tuple[str, str]:
@@ -176,7 +176,7 @@ def read_plots(job: Job) -> tuple[SavedPlot, ...]:
 
 def as_plot(title: str, query: str, asked: Asked) -> SavedPlot:
     """The plot of an address. Raises LakeError if the title is empty or too long."""
-    filters = tuple((each.column, each.operator, each.value) for each in asked.wish.filters)
+    filters = tuple((each.column, each.operator, each.value) for each in asked.row_query.filters)
     try:
         return SavedPlot(title=title.strip(), query=query, number=asked.number, key=asked.key, filters=filters)
     except ValidationError as error:

@@ -192,7 +192,7 @@ def _version(request: Request) -> int | None:
 def _curves(table: ResultTable, chosen: Chosen, asked: Asked) -> Curves:
     clocks = [field.temporal for field in chosen.query.logical.fields if field.temporal and not field.temporal.origin]
     grain = max([1, *(abs(clock.first(3) - clock.first(2)) for clock in clocks)])
-    summed = curves(table, asked.wish, asked.number, asked.key, grain=grain)
+    summed = curves(table, asked.row_query, asked.number, asked.key, grain=grain)
     return replace(summed, absent={**summed.absent, **_absent(chosen, summed)})
 
 
@@ -224,14 +224,14 @@ def _absent(chosen: Chosen, summed: Curves) -> dict[int, str]:
 
 def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, who: Hashable) -> str:
     offset = (asked.page - 1) * ROWS_SHOWN
-    wish, files = asked.wish, table.number_of_files(asked.wish)
-    of = str(table.path), table.identity, table.version, wish
+    row_query, files = asked.row_query, table.number_of_files(asked.row_query)
+    of = str(table.path), table.identity, table.version, row_query
 
     def ask(what: Hashable, make: Callable[[ResultTable], Any]) -> Answer:
         return answers.ask((*of, what), files, lambda watch: make(replace(table, watch=watch)), who=who)
 
-    first = ask(asked.page, lambda table: table.page(wish, offset, ROWS_SHOWN))
-    counted = ask("count", lambda table: table.count(wish))
+    first = ask(asked.page, lambda table: table.page(row_query, offset, ROWS_SHOWN))
+    counted = ask("count", lambda table: table.count(row_query))
     plotted = ask((asked.number, asked.key), lambda table: _curves(table, chosen, asked))
     wait_for(files, first, counted, plotted)
     summed = plotted.value if plotted.ready else None
@@ -250,11 +250,12 @@ def _page(chosen: Chosen, table: ResultTable, asked: Asked, answers: Answers, wh
         "shown": ROWS_SHOWN,
         "deepest": DEEPEST,
         "most": MOST_DOWNLOADED,
-        "filters": [*asked.wish.filters, None],
+        "filters": [*asked.row_query.filters, None],
         "operators": OPERATORS,
         "numbers": numbers_of(table),
         "curves": summed,
-        "plot": summed and draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, wish.end))),
+        "plot": summed
+        and draw_curves(summed, lambda start, end: asked.address(start=start, end=min(end, row_query.end))),
         "versions": [version for version in range(table.newest, -1, -1) if version != table.version][:10],
         "base": f"../{safe_name(name)}/{safe_name(query)}",
         "saved": [each for each in saved if each.query == query],
@@ -305,13 +306,13 @@ def vega(chosen: Chosen, table: ResultTable, asked: Asked) -> dict[str, Any]:
 def _download(
     chosen: Chosen, table: ResultTable, asked: Asked, form: str, page: Shown, headers: dict[str, str]
 ) -> Response:
-    count = table.count(asked.wish)
+    count = table.count(asked.row_query)
     if count > MOST_DOWNLOADED:
         text = f"{count:,} rows are more than a download has, {MOST_DOWNLOADED:,}: filter them, or use `lowwater rows`."
         return page(text, 413)
     name = f"{safe_name(chosen.query.name)}-v{table.version}.{form}"
     more = headers | {"Content-Disposition": f'attachment; filename="{name}"'}
-    batches = (batch.drop_columns([LAST]) for batch in table.batches(asked.wish))
+    batches = (batch.drop_columns([LAST]) for batch in table.batches(asked.row_query))
     file = saved(form, table.columns, batches)
     return StreamingResponse(pieces(file), media_type=_FORMS[form][2], headers=more)
 

@@ -95,10 +95,10 @@ def test_a_filter_means_its_value_or_is_refused(query: str, made: tuple[Path, Pa
     for column in table.columns.names:
         for operator in OPERATORS:
             for value in ("9223372036854775808", "-9223372036854775809", "9" * 5000, "1e400", "x", "\0", "7"):
-                wish = RowQuery(START, START + HOUR, (Filter(column, operator, value),))
+                row_query = RowQuery(START, START + HOUR, (Filter(column, operator, value),))
                 try:
-                    table.count(wish)
-                    table.page(wish, 0, 5)
+                    table.count(row_query)
+                    table.page(row_query, 0, 5)
                 except LakeError as error:
                     assert column in str(error) and operator != "is null"
                     assert len(str(error)) < 500

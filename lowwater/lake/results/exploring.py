@@ -333,7 +333,7 @@ def part_length(span: int, grain: int = 1) -> int:
     return usual if usual % grain == 0 else -(-least // grain) * grain
 
 
-def curves(table: ResultTable, wish: RowQuery, number: str, key: str, most: int = 6, grain: int = 1) -> Curves:
+def curves(table: ResultTable, row_query: RowQuery, number: str, key: str, most: int = 6, grain: int = 1) -> Curves:
     """Sums a number over time, for the values of a key with the largest sums.
     Raises LakeError if a filter or a column is wrong, or the table cannot be read.
 
@@ -347,12 +347,12 @@ def curves(table: ResultTable, wish: RowQuery, number: str, key: str, most: int 
     kind = table.require(number) if number else pa.int64()
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise LakeError(f"query {table.query}: values of column {number!r} cannot be added", f"its type is {kind}")
-    step = part_length(wish.end - wish.start, grain)
-    begin = wish.start // step * step
-    sums = _Sums(-(-(wish.end - begin) // step))
+    step = part_length(row_query.end - row_query.start, grain)
+    begin = row_query.start // step * step
+    sums = _Sums(-(-(row_query.end - begin) // step))
     held: list[pa.RecordBatch] = []
     rows = 0
-    for batch, is_rest in table.amounts(wish, number, key, by_hour=step % HOUR == 0):
+    for batch, is_rest in table.amounts(row_query, number, key, by_hour=step % HOUR == 0):
         at = pc.divide(pc.subtract(batch.column(LAST), begin), step)
         if is_rest:
             sums.add_rest(at, batch.column("amount"))
@@ -517,29 +517,29 @@ class ResultTable:
     def opened(self) -> DeltaTable:
         return at_version(self.path, self.version)
 
-    def count(self, wish: RowQuery) -> int:
-        """Counts the rows of a wish. Without filters only files at the ends of the range are read.
+    def count(self, row_query: RowQuery) -> int:
+        """Counts the rows of a query. Without filters only files at the ends of the range are read.
 
         With filters on one column those files are read that have no sums by its values.
         Raises LakeError if a filter is wrong, or the table cannot be read."""
-        files = self._files(wish)
+        files = self._files(row_query)
         inside = pa.array([False] * files.num_rows, pa.bool_())
-        if not wish.filters and f"min.{LAST}" in files.column_names:
+        if not row_query.filters and f"min.{LAST}" in files.column_names:
             lows, highs = files.column(f"min.{LAST}"), files.column(f"max.{LAST}")
-            inside = pc.and_(pc.greater_equal(lows, wish.start), pc.less(highs, wish.end)).fill_null(False)
+            inside = pc.and_(pc.greater_equal(lows, row_query.start), pc.less(highs, row_query.end)).fill_null(False)
         known = pc.sum(files.filter(inside).column("num_records")).as_py() or 0
-        if wish.filters:
-            return sum(int(pc.sum(batch.column("amount")).as_py() or 0) for batch, _ in self.amounts(wish, "", ""))
-        read = self._batches(files.filter(pc.invert(inside)), wish, ())
+        if row_query.filters:
+            return sum(int(pc.sum(batch.column("amount")).as_py() or 0) for batch, _ in self.amounts(row_query, "", ""))
+        read = self._batches(files.filter(pc.invert(inside)), row_query, ())
         return int(known) + sum(int(batch.num_rows) for batch in read)
 
     def amounts(
-        self, wish: RowQuery, number: str, key: str, by_hour: bool = True
+        self, row_query: RowQuery, number: str, key: str, by_hour: bool = True
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
         """Yields amounts that add up to the sums of a number by a key: of rows, or of whole files.
 
         Args:
-            wish: the rows; its order is ignored.
+            row_query: the rows; its order is ignored.
             number: column to sum; empty to count rows.
             key: column of the values; empty for none.
             by_hour: whether a file may be one amount for each value, at the begin of its hour.
@@ -548,13 +548,13 @@ class ResultTable:
             Columns `_last` (ns), `value` (text where it is a text or a whole number) and `amount`; and whether the
             values are unknown, because a file has too many.
         """
-        files, seen = self._files(wish), set[str]()
-        column = self._summed_by(wish, key)
+        files, seen = self._files(row_query), set[str]()
+        column = self._summed_by(row_query, key)
         if by_hour and column is not None:
             hours = files.column(_HOUR).cast(pa.int64())
-            first, end = -(-wish.start // HOUR), wish.end // HOUR
+            first, end = -(-row_query.start // HOUR), row_query.end // HOUR
             inside = files.filter(pc.and_(pc.greater_equal(hours, first), pc.less(hours, end))).column("path")
-            for rows, is_rest in self._summed(wish, column, number, inside.combine_chunks(), seen):
+            for rows, is_rest in self._summed(row_query, column, number, inside.combine_chunks(), seen):
                 value = rows.column("value") if key else pa.nulls(rows.num_rows, pa.string())
                 columns = {
                     LAST: pc.multiply(rows.column("hour"), HOUR),
@@ -565,7 +565,7 @@ class ResultTable:
                     yield batch, is_rest
             files = files.filter(pc.invert(pc.is_in(files.column("path"), value_set=pa.array(list(seen), pa.string()))))
         as_text = bool(key) and is_key(self.columns.field(key).type)
-        for batch in self._batches(files, wish, [name for name in dict.fromkeys((number, key)) if name]):
+        for batch in self._batches(files, row_query, [name for name in dict.fromkeys((number, key)) if name]):
             value = batch.column(key) if key else pa.nulls(batch.num_rows, pa.string())
             amount = pa.repeat(pa.scalar(1.0), batch.num_rows)
             if number:
@@ -573,58 +573,57 @@ class ResultTable:
             arrays = {LAST: batch.column(LAST), "value": value.cast(pa.string()) if as_text else value}
             yield pa.record_batch(arrays | {"amount": amount}), False
 
-    def _summed_by(self, wish: RowQuery, key: str) -> str | None:
-        """Returns the column by whose values sums of whole files answer a wish and a key; None if they cannot."""
-        names = {each.column for each in wish.filters} | ({key} if key else set())
+    def _summed_by(self, row_query: RowQuery, key: str) -> str | None:
+        """Returns the column by whose values sums of whole files answer a query and a key; None if they cannot."""
+        names = {each.column for each in row_query.filters} | ({key} if key else set())
         if not names:
             return ALL
         (name, *more) = names
         return name if not more and is_key(self.require(name)) else None
 
     def _summed(
-        self, wish: RowQuery, column: str, number: str, names: pa.Array, seen: set[str]
+        self, row_query: RowQuery, column: str, number: str, names: pa.Array, seen: set[str]
     ) -> Iterator[tuple[pa.Table, bool]]:
-        """Yields the sums of files by the values that meet the filters of a wish, which are all of this column."""
-        for rows, is_rest in read_sums(self.path, column, number, names, seen, whole=bool(wish.filters)):
-            if wish.filters:
+        """Yields the sums of files by the values that meet the filters of a query, which are all of this column."""
+        for rows, is_rest in read_sums(self.path, column, number, names, seen, whole=bool(row_query.filters)):
+            if row_query.filters:
                 values = rows.column("value").cast(self.columns.field(column).type)
                 numbered = pa.table([values, np.arange(rows.num_rows)], [column, _PLACE])
-                met = reduce(lambda left, right: left & right, [self._condition(each) for each in wish.filters])
+                met = reduce(lambda left, right: left & right, [self._condition(each) for each in row_query.filters])
                 rows = rows.take(numbered.filter(met).column(_PLACE))
             yield rows, is_rest
 
-    def batches(self, wish: RowQuery, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a wish with `_last`, by hour and else as stored; some may be empty. `wish`: the rows; its
-        order is ignored."""
-        yield from self._batches(self._files(wish), wish, columns)
+    def batches(self, row_query: RowQuery, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a query with `_last`, by hour and else as stored, whatever its order; some are empty."""
+        yield from self._batches(self._files(row_query), row_query, columns)
 
     def _batches(
-        self, files: pa.Table, wish: RowQuery, columns: Sequence[str] | None = None
+        self, files: pa.Table, row_query: RowQuery, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         names = [*(self.columns.names if columns is None else columns), LAST]
         options = {"batch_size": BATCH, "batch_readahead": 1, "fragment_readahead": 1}
-        predicate = self._predicate(wish)
+        predicate = self._predicate(row_query)
         with tables.lake_errors(f"{self.path}: the table cannot be read"):
             for at in range(0, files.num_rows, OPENED):
                 some = files.slice(at, OPENED)
                 yield from self._dataset(some).to_batches(columns=names, filter=predicate, **options)
                 self.watch(some.num_rows)
 
-    def page(self, wish: RowQuery, offset: int, limit: int) -> pa.Table:
-        """Reads rows `offset` to `offset + limit` of a wish in its order; ties are by time, then by all columns.
+    def page(self, row_query: RowQuery, offset: int, limit: int) -> pa.Table:
+        """Reads rows `offset` to `offset + limit` of a query in its order; ties are by time, then by all columns.
         Raises LakeError if a filter or the column of the order is wrong, the page is too deep, or the table cannot be
         read."""
         if offset + limit > DEEPEST:
             raise LakeError(f"query {self.query}: pages end at row {DEEPEST:,}", "filter the rows, or download them")
-        if wish.sort:
-            self.require(wish.sort)
-        order = "descending" if wish.descending else "ascending"
-        keys = dict.fromkeys([wish.sort or LAST, LAST, *self.columns.names])
+        if row_query.sort:
+            self.require(row_query.sort)
+        order = "descending" if row_query.descending else "ascending"
+        keys = dict.fromkeys([row_query.sort or LAST, LAST, *self.columns.names])
         sorting = [(name, order if at == 0 else "ascending", "at_end") for at, name in enumerate(keys)]
-        best = self._best(wish, sorting, offset + limit)
+        best = self._best(row_query, sorting, offset + limit)
         return best.slice(offset, limit).select([*self.columns.names, LAST])
 
-    def _best(self, wish: RowQuery, sorting: list[tuple[str, str, str]], most: int) -> pa.Table:
+    def _best(self, row_query: RowQuery, sorting: list[tuple[str, str, str]], most: int) -> pa.Table:
         """Returns the first rows in an order; rows beyond the present last one are dropped as they come."""
         schema = pa.schema([*self.columns, pa.field(LAST, pa.int64())])
         best, held = schema.empty_table(), 0
@@ -634,11 +633,11 @@ class ResultTable:
             rows = pa.concat_tables([best, *waiting])
             return rows.take(pc.sort_indices(rows, sort_keys=sorting)[:most]).combine_chunks()
 
-        for files, bound in self._in_order(wish, sorting[0]):
+        for files, bound in self._in_order(row_query, sorting[0]):
             full = best.num_rows >= most
             if full and bound is not None and not _reaches(files, bound, sorting[0], best):
                 break  # the rows of this file, and of those after it, all come later
-            for batch in self._batches(files, wish):
+            for batch in self._batches(files, row_query):
                 rows = pa.Table.from_batches([batch]).cast(schema)
                 rows = rows if best.num_rows < most else _before(rows, sorting[0], best)
                 waiting.append(rows)
@@ -649,13 +648,13 @@ class ResultTable:
                 best, waiting, held = merged(), [], 0
         return merged() if waiting else best
 
-    def _in_order(self, wish: RowQuery, first: tuple[str, str, str]) -> Iterator[tuple[pa.Table, Any]]:
-        """Yields the files of a wish with the best value that the log knows of each, those with the best one first.
+    def _in_order(self, row_query: RowQuery, first: tuple[str, str, str]) -> Iterator[tuple[pa.Table, Any]]:
+        """Yields the files of a query with the best value that the log knows of each, those with the best one first.
 
         Files of which the log knows no value come first, all together and with None.
         """
         name, order, _ = first
-        files, least = self._likely(self._files(wish), wish), order == "ascending"
+        files, least = self._likely(self._files(row_query), row_query), order == "ascending"
         column = f"{'min' if least else 'max'}.{name}"
         usable = column in files.column_names and pa.types.is_integer(files.schema.field(column).type)
         if not usable:
@@ -670,33 +669,33 @@ class ResultTable:
         for at in range(known.num_rows):
             yield known.slice(at, 1), known.column(column)[at].as_py()
 
-    def hours(self, wish: RowQuery) -> list[int]:
-        """Lists the hours since the epoch that may hold rows of a wish."""
-        hours: list[int] = pc.unique(self._files(wish).column(_HOUR)).to_pylist()
+    def hours(self, row_query: RowQuery) -> list[int]:
+        """Lists the hours since the epoch that may hold rows of a query."""
+        hours: list[int] = pc.unique(self._files(row_query).column(_HOUR)).to_pylist()
         return hours
 
-    def number_of_files(self, wish: RowQuery) -> int:
-        return int(self._files(wish).num_rows)
+    def number_of_files(self, row_query: RowQuery) -> int:
+        return int(self._files(row_query).num_rows)
 
-    def _files(self, wish: RowQuery) -> pa.Table:
-        """Returns the files that may hold rows of a wish, by hour."""
+    def _files(self, row_query: RowQuery) -> pa.Table:
+        """Returns the files that may hold rows of a query, by hour."""
         hours = self.files.column(_HOUR)
-        first, last = wish.start // HOUR, (wish.end - 1) // HOUR
+        first, last = row_query.start // HOUR, (row_query.end - 1) // HOUR
         return self.files.filter(pc.and_(pc.greater_equal(hours, first), pc.less_equal(hours, last)))
 
-    def _likely(self, files: pa.Table, wish: RowQuery) -> pa.Table:
+    def _likely(self, files: pa.Table, row_query: RowQuery) -> pa.Table:
         """Leaves out the files in which no row meets the filters, as far as the log or the sums of values tell."""
-        for each in wish.filters:
+        for each in row_query.filters:
             kind = self.require(each.column)
             if pa.types.is_integer(kind) and each.operator in BOUNDS and f"min.{each.column}" in files.column_names:
                 lows, highs = files.column(f"min.{each.column}"), files.column(f"max.{each.column}")
                 files = files.filter(BOUNDS[each.operator](lows, highs, _value(each, kind)).fill_null(True))
-        column = self._summed_by(wish, "")
-        if not wish.filters or column is None or files.num_rows < OPENED:
+        column = self._summed_by(row_query, "")
+        if not row_query.filters or column is None or files.num_rows < OPENED:
             return files
         seen, hours = set[str](), set[int]()
         names = files.column("path").combine_chunks()
-        for rows, _ in self._summed(wish, column, "", names, seen):
+        for rows, _ in self._summed(row_query, column, "", names, seen):
             hours.update(pc.unique(rows.column("hour")).to_pylist())
         unknown = pc.invert(pc.is_in(names, value_set=pa.array(sorted(seen), pa.string())))
         met = pc.is_in(files.column(_HOUR).cast(pa.int64()), value_set=pa.array(sorted(hours), pa.int64()))
@@ -707,10 +706,12 @@ class ResultTable:
         schema = pa.schema([*self.columns, pa.field(LAST, pa.int64()), pa.field("_hour", pa.int64())])
         return tables.files_dataset(self.path, zip(files.column("path").to_pylist(), hours, strict=True), schema)
 
-    def _predicate(self, wish: RowQuery) -> Any:
-        hours = (pads.field("_hour") >= wish.start // HOUR) & (pads.field("_hour") <= (wish.end - 1) // HOUR)
-        span = (pads.field(LAST) >= wish.start) & (pads.field(LAST) < wish.end)
-        return reduce(lambda left, right: left & right, [self._condition(each) for each in wish.filters], hours & span)
+    def _predicate(self, row_query: RowQuery) -> Any:
+        hours = (pads.field("_hour") >= row_query.start // HOUR) & (pads.field("_hour") <= (row_query.end - 1) // HOUR)
+        span = (pads.field(LAST) >= row_query.start) & (pads.field(LAST) < row_query.end)
+        return reduce(
+            lambda left, right: left & right, [self._condition(each) for each in row_query.filters], hours & span
+        )
 
     def require(self, column: str) -> pa.DataType:
         """Returns the type of a column of the query. Raises LakeError if there is no such column."""
@@ -875,19 +876,19 @@ def compare(
     diff = TableDiff(columns, names if len(names) == len(key) else ())
     hours = sorted({hour for table in (before, after) for hour in table.hours(RowQuery(start, end))})
     for hour in hours:
-        wish = RowQuery(max(start, hour * HOUR), min(end, (hour + 1) * HOUR))
-        _compare_hour(diff, _rows(before, wish, columns), _rows(after, wish, columns), most)
+        row_query = RowQuery(max(start, hour * HOUR), min(end, (hour + 1) * HOUR))
+        _compare_hour(diff, _rows(before, row_query, columns), _rows(after, row_query, columns), most)
     return diff
 
 
-def _rows(table: ResultTable, wish: RowQuery, columns: Sequence[str]) -> Counter[Row]:
-    if table.count(wish) > COMPARED_HOUR_ROWS:
+def _rows(table: ResultTable, row_query: RowQuery, columns: Sequence[str]) -> Counter[Row]:
+    if table.count(row_query) > COMPARED_HOUR_ROWS:
         raise LakeError(
             f"table {table.query}: an hour has more than {COMPARED_HOUR_ROWS:,} rows", "compare shorter ranges"
         )
     rows: Counter[Row] = Counter()
     absent = [name for name in columns if name not in table.columns.names]
-    for batch in table.batches(wish):
+    for batch in table.batches(row_query):
         values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != LAST}
         values |= {name: [None] * batch.num_rows for name in absent}
         rows.update(zip(*(values[name] for name in columns), strict=True))
