@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lowwater.instants import HOUR, SECOND, format_instant
-from tests.cli.test_streams import Desk
+from tests.cli.test_streams import Setup
 from tests.review.ledgers import START
 
 
@@ -20,9 +20,9 @@ def test_facets_of_a_published_table(plugins: None, tmp_path: Path) -> None:
 
     from lowwater_airflow.lineage import stream_facets
 
-    desk = Desk(tmp_path)
-    desk.publish(1, 2)
-    path = str(desk.root / "tables" / "flows")
+    setup = Setup(tmp_path)
+    setup.publish(1, 2)
+    path = str(setup.root / "tables" / "flows")
     told = json.loads(Serde.to_json(Dataset(namespace="file", name=path, facets=stream_facets(path))))["facets"]
     assert [(field["name"], field["type"]) for field in told["schema"]["fields"]] == [
         ("tb", "long"),
@@ -42,5 +42,5 @@ def test_facets_of_a_published_table(plugins: None, tmp_path: Path) -> None:
         *(False, False),
         format_instant(START + 2 * HOUR),
     )
-    assert stream_facets(str(desk.root / "packets")) == {}
-    assert stream_facets(str(desk.root / "tables" / "none")) == {}
+    assert stream_facets(str(setup.root / "packets")) == {}
+    assert stream_facets(str(setup.root / "tables" / "none")) == {}

@@ -86,7 +86,7 @@ def test_the_command_of_the_documents_runs_what_is_stale_though_a_process_is_kil
     assert joined(platform) == ["stale", "stale"]
     untouched = copy_lake(platform.lake, tmp_path / "clean")
     before = platform.task("replay_pair", START, "interval")
-    platform.home.ask("PATCH", f"dags/replay_pair/dagRuns/{before['dag_run_id']}", {"note": "seen by the desk"})
+    platform.home.ask("PATCH", f"dags/replay_pair/dagRuns/{before['dag_run_id']}", {"note": "seen by the operator"})
     seed = random.randrange(1 << 30)
     print(f"seed of the kills: {seed}")
     with script("kills").Killer(platform.lake, random.Random(seed)) as killer:
@@ -99,7 +99,7 @@ def test_the_command_of_the_documents_runs_what_is_stale_though_a_process_is_kil
         assert table_rows(platform.lake, query) == table_rows(untouched, query) != []
     assert leftovers(platform.lake) == []
     assert joined(platform) == ["done", "stale"]
-    assert notes(platform)[0].splitlines() == [f"{NAMES[0]}: done", "seen by the desk"], "what people write stays"
+    assert notes(platform)[0].splitlines() == [f"{NAMES[0]}: done", "seen by the operator"], "what people write stays"
 
 
 def test_a_page_would_run_a_set_that_hands_state_over_one_at_a_time(platform: Platform) -> None:

@@ -41,14 +41,14 @@ COUNTS = {"sane": 60, "not_of_protocol": 0, "filtered": 10, "failed": 0, "sample
 COUNTS |= {"rows_out": 3, "punctuations": 1, "nanoseconds": SECOND // 4}
 
 
-class Desk:
+class Setup:
     """A lake with the query set `q` of the review pages, and its table `flows`."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.queries = make(folder, HOURS, frozenset({4}))
         self.lake, self.published = open_lake(self.root), 0
         (self.query,) = Job.open(self.root, "q", self.queries).plan.queries
-        replace_rows(self.lake.replays, REPLAYS.empty_table(), "stage = 'publish'")  # this desk publishes itself
+        replace_rows(self.lake.replays, REPLAYS.empty_table(), "stage = 'publish'")  # this setup publishes itself
         shutil.rmtree(str(self.lake.table("flows")))
 
         last = START + (HOURS - 1) * HOUR
@@ -84,8 +84,8 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    made = Desk(tmp_path_factory.mktemp("streams"))
+def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    made = Setup(tmp_path_factory.mktemp("streams"))
     made.publish(0, 3)
     made.publish(1, 2)
     with subscribe(made.root, "flows", name="billing") as stream:
@@ -97,8 +97,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 
 @pytest.mark.slow
-def test_streams_say_what_is_published(desk: Desk) -> None:
-    said = clean("streams", "--lake", desk.root, "--queries", desk.queries, "--json")
+def test_streams_say_what_is_published(setup: Setup) -> None:
+    said = clean("streams", "--lake", setup.root, "--queries", setup.queries, "--json")
     (stream,) = json.loads(said.out)["streams"]
     columns = {column["name"]: column for column in stream["columns"]}
     assert list(columns) == ["tb", "srcIP", "cnt"]
@@ -112,32 +112,32 @@ def test_streams_say_what_is_published(desk: Desk) -> None:
     (reader,) = stream["readers"]
     assert (reader["kind"], reader["name"], reader["until"]) == ("subscriber", "billing", START + HOUR)
     assert reader["behind"] == 1 and abs(reader["seen"] - time.time_ns()) < 3600 * SECOND
-    text = clean("streams", "--lake", desk.root, "--queries", desk.queries).out
+    text = clean("streams", "--lake", setup.root, "--queries", setup.queries).out
     for word in ("flows", "tb, srcIP", "1 hole", "billing", "lag", "2h", "later rows >="):
         assert word in text, word
 
 
-def tailed(desk: Desk, *more: object, form: str = "json") -> list[dict[str, Any]]:
-    said = clean("tail", "flows", "--lake", desk.root, "--format", form, *more)
+def tailed(setup: Setup, *more: object, form: str = "json") -> list[dict[str, Any]]:
+    said = clean("tail", "flows", "--lake", setup.root, "--format", form, *more)
     if form == "json":
         return [json.loads(line) for line in said.out.splitlines()]
     return list(csv.DictReader(io.StringIO(said.out)))
 
 
 @pytest.mark.slow
-def test_tail_prints_rows_and_then_promises(desk: Desk) -> None:
-    lines = tailed(desk, "--from", format_instant(START + HOUR))
+def test_tail_prints_rows_and_then_promises(setup: Setup) -> None:
+    lines = tailed(setup, "--from", format_instant(START + HOUR))
     assert [line["_kind"] for line in lines] == ["row", "row", "punctuation", "row", "punctuation"]
     assert [line["_last"] for line in lines if line["_kind"] == "punctuation"] == [START + 2 * HOUR, START + 4 * HOUR]
     assert (lines[2]["tb"], lines[4]["tb"]) == (None, (START + 4 * HOUR) // (60 * SECOND))
-    newest = tailed(desk, form="csv")
+    newest = tailed(setup, form="csv")
     assert [(line["_kind"], line["cnt"]) for line in newest] == [("row", "0"), ("punctuation", "")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_tail_follows_and_stops_cleanly(desk: Desk, number: signal.Signals) -> None:
-    arguments = [sys.executable, "-m", "lowwater.cli.main", "tail", "flows", "--lake", str(desk.root), "--follow"]
+def test_tail_follows_and_stops_cleanly(setup: Setup, number: signal.Signals) -> None:
+    arguments = [sys.executable, "-m", "lowwater.cli.main", "tail", "flows", "--lake", str(setup.root), "--follow"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         [*arguments, "--format", "json", "--every", "50ms"], stdout=subprocess.PIPE, env=environment, text=True
@@ -145,7 +145,7 @@ def test_tail_follows_and_stops_cleanly(desk: Desk, number: signal.Signals) -> N
         assert process.stdout is not None
         while json.loads(process.stdout.readline())["_kind"] != "punctuation":
             pass  # the last interval
-        desk.publish(3, 2, f"again {number}")
+        setup.publish(3, 2, f"again {number}")
         lines = [json.loads(process.stdout.readline()) for _ in range(4)]
         assert [line["_kind"] for line in lines] == ["restated", "row", "row", "punctuation"]
         assert (lines[0]["_last"], lines[0]["_until"]) == (START + 3 * HOUR, START + 4 * HOUR)
@@ -164,8 +164,8 @@ def samples(text: str) -> dict[str, float]:
 
 
 @pytest.mark.slow
-def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
-    text = clean("metrics", "--lake", desk.root, "--queries", desk.queries).out
+def test_metrics_are_what_the_ledgers_say(setup: Setup, tmp_path: Path) -> None:
+    text = clean("metrics", "--lake", setup.root, "--queries", setup.queries).out
     values = samples(text)
     of_stream = "[('query_set', 'q'), ('stream', 'flows')]"
     assert values["lowwater_up[]"] == 1
@@ -182,16 +182,16 @@ def test_metrics_are_what_the_ledgers_say(desk: Desk, tmp_path: Path) -> None:
     assert [values[f"lowwater_lfta_records[{of_lfta.format(name)}]"] for name in ("accepted", "shed")] == [70, 30]
     assert values["lowwater_query_set_broken[('query_set', 'q')]"] == 0
     out = tmp_path / "lowwater.prom"
-    clean("metrics", "--lake", desk.root, "--queries", desk.queries, "--textfile", out)
+    clean("metrics", "--lake", setup.root, "--queries", setup.queries, "--textfile", out)
     assert set(samples(out.read_text())) == set(values)
-    clean("metrics", "--lake", desk.root, "--textfile", tmp_path / "metrics.txt", code=2)
+    clean("metrics", "--lake", setup.root, "--textfile", tmp_path / "metrics.txt", code=2)
     clean("metrics", "--lake", tmp_path / HOSTILE, code=1)
 
 
 @pytest.mark.slow
-def test_metrics_are_served_and_stop_cleanly(desk: Desk) -> None:
+def test_metrics_are_served_and_stop_cleanly(setup: Setup) -> None:
     pytest.importorskip("prometheus_client")
-    arguments = ["metrics", "--lake", str(desk.root), "--queries", str(desk.queries), "--listen", "127.0.0.1:0"]
+    arguments = ["metrics", "--lake", str(setup.root), "--queries", str(setup.queries), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(
         [sys.executable, "-m", "lowwater.cli.main", *arguments], stderr=subprocess.PIPE, text=True
     ) as process:
@@ -216,10 +216,10 @@ def test_metrics_are_served_and_stop_cleanly(desk: Desk) -> None:
         ("127.0.0.1.evil.example", 421),
     ],
 )
-def test_metrics_on_loopback_answer_to_its_names_only(host: str, status: int, desk: Desk) -> None:
-    """A page of another site, whose name leads to this machine, would read them otherwise."""
+def test_metrics_on_loopback_answer_to_its_names_only(host: str, status: int, setup: Setup) -> None:
+    """A page of another setup, whose name leads to this machine, would read them otherwise."""
     pytest.importorskip("prometheus_client")
-    with serving(desk.root, desk.queries, "127.0.0.1", 0) as port:
+    with serving(setup.root, setup.queries, "127.0.0.1", 0) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
         connection.putrequest("GET", "/metrics", skip_host=True)
         connection.putheader("Host", host.format(port=port))
@@ -274,9 +274,9 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.mark.slow
-def test_a_run_is_a_trace(desk: Desk, collector: Collector) -> None:
+def test_a_run_is_a_trace(setup: Setup, collector: Collector) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
-    options = ("--lake", desk.root, "--queries", desk.queries, "--to", collector.address)
+    options = ("--lake", setup.root, "--queries", setup.queries, "--to", collector.address)
     clean("traces", *options)
     spans = collector.spans()
     roots = [span for span in spans if not span.parent_span_id]
@@ -297,4 +297,4 @@ def test_a_run_is_a_trace(desk: Desk, collector: Collector) -> None:
     assert [root.status.code for root in roots].count(2) == 1  # the failed interval
     clean("traces", *options)
     assert {span.span_id for span in collector.spans()} == set(by_id)  # sent again, it is the same trace
-    clean("traces", "--lake", desk.root, "--to", HOSTILE, code=1)
+    clean("traces", "--lake", setup.root, "--to", HOSTILE, code=1)

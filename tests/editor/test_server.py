@@ -26,7 +26,7 @@ WHERE F.bytes > 1000
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
+def edited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
     folder = tmp_path_factory.mktemp("editor")
     (folder / "lowwater.toml").write_text(
         '[links.main1]\nskew = "1s"\n[links.main2]\nskew = "1s"\n[sets]\nlinks = ["main1", "main2"]\n', encoding="utf-8"
@@ -49,13 +49,13 @@ def shown(text: str, problem: dict) -> str:  # type: ignore[type-arg]
     return text.split("\n")[start["line"]][start["character"] : end["character"]]
 
 
-def test_a_sound_text_has_no_mistake(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
+def test_a_sound_text_has_no_mistake(edited: tuple[Client, Path]) -> None:
+    client, folder = edited
     assert client.open(folder / "sound.gsql", TEXT) == []
 
 
-def test_mistakes_of_all_statements_have_ranges_and_hints(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
+def test_mistakes_of_all_statements_have_ranges_and_hints(edited: tuple[Client, Path]) -> None:
+    client, folder = edited
     text = TEXT.replace("sum(len)", "sum(lenn)") + ";\nDEFINE { query_name 'c'; }\nSELECT timee FROM main1.UDP;\n"
     text += "DEFINE { query_name 'd'; }\nSELECT time FROM main1.UDP WHERE"
     first, second, third = client.open(folder / "wrong.gsql", text)
@@ -67,8 +67,8 @@ def test_mistakes_of_all_statements_have_ranges_and_hints(desk: tuple[Client, Pa
 
 
 @pytest.mark.parametrize("cut", [8, 20, 60, 70, 95, 120, 150, 170, 200, 260, 300])
-def test_half_written_text_has_a_mistake_within_the_text(desk: tuple[Client, Path], cut: int) -> None:
-    client, folder = desk
+def test_half_written_text_has_a_mistake_within_the_text(edited: tuple[Client, Path], cut: int) -> None:
+    client, folder = edited
     text = TEXT[:cut]
     problems = client.open(folder / f"half{cut}.gsql", text)
     lines = text.split("\n")
@@ -79,8 +79,8 @@ def test_half_written_text_has_a_mistake_within_the_text(desk: tuple[Client, Pat
         assert problem["message"]
 
 
-def test_positions_are_units_of_utf16(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
+def test_positions_are_units_of_utf16(edited: tuple[Client, Path]) -> None:
+    client, folder = edited
     text = "SELECT time, '\U0001f600é' AS face, lenn FROM main1.TCP"
     (problem,) = client.open(folder / "units.gsql", text)
     units = text.encode("utf-16-le")
@@ -89,8 +89,8 @@ def test_positions_are_units_of_utf16(desk: tuple[Client, Path]) -> None:
     assert "int" in client.hover(folder / "units.gsql", 0, 8)
 
 
-def test_completion_knows_where_it_is(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
+def test_completion_knows_where_it_is(edited: tuple[Client, Path]) -> None:
+    client, folder = edited
     path = folder / "complete.gsql"
     client.open(path, TEXT)
     columns = client.labels(path, *place(TEXT, "F.bytes >", 2))
@@ -111,8 +111,8 @@ def test_completion_knows_where_it_is(desk: tuple[Client, Path]) -> None:
     assert "rows; with an argument" in documents["count"]
 
 
-def test_hover_has_types_progress_and_documents(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
+def test_hover_has_types_progress_and_documents(edited: tuple[Client, Path]) -> None:
+    client, folder = edited
     path = folder / "hover.gsql"
     client.open(path, TEXT)
     assert client.hover(path, *place(TEXT, "srcIP, count")).startswith("`srcIP`: **ip**, column of protocol TCP")
@@ -130,8 +130,8 @@ def test_hover_has_types_progress_and_documents(desk: tuple[Client, Path]) -> No
     assert client.hover(path, 0, 4) == ""
 
 
-def test_definitions(desk: tuple[Client, Path], tmp_path: Path) -> None:
-    client, folder = desk
+def test_definitions(edited: tuple[Client, Path], tmp_path: Path) -> None:
+    client, folder = edited
     path = folder / "define.gsql"
     client.open(path, TEXT)
 
@@ -180,8 +180,8 @@ def test_definitions_in_other_files(tmp_path: Path) -> None:
     assert not marker.exists(), "no Python of a user has run"
 
 
-def test_formatting_is_canonical_and_keeps_comments(desk: tuple[Client, Path]) -> None:
-    client, folder = desk
+def test_formatting_is_canonical_and_keeps_comments(edited: tuple[Client, Path]) -> None:
+    client, folder = edited
     path = folder / "format.gsql"
     text = "-- first\nselect  tb , COUNT( * )  as n from main1.TCP group by time / 60 as tb ;\n\n\n"
     text += "-- second\ndefine {query_name 'b';} select time -- why\nfrom main1.UDP;\nDEFINE{query_name 'c';}select ,"

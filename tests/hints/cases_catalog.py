@@ -8,38 +8,38 @@ from lowwater.catalog.expr import Type
 from lowwater.catalog.state_json import read_state, write_state
 from lowwater.catalog.time import link_skews
 from lowwater.config import load_config
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.replay.support import Said
 
 PYTHON = 'def wrong(x): return "x"\n'
 
 
-def _ran(desk: Desk, query: str, *more: object) -> Said:
+def _ran(setup: Setup, query: str, *more: object) -> Said:
     """Runs a query over the capture."""
-    file = desk.write("q.gsql", query)
-    given = ("--capture", f"main1={desk.capture}", "--engine", "reference")
-    return desk.run("run", file, *given, "--out", desk.folder / "out", *more)
+    file = setup.write("q.gsql", query)
+    given = ("--capture", f"main1={setup.capture}", "--engine", "reference")
+    return setup.run("run", file, *given, "--out", setup.folder / "out", *more)
 
 
-def _declared(desk: Desk, text: str) -> Said:
+def _declared(setup: Setup, text: str) -> Said:
     """Runs a query with a declaration of a function of mine.py."""
-    desk.write("mine.py", PYTHON)
-    file = desk.write("mine.fun", text)
-    return _ran(desk, "SELECT wrong(len) AS n FROM main1.TCP", "--functions", file)
+    setup.write("mine.py", PYTHON)
+    file = setup.write("mine.fun", text)
+    return _ran(setup, "SELECT wrong(len) AS n FROM main1.TCP", "--functions", file)
 
 
-def _skews(desk: Desk, *lines: str) -> None:
-    desk.settle(ingest=False)
+def _skews(setup: Setup, *lines: str) -> None:
+    setup.settle(ingest=False)
     for line in lines:
-        desk.settings("[links.main1]", f"[links.main1]\n{line}")
-    link_skews(load_config(desk.lake), "main1")
+        setup.settings("[links.main1]", f"[links.main1]\n{line}")
+    link_skews(load_config(setup.lake), "main1")
 
 
-def _grouped(desk: Desk, column: str, value: str, *lines: str) -> None:
-    _skews(desk, *lines, f'group_skew = {{ column = "{column}", values = {{ "{value}" = "2s" }} }}')
+def _grouped(setup: Setup, column: str, value: str, *lines: str) -> None:
+    _skews(setup, *lines, f'group_skew = {{ column = "{column}", values = {{ "{value}" = "2s" }} }}')
 
 
-def _state(_: Desk, value: Any) -> None:
+def _state(_: Setup, value: Any) -> None:
     """Writes a state and reads it again."""
     assert read_state(write_state(value)) == value
 

@@ -16,7 +16,7 @@ from lowwater.lake.results.publish import publish
 from lowwater.lake.results.streams import fingerprint, stream_files
 from lowwater.replay.job import Job
 from lowwater.replay.trial import folder_of
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.lake.support import put_stream
 from tests.replay.support import START, Said
 
@@ -40,9 +40,9 @@ def _publish(lake: Lake, number: int, hour: int = 0, digest: str = "d") -> None:
     record_replays(lake, [told])
 
 
-def _twice(desk: Desk) -> Lake:
+def _twice(setup: Setup) -> Lake:
     """A lake whose first hour was published twice, and whose second hour once, last."""
-    lake = open_lake(desk.settle(ingest=False)) if not desk.lake.exists() else open_lake(desk.lake)
+    lake = open_lake(setup.settle(ingest=False)) if not setup.lake.exists() else open_lake(setup.lake)
     if not lake.table("flows").exists():  # type: ignore[attr-defined]
         for number in (1, 2):
             _publish(lake, number)
@@ -51,62 +51,62 @@ def _twice(desk: Desk) -> Lake:
     return lake
 
 
-def _rollback(desk: Desk, *options: object, at: tuple[str, ...] = AT) -> Said:
-    _twice(desk)
-    return desk.run("rollback", "flows", "--lake", desk.lake, *at, *options, *WHY)
+def _rollback(setup: Setup, *options: object, at: tuple[str, ...] = AT) -> Said:
+    _twice(setup)
+    return setup.run("rollback", "flows", "--lake", setup.lake, *at, *options, *WHY)
 
 
-def _newest(desk: Desk) -> int:
-    return result_table(_twice(desk), "flows").newest
+def _newest(setup: Setup) -> int:
+    return result_table(_twice(setup), "flows").newest
 
 
-def _text_of(desk: Desk, text: str) -> None:
+def _text_of(setup: Setup, text: str) -> None:
     """Gives the query set another query."""
-    (desk.folder / "flows.gsql").write_text(text)
+    (setup.folder / "flows.gsql").write_text(text)
 
 
-def _renamed(desk: Desk, name: str) -> Said:
-    _twice(desk)
+def _renamed(setup: Setup, name: str) -> Said:
+    _twice(setup)
     _text_of(
-        desk, f"DEFINE {{ query_name '{name}'; }}\nSELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb\n"
+        setup, f"DEFINE {{ query_name '{name}'; }}\nSELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb\n"
     )
-    return _rollback(desk, "--to", _newest(desk) - 2)
+    return _rollback(setup, "--to", _newest(setup) - 2)
 
 
-def _try(desk: Desk, *options: object) -> Said:
-    if not desk.lake.exists():
-        desk.settle(ingest=False)
-    return desk.run("try", *options, "--lake", desk.lake)
+def _try(setup: Setup, *options: object) -> Said:
+    if not setup.lake.exists():
+        setup.settle(ingest=False)
+    return setup.run("try", *options, "--lake", setup.lake)
 
 
-def _made(desk: Desk, *options: object) -> Said:
+def _made(setup: Setup, *options: object) -> Said:
     """Makes the trial `wide`; without captures it has nothing to run."""
-    return _try(desk, "wide", "--query-set", "flows", "--skew", "main1=5s", *options)
+    return _try(setup, "wide", "--query-set", "flows", "--skew", "main1=5s", *options)
 
 
-def _spoiled(desk: Desk) -> Said:
-    _made(desk)
-    (folder_of(open_lake(desk.lake), "wide") / "trial.json").write_text("[]")  # type: ignore[attr-defined]
-    return _try(desk, "wide")
+def _spoiled(setup: Setup) -> Said:
+    _made(setup)
+    (folder_of(open_lake(setup.lake), "wide") / "trial.json").write_text("[]")  # type: ignore[attr-defined]
+    return _try(setup, "wide")
 
 
-def _begun_again(desk: Desk) -> Said:
-    folder = Path(folder_of(open_lake(desk.lake), "wide"))
+def _begun_again(setup: Setup) -> Said:
+    folder = Path(folder_of(open_lake(setup.lake), "wide"))
     (folder / "trial.json").unlink()
-    return _made(desk)
+    return _made(setup)
 
 
-def _damaged(desk: Desk) -> Said:
+def _damaged(setup: Setup) -> Said:
     """A roll back whose rows another program removes."""
-    assert _rollback(desk, "--to", _newest(desk) - 3).code == 0
-    DeltaTable(str(_twice(desk).table("flows"))).delete(f'"_last" = {START}')
+    assert _rollback(setup, "--to", _newest(setup) - 3).code == 0
+    DeltaTable(str(_twice(setup).table("flows"))).delete(f'"_last" = {START}')
     span = ("--from", format_instant(START), "--to", format_instant(START + HOUR))
-    return desk.run("replay", "flows", "--lake", desk.lake, "--queries", desk.folder, *span)
+    return setup.run("replay", "flows", "--lake", setup.lake, "--queries", setup.folder, *span)
 
 
-def _version(desk: Desk, version: int) -> None:
+def _version(setup: Setup, version: int) -> None:
     """A version of a table whose first file was removed."""
-    lake = _twice(desk)
+    lake = _twice(setup)
     table = lake.table("flows")
     for name in set(DeltaTable(str(table), version=1).file_uris()) - set(DeltaTable(str(table)).file_uris()):
         Path(name).unlink(missing_ok=True)
@@ -119,13 +119,13 @@ CASES: list[Case] = [
         "a roll back that is damaged",
         _damaged,
         "roll it back again with `lowwater rollback`",
-        lambda desk: _rollback(desk, "--to", _newest(desk) - 1),
+        lambda setup: _rollback(setup, "--to", _newest(setup) - 1),
     ),
     Case(
         "a roll back to what is there",
-        lambda desk: _rollback(desk, "--to", _newest(desk)),
+        lambda setup: _rollback(setup, "--to", _newest(setup)),
         "name an earlier version",
-        lambda desk: _rollback(desk, "--to", _newest(desk) - 3, "--dry-run"),
+        lambda setup: _rollback(setup, "--to", _newest(setup) - 3, "--dry-run"),
     ),
     tried("a roll back of a query that is gone", _renamed, "add the query again", "others", "flows"),
     Case("a trial that is none", _spoiled, "begin the trial again", _begun_again),

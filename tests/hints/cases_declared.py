@@ -5,20 +5,20 @@ from __future__ import annotations
 from lowwater.catalog.user_functions import functions_digest
 from lowwater.gsql.declarations import parse_declarations
 from tests.catalog.test_user_functions import PYTHON, SPLIT
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.replay.support import Said
 
 
-def _checked(desk: Desk, text: str) -> Said:
+def _checked(setup: Setup, text: str) -> Said:
     """Checks a query with these declarations, beside which lies mine.py."""
-    desk.write("mine.py", PYTHON)
-    return desk.run("check", desk.query("SELECT time FROM TCP"), "--functions", desk.write("mine.fun", text))
+    setup.write("mine.py", PYTHON)
+    return setup.run("check", setup.query("SELECT time FROM TCP"), "--functions", setup.write("mine.fun", text))
 
 
-def _digest(desk: Desk, name: str) -> None:
+def _digest(setup: Setup, name: str) -> None:
     """The digest of declarations that name this module."""
-    desk.write("functions/mine.py", PYTHON)
-    file = desk.write("functions/mine.fun", f"MODULE '{name}'; int FUN twice(int);")
+    setup.write("functions/mine.py", PYTHON)
+    file = setup.write("functions/mine.fun", f"MODULE '{name}'; int FUN twice(int);")
     assert functions_digest([file], parse_declarations)
 
 

@@ -35,32 +35,32 @@ from lowwater.lake.results.streams import fingerprint, keep_state, stream_files
 from lowwater.lake.tables import check_owner, commit, create
 from lowwater.plan.operators import Field
 from lowwater.storage.captures import capture_path
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.lake.support import BASE, FIELDS, put_stream, stream
 from tests.replay.support import START, Said
 
 JUMP = 61 * SECOND
 
 
-def _ingest(desk: Desk, *more: object, link: str = "main1") -> Said:
-    return desk.run("ingest", "--lake", desk.lake, "--link", link, *more)
+def _ingest(setup: Setup, *more: object, link: str = "main1") -> Said:
+    return setup.run("ingest", "--lake", setup.lake, "--link", link, *more)
 
 
-def _cut(desk: Desk, name: str, first: int, count: int = 50) -> Path:
+def _cut(setup: Setup, name: str, first: int, count: int = 50) -> Path:
     """Some packets of the capture, from the one with this number on."""
-    data, at, records = desk.capture.read_bytes(), 24, []
+    data, at, records = setup.capture.read_bytes(), 24, []
     while at < len(data):
         size = 16 + int.from_bytes(data[at + 8 : at + 12], "little")
         records.append(data[at : at + size])
         at += size
-    path = desk.folder / name
+    path = setup.folder / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data[:24] + b"".join(records[first : first + count]))
     return path
 
 
-def _opened(desk: Desk) -> Lake:
-    return open_lake(desk.lake)
+def _opened(setup: Setup) -> Lake:
+    return open_lake(setup.lake)
 
 
 def _in_the_way(path: Path, folder: bool = False) -> None:
@@ -75,57 +75,59 @@ def _in_the_way(path: Path, folder: bool = False) -> None:
 # -- captures into the lake
 
 
-def _two_covers(desk: Desk) -> None:
-    desk.settle(ingest=False)
-    files = _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60)
-    ingest(_opened(desk), "main1", files, load_config(desk.lake), (START, START + HOUR))
+def _two_covers(setup: Setup) -> None:
+    setup.settle(ingest=False)
+    files = _cut(setup, "a.pcap", 0), _cut(setup, "b.pcap", 60)
+    ingest(_opened(setup), "main1", files, load_config(setup.lake), (START, START + HOUR))
 
 
-def _no_file(desk: Desk) -> None:
-    desk.settle(ingest=False)
-    ingest(_opened(desk), "main1", [desk.folder / "none.pcap"], load_config(desk.lake))
+def _no_file(setup: Setup) -> None:
+    setup.settle(ingest=False)
+    ingest(_opened(setup), "main1", [setup.folder / "none.pcap"], load_config(setup.lake))
 
 
-def _lines(desk: Desk) -> Said:
-    middle = desk.at(80)
-    with (desk.lake / "lowwater.toml").open("a") as file:
-        file.write(f'[links.main1.covers]\n"a.pcap" = "{desk.at(0)}/{middle}"\n"b.pcap" = "{middle}/{desk.at(600)}"\n')
-    return _ingest(desk, desk.folder / "a.pcap", desk.folder / "b.pcap")
+def _lines(setup: Setup) -> Said:
+    middle = setup.at(80)
+    with (setup.lake / "lowwater.toml").open("a") as file:
+        file.write(
+            f'[links.main1.covers]\n"a.pcap" = "{setup.at(0)}/{middle}"\n"b.pcap" = "{middle}/{setup.at(600)}"\n'
+        )
+    return _ingest(setup, setup.folder / "a.pcap", setup.folder / "b.pcap")
 
 
-def _stray(desk: Desk) -> Said:
-    _in_the_way(desk.settle() / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet", folder=True)
-    return _ingest(desk, "--covers", desk.life, desk.capture)
+def _stray(setup: Setup) -> Said:
+    _in_the_way(setup.settle() / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet", folder=True)
+    return _ingest(setup, "--covers", setup.life, setup.capture)
 
 
-def _no_stray(desk: Desk) -> Said:
-    (desk.lake / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet").rmdir()
-    return _ingest(desk, "--covers", desk.life, desk.capture)
+def _no_stray(setup: Setup) -> Said:
+    (setup.lake / "packets" / "link=main1" / "hour=1" / "0-0-deaddeaddead.parquet").rmdir()
+    return _ingest(setup, "--covers", setup.life, setup.capture)
 
 
-def _one_line(desk: Desk) -> Said:
-    desk.settle(f'[links.main1.covers]\n"*.pcap" = "{desk.life}"', ingest=False)
-    return _ingest(desk, _cut(desk, "a.pcap", 0), _cut(desk, "b.pcap", 60))
+def _one_line(setup: Setup) -> Said:
+    setup.settle(f'[links.main1.covers]\n"*.pcap" = "{setup.life}"', ingest=False)
+    return _ingest(setup, _cut(setup, "a.pcap", 0), _cut(setup, "b.pcap", 60))
 
 
-def _line_each(desk: Desk) -> Said:
-    middle, first = desk.at(80), f'"a.pcap" = "{desk.at(0)}/{desk.at(80)}"'
-    if f'"a.pcap" = "{desk.life}"' in (desk.lake / "lowwater.toml").read_text():
-        desk.settings(f'"a.pcap" = "{desk.life}"', first)
+def _line_each(setup: Setup) -> Said:
+    middle, first = setup.at(80), f'"a.pcap" = "{setup.at(0)}/{setup.at(80)}"'
+    if f'"a.pcap" = "{setup.life}"' in (setup.lake / "lowwater.toml").read_text():
+        setup.settings(f'"a.pcap" = "{setup.life}"', first)
     else:
-        desk.settings("[links.main1.covers]", f"[links.main1.covers]\n{first}")
-    desk.settings(f'"*.pcap" = "{desk.at(0)}', f'"b.pcap" = "{middle}')
-    return _ingest(desk, desk.folder / "a.pcap", desk.folder / "b.pcap")
+        setup.settings("[links.main1.covers]", f"[links.main1.covers]\n{first}")
+    setup.settings(f'"*.pcap" = "{setup.at(0)}', f'"b.pcap" = "{middle}')
+    return _ingest(setup, setup.folder / "a.pcap", setup.folder / "b.pcap")
 
 
-def _packed(desk: Desk, size: int) -> None:
+def _packed(setup: Setup, size: int) -> None:
     """Packs a compressed capture that had so many bytes when its digest was made."""
-    path = desk.folder / "a.pcap.gz"
-    data = gzip.compress(desk.capture.read_bytes())
+    path = setup.folder / "a.pcap.gz"
+    data = gzip.compress(setup.capture.read_bytes())
     path.write_bytes(data)
     digest = hashlib.sha256(data).hexdigest()
     task = PackTask(
-        desk.folder / "packets",
+        setup.folder / "packets",
         "a",
         0,
         path,
@@ -144,24 +146,24 @@ def _packed(desk: Desk, size: int) -> None:
     assert isinstance(done, PackResult) and done.files
 
 
-def _digest(desk: Desk, path: Path) -> None:
-    data = desk.capture.read_bytes()[:1000]
+def _digest(setup: Setup, path: Path) -> None:
+    data = setup.capture.read_bytes()[:1000]
     assert starts_with(path, 1000, hashlib.sha256(data).hexdigest(), False)
 
 
 # -- what was read
 
 
-def _rows(desk: Desk, query: str, *more: object) -> Said:
-    return desk.run("rows", query, "--lake", desk.lake, *more)
+def _rows(setup: Setup, query: str, *more: object) -> Said:
+    return setup.run("rows", query, "--lake", setup.lake, *more)
 
 
 ROWS: list[tuple[str | None, int, float]] = [("10.0.0.1", 1, 0.0), ("10.0.0.2", 2, 1800.0)]
 
 
-def _written(desk: Desk, fields: tuple[Field, ...] = FIELDS) -> str:
+def _written(setup: Setup, fields: tuple[Field, ...] = FIELDS) -> str:
     """The fingerprint of a stream of q, which is written."""
-    lake = _opened(desk)
+    lake = _opened(setup)
     rows = stream(ROWS)
     if fields != FIELDS:
         names = {old.name: new.name for old, new in zip(FIELDS, fields, strict=True)}
@@ -172,105 +174,105 @@ def _written(desk: Desk, fields: tuple[Field, ...] = FIELDS) -> str:
     return fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
 
 
-def _publish(desk: Desk, fields: tuple[Field, ...] = FIELDS, digest: str = "d") -> None:
-    lake, audited = _opened(desk), _written(desk, fields)
+def _publish(setup: Setup, fields: tuple[Field, ...] = FIELDS, digest: str = "d") -> None:
+    lake, audited = _opened(setup), _written(setup, fields)
     done = publish(lake, "set", "q", fields, BASE, BASE + HOUR, digest, audited)
     facts = {"digest": digest, "rows": done.rows, "publication": done.number}
     record_replays(lake, [ReplayRow("set", "q", BASE, BASE + HOUR, "publish", "done", 1, **facts)])
 
 
-def _changed_type(desk: Desk) -> None:
-    _publish(desk)
-    shutil.rmtree(desk.lake / "streams")
-    _publish(desk, (*FIELDS[:2], Field("n", Type.FLOAT)), "e")
+def _changed_type(setup: Setup) -> None:
+    _publish(setup)
+    shutil.rmtree(setup.lake / "streams")
+    _publish(setup, (*FIELDS[:2], Field("n", Type.FLOAT)), "e")
 
 
-def _other_name(desk: Desk) -> Said:
-    shutil.rmtree(desk.lake / "streams")
-    _publish(desk, (*FIELDS[:2], Field("share", Type.FLOAT)), "e")
-    return _rows(desk, "q")
+def _other_name(setup: Setup) -> Said:
+    shutil.rmtree(setup.lake / "streams")
+    _publish(setup, (*FIELDS[:2], Field("share", Type.FLOAT)), "e")
+    return _rows(setup, "q")
 
 
-def _changed_stream(desk: Desk) -> None:
-    _written(desk)
-    check_unchanged(_opened(desk), "q", BASE, BASE + HOUR, "another")
+def _changed_stream(setup: Setup) -> None:
+    _written(setup)
+    check_unchanged(_opened(setup), "q", BASE, BASE + HOUR, "another")
 
 
-def _same_stream(desk: Desk) -> None:
-    assert check_unchanged(_opened(desk), "q", BASE, BASE + HOUR, _written(desk))
+def _same_stream(setup: Setup) -> None:
+    assert check_unchanged(_opened(setup), "q", BASE, BASE + HOUR, _written(setup))
 
 
-def _strange_stream(desk: Desk) -> None:
-    _written(desk)
-    lake, fields = _opened(desk), (*FIELDS, Field("more", Type.INT))
+def _strange_stream(setup: Setup) -> None:
+    _written(setup)
+    lake, fields = _opened(setup), (*FIELDS, Field("more", Type.INT))
     audited = fingerprint(stream_files(lake.stream("q"), BASE, BASE + HOUR))
     publish(lake, "set", "q", fields, BASE, BASE + HOUR, "d", audited)
 
 
-def _owned(desk: Desk, owner: str) -> None:
-    path = desk.folder / "tables" / "q"
+def _owned(setup: Setup, owner: str) -> None:
+    path = setup.folder / "tables" / "q"
     create(path, pa.schema([("n", pa.int64())]), owner="mine")
     check_owner(path, owner)
 
 
-def _foreign(desk: Desk) -> None:
+def _foreign(setup: Setup) -> None:
     from deltalake import write_deltalake
 
-    write_deltalake(str(desk.folder / "lake" / "packets"), pa.table({"n": [1]}))
-    open_lake(desk.folder / "lake")
+    write_deltalake(str(setup.folder / "lake" / "packets"), pa.table({"n": [1]}))
+    open_lake(setup.folder / "lake")
 
 
-def _buckets(desk: Desk) -> None:
-    _common([capture_path("s3://taps/main1"), desk.folder])
+def _buckets(setup: Setup) -> None:
+    _common([capture_path("s3://taps/main1"), setup.folder])
 
 
-def _packets(desk: Desk, columns: Sequence[str] = ()) -> int:
+def _packets(setup: Setup, columns: Sequence[str] = ()) -> int:
     """Reads the packets of the link."""
-    lake = _opened(desk)
-    captures, settings = read_captures(lake, ["main1"])["main1"], load_config(desk.lake).link("main1")
+    lake = _opened(setup)
+    captures, settings = read_captures(lake, ["main1"])["main1"], load_config(setup.lake).link("main1")
     found = read_packets(lake, "main1", captures, settings, 0, 0, 1 << 62, columns)
     return sum(batch.num_rows for batch in found)
 
 
-def _ingested_meanwhile(desk: Desk) -> None:
-    desk.settle()
-    lake, link = _opened(desk), Link()
+def _ingested_meanwhile(setup: Setup) -> None:
+    setup.settle()
+    lake, link = _opened(setup), Link()
     captures = read_captures(lake, ["main1"])["main1"]
     batches = read_packets(lake, "main1", captures, link, 0, 0, 1 << 62)
-    desk.settings('skew = "1s"', 'skew = "1s"\npayload = 4')
-    said = _ingest(desk, "--covers", desk.life, desk.capture)
+    setup.settings('skew = "1s"', 'skew = "1s"\npayload = 4')
+    said = _ingest(setup, "--covers", setup.life, setup.capture)
     assert said.code == 0 and "replaced" in said.out, said
     list(batches)
 
 
-def _lost_packets(desk: Desk) -> None:
-    desk.settle()
-    commit(_opened(desk).packets, lambda table, options: table.delete(**options))
-    _packets(desk)
+def _lost_packets(setup: Setup) -> None:
+    setup.settle()
+    commit(_opened(setup).packets, lambda table, options: table.delete(**options))
+    _packets(setup)
 
 
-def _again(desk: Desk) -> None:
-    said = _ingest(desk, "--covers", desk.life, desk.capture)
+def _again(setup: Setup) -> None:
+    said = _ingest(setup, "--covers", setup.life, setup.capture)
     assert said.code == 0, said
-    assert _packets(desk) > 0
+    assert _packets(setup) > 0
 
 
-def _unsampled(desk: Desk) -> None:
-    desk.settle()
-    _packets(desk, ["frame_head"])
+def _unsampled(setup: Setup) -> None:
+    setup.settle()
+    _packets(setup, ["frame_head"])
 
 
-def _sampled(desk: Desk) -> None:
-    desk.settings('skew = "1s"', 'skew = "1s"\nsampling = true')
-    assert _ingest(desk, "--covers", desk.life, desk.capture).code == 0
-    assert _packets(desk, ["frame_head"]) > 0
+def _sampled(setup: Setup) -> None:
+    setup.settings('skew = "1s"', 'skew = "1s"\nsampling = true')
+    assert _ingest(setup, "--covers", setup.life, setup.capture).code == 0
+    assert _packets(setup, ["frame_head"]) > 0
 
 
 # -- locks, and what cannot be written
 
 
-def _locked(desk: Desk, again: bool) -> None:
-    lake = _opened(desk)
+def _locked(setup: Setup, again: bool) -> None:
+    lake = _opened(setup)
     with hold(lake, "ingest of a"):
         if again:
             with hold(lake, "ingest of a"):
@@ -279,27 +281,27 @@ def _locked(desk: Desk, again: bool) -> None:
         pass
 
 
-def _blocked(path: str, act: Callable[[Lake], object], folder: bool = False) -> Callable[[Desk], None]:
+def _blocked(path: str, act: Callable[[Lake], object], folder: bool = False) -> Callable[[Setup], None]:
     """Does something in a lake in which a file, or a folder, is in the way."""
 
-    def act_blocked(desk: Desk) -> None:
-        lake = _opened(desk)
+    def act_blocked(setup: Setup) -> None:
+        lake = _opened(setup)
         _in_the_way(lake.root / path, folder)
         act(lake)
 
     return act_blocked
 
 
-def _freed(path: str, act: Callable[[Lake], object]) -> Callable[[Desk], None]:
+def _freed(path: str, act: Callable[[Lake], object]) -> Callable[[Setup], None]:
     """Does it without what was in the way."""
 
-    def act_freed(desk: Desk) -> None:
-        at = desk.lake / path
+    def act_freed(setup: Setup) -> None:
+        at = setup.lake / path
         if at.is_dir():
             at.rmdir()
         else:
             at.unlink()
-        act(_opened(desk))
+        act(_opened(setup))
 
     return act_freed
 
@@ -308,49 +310,49 @@ def _obstacle(name: str, path: str, hint: str, act: Callable[[Lake], object], fo
     return Case(name, _blocked(path, act, folder), hint, _freed(path, act))
 
 
-def _doubled(desk: Desk) -> Said:
+def _doubled(setup: Setup) -> Said:
     """A person's own OPTIMIZE, twice from one version of a ledger."""
-    lake = open_lake(desk.lake)
+    lake = open_lake(setup.lake)
     rows = [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + at) for at in range(2)]
     for row in rows:
         record_replays(lake, [row])
     for table in [DeltaTable(lake.replays), DeltaTable(lake.replays)]:
         table.optimize.compact()
-    return desk.run("maintain", "--lake", desk.lake)
+    return setup.run("maintain", "--lake", setup.lake)
 
 
-def _captures_twice(desk: Desk) -> Said:
-    lake = open_lake(desk.settle())
+def _captures_twice(setup: Setup) -> Said:
+    lake = open_lake(setup.settle())
     family = read_captures(lake, ["main1"])["main1"]
     put_captures(lake, [replace(family[0], attempt="other", path="/other")], [])
     for table in [DeltaTable(lake.captures), DeltaTable(lake.captures)]:
         table.optimize.compact()
-    return desk.run("status", "--lake", lake.root)
+    return setup.run("status", "--lake", lake.root)
 
 
-def _captures_mended(desk: Desk) -> Said:
-    assert desk.run("maintain", "--lake", desk.lake, "--mend").code == 0
-    return desk.run("status", "--lake", desk.lake)
+def _captures_mended(setup: Setup) -> Said:
+    assert setup.run("maintain", "--lake", setup.lake, "--mend").code == 0
+    return setup.run("status", "--lake", setup.lake)
 
 
-def _mended(desk: Desk) -> Said:
-    assert desk.run("maintain", "--lake", desk.lake, "--mend").code == 0
-    return desk.run("maintain", "--lake", desk.lake)
+def _mended(setup: Setup) -> Said:
+    assert setup.run("maintain", "--lake", setup.lake, "--mend").code == 0
+    return setup.run("maintain", "--lake", setup.lake)
 
 
-def _account(desk: Desk, text: str) -> Said:
-    lake = open_lake(desk.lake)
+def _account(setup: Setup, text: str) -> Said:
+    lake = open_lake(setup.lake)
     record_replays(lake, [ReplayRow("q", "q", START, START + HOUR, "low", "done", START + HOUR, accounting=text)])
-    return desk.run("metrics", "--lake", desk.lake, "--queries", desk.folder)
+    return setup.run("metrics", "--lake", setup.lake, "--queries", setup.folder)
 
 
-def _strange_account(desk: Desk) -> Said:
-    return _account(desk, "[")
+def _strange_account(setup: Setup) -> Said:
+    return _account(setup, "[")
 
 
-def _restored_ledger(desk: Desk) -> Said:
-    DeltaTable(str(open_lake(desk.lake).replays)).delete()
-    return desk.run("metrics", "--lake", desk.lake, "--queries", desk.folder)
+def _restored_ledger(setup: Setup) -> Said:
+    DeltaTable(str(open_lake(setup.lake).replays)).delete()
+    return setup.run("metrics", "--lake", setup.lake, "--queries", setup.folder)
 
 
 def _hold(lake: Lake) -> None:
@@ -376,23 +378,23 @@ def _keep(lake: Lake) -> None:
 # -- init
 
 
-def _init(desk: Desk, folder: str) -> Said:
-    captures = desk.folder / "found" / "captures"
+def _init(setup: Setup, folder: str) -> Said:
+    captures = setup.folder / "found" / "captures"
     captures.mkdir(parents=True, exist_ok=True)
-    (desk.folder / "found" / "empty").mkdir(exist_ok=True)
-    shutil.copy(desk.capture, captures / "main1.pcap")
+    (setup.folder / "found" / "empty").mkdir(exist_ok=True)
+    shutil.copy(setup.capture, captures / "main1.pcap")
     for number in range(5):
-        (desk.folder / "found" / f"{number}.txt").write_text("no capture")
+        (setup.folder / "found" / f"{number}.txt").write_text("no capture")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proposal, "PROPOSED_FILES", 4)
-        return desk.run("init", desk.folder / "found" / folder, "--lake", desk.folder / "new")
+        return setup.run("init", setup.folder / "found" / folder, "--lake", setup.folder / "new")
 
 
 def _files(link: Link) -> None:
     assert files_of(link, 0, 1 << 62)
 
 
-def _in_its_place(_: Desk, use: Callable[[Lake], object], name: str, there: bool) -> None:
+def _in_its_place(_: Setup, use: Callable[[Lake], object], name: str, there: bool) -> None:
     """Uses a file of the lake, with a folder in its place or without it."""
     lake = open_lake(Path("lake"))
     if there:
@@ -419,13 +421,13 @@ CASES: list[Case] = [
         "the table of another program",
         _foreign,
         "choose another folder or prefix for the lake",
-        lambda desk: open_lake(desk.folder / "another") and None,
+        lambda setup: open_lake(setup.folder / "another") and None,
     ),
     Case(
         "captures of several buckets",
         _buckets,
         "name those of one bucket",
-        lambda desk: _common([capture_path("s3://taps/a"), capture_path("s3://taps/b")]) and None,
+        lambda setup: _common([capture_path("s3://taps/a"), capture_path("s3://taps/b")]) and None,
     ),
     Case("covers of two files", _two_covers, "write a line for each of several files in", _lines),
     Case("a stray file that stays", _stray, "check that the lake is writable", _no_stray),
@@ -435,13 +437,13 @@ CASES: list[Case] = [
         "ingest of no file",
         _no_file,
         "check the path",
-        lambda desk: _ingest(desk, desk.capture),
+        lambda setup: _ingest(setup, setup.capture),
     ),
     Case(
         "the begin of a file that cannot be read",
-        lambda desk: _digest(desk, Path("/proc/self/mem")),
+        lambda setup: _digest(setup, Path("/proc/self/mem")),
         "check the path and the disk",
-        lambda desk: _digest(desk, desk.capture),
+        lambda setup: _digest(setup, setup.capture),
     ),
     Case("a column of another type", _changed_type, "name the column otherwise", _other_name),
     Case("a stream of another version", _strange_stream, "run the interval again with --stage high", _publish),
@@ -451,7 +453,7 @@ CASES: list[Case] = [
         "packets ingested anew meanwhile",
         _ingested_meanwhile,
         "run the interval again",
-        lambda desk: _again(desk),
+        lambda setup: _again(setup),
     ),
     Case("packets that are lost", _lost_packets, "`lowwater ingest` with --link and the capture file", _again),
     Case("packets without a sample", _unsampled, "write sampling = true in", _sampled),
@@ -466,8 +468,8 @@ CASES: list[Case] = [
     Case("rows twice", _doubled, "run `lowwater maintain` with --mend", _mended),
     Case(
         "files of no pattern",
-        lambda desk: _files(Link()),
+        lambda setup: _files(Link()),
         "set captures in its section of lowwater.toml",
-        lambda desk: _files(Link(captures=str(desk.capture))),
+        lambda setup: _files(Link(captures=str(setup.capture))),
     ),
 ]

@@ -25,7 +25,7 @@ from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.reference import ReferenceResult, evaluate
 from lowwater.replay.job import Job
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.lake.support import put_table
 from tests.lftamaker import SECOND, col, count, make, partial, records, run
 from tests.reference.streams import Link, record
@@ -37,17 +37,17 @@ COUNTED = make("q", {"time": col("time")}, [count()])
 LATE = records([{"timestamp": 5}, {"timestamp": 9}])
 
 
-def _set(_: Desk, **given: Any) -> None:
+def _set(_: Setup, **given: Any) -> None:
     """Uses settings of the low level."""
     assert run([COUNTED], LATE, replace(PLAIN, **given))[0]["q"]
 
 
-def _generated(_: Desk, lfta: Lfta) -> None:
+def _generated(_: Setup, lfta: Lfta) -> None:
     """Makes the code of an LFTA."""
     assert generate([lfta], "L", PLAIN).functions
 
 
-def _read(_: Desk, columns: Sequence[str]) -> None:
+def _read(_: Setup, columns: Sequence[str]) -> None:
     """Runs over batches that have these columns."""
     lfta = make("q", {"time": col("time")}, [partial("sum", col("len"))])
     found: list[pa.RecordBatch] = []
@@ -56,34 +56,34 @@ def _read(_: Desk, columns: Sequence[str]) -> None:
     assert found
 
 
-def _sorted(desk: Desk, order: Sequence[int]) -> None:
+def _sorted(setup: Setup, order: Sequence[int]) -> None:
     run([COUNTED], LATE.take(pa.array(order)), PLAIN)
 
 
-def _cached(desk: Desk, folder: str) -> None:
+def _cached(setup: Setup, folder: str) -> None:
     """Compiles a kernel into a cache."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOWWATER_CACHE", folder or str(desk.folder / "cache"))
+        patch.setenv("LOWWATER_CACHE", folder or str(setup.folder / "cache"))
         patch.delenv("LOWWATER_KERNEL", raising=False)
-        named = make(desk.folder.name, {"len": col("len")})  # no other test has compiled it
+        named = make(setup.folder.name, {"len": col("len")})  # no other test has compiled it
         assert load(generate([named], "L", PLAIN).functions)["kernel"]
 
 
-def _flushed(desk: Desk, policy: str) -> None:
+def _flushed(setup: Setup, policy: str) -> None:
     """Reads the policy of the settings of a lake."""
-    desk.settle(f'[replay]\nflush = "{policy}"', ingest=False)
-    assert Flush.parse(load_config(desk.lake).replay.flush)
+    setup.settle(f'[replay]\nflush = "{policy}"', ingest=False)
+    assert Flush.parse(load_config(setup.lake).replay.flush)
 
 
-def _parsed(_: Desk, text: str) -> None:
+def _parsed(_: Setup, text: str) -> None:
     assert Flush.parse(text).every == 160
 
 
-def _literal(_: Desk, value: int) -> None:
+def _literal(_: Setup, value: int) -> None:
     assert of_constant(Const(Type.INT, value)).words
 
 
-def _argument(_: Desk, value: Const | Param) -> None:
+def _argument(_: Setup, value: Const | Param) -> None:
     assert arguments([value])
 
 
@@ -99,23 +99,23 @@ def _evaluated(text: str, **given: Any) -> ReferenceResult:
     return evaluate(plan(text), {"a": batches}, {"a": 0}, read_from={"q.TCP": 0}, **known)
 
 
-def _evaluation(_: Desk, **given: Any) -> None:
+def _evaluation(_: Setup, **given: Any) -> None:
     assert _evaluated(COUNTS, **given).rows
 
 
-def _taken_up(_: Desk, second: int) -> None:
+def _taken_up(_: Setup, second: int) -> None:
     """Goes on after ten seconds from the state of an interval that ended then, or did not."""
     state = _evaluated(COUNTS, end=second * SECOND).state
     assert _evaluated(COUNTS, start=10 * SECOND, state=state).rows
 
 
-def _kept(desk: Desk) -> StoredState:
+def _kept(setup: Setup) -> StoredState:
     """The state that an interval has left, which is published: cut, so that it cannot be read."""
-    desk.settle('[query_sets.sums]\nfiles = ["sums.gsql"]\ninterval = "5 min"', ingest=False)
-    desk.write("lake/sums.gsql", f"DEFINE {{ query_name 'sums'; }}\n{OPEN.format('count(*) = 0')}")
-    said = desk.run("ingest", "--lake", desk.lake, "--link", "main1", "--covers", desk.life, desk.capture)
+    setup.settle('[query_sets.sums]\nfiles = ["sums.gsql"]\ninterval = "5 min"', ingest=False)
+    setup.write("lake/sums.gsql", f"DEFINE {{ query_name 'sums'; }}\n{OPEN.format('count(*) = 0')}")
+    said = setup.run("ingest", "--lake", setup.lake, "--link", "main1", "--covers", setup.life, setup.capture)
     assert said.code == 0, said
-    job = Job.open(desk.lake, "sums", desk.folder)
+    job = Job.open(setup.lake, "sums", setup.folder)
     inputs = job.inputs(START, START + 300 * SECOND, job.captures())
     (query,) = job.plan.queries
     digest = inputs.digest(query)
@@ -123,16 +123,16 @@ def _kept(desk: Desk) -> StoredState:
     published = ReplayRow("sums", "sums", inputs.start, inputs.end, PUBLISH, DONE, 1, "", digest, 1)
     record_replays(job.lake, [published])
     folder = state_folder(job.lake, "sums", "sums", inputs.start, inputs.end, digest)
-    desk.write(str(folder.relative_to(desk.folder) / state_file("sums")), "[1,")
+    setup.write(str(folder.relative_to(setup.folder) / state_file("sums")), "[1,")
     return StoredState(kept_state(folder), str(folder))
 
 
-def _made_again(desk: Desk) -> None:
-    (file,) = desk.lake.glob("state/sums/sums/*/*.state")
-    told = desk.run("plan", "--lake", desk.lake, "--query-set", "sums", "--format", "json")
+def _made_again(setup: Setup) -> None:
+    (file,) = setup.lake.glob("state/sums/sums/*/*.state")
+    told = setup.run("plan", "--lake", setup.lake, "--query-set", "sums", "--format", "json")
     assert told.code == 0 and "state that it left" not in told.out, told
     shutil.rmtree(file.parent)
-    told = desk.run("plan", "--lake", desk.lake, "--query-set", "sums", "--format", "json")
+    told = setup.run("plan", "--lake", setup.lake, "--query-set", "sums", "--format", "json")
     assert told.code == 0 and "the state that it left is not in the lake" in told.out, told
 
 
@@ -171,7 +171,7 @@ CASES: list[Case] = [
     tried("a state of another instant", _taken_up, "evaluate the intervals from the start of the chain", 7, 10),
     Case(
         "a state of a lake that is cut",
-        lambda desk: _kept(desk).of("sums"),
+        lambda setup: _kept(setup).of("sums"),
         "and `lowwater backfill` makes it again",
         _made_again,  # tests/replay/test_handed_over.py runs the backfill
     ),

@@ -6,40 +6,42 @@ from lowwater_notebook import Rows
 
 from lowwater import Lake
 from lowwater.replay.preview import Limits, PreviewRequest, preview_text, run_preview
-from tests.hints.desk import SPAN, Case, Desk, tried
+from tests.hints.setup import SPAN, Case, Setup, tried
 from tests.replay.support import START
 
 SECOND = 1_000_000_000
 
 
-def _lake(desk: Desk) -> Lake:
-    if not desk.lake.exists():
-        desk.settle()
-    return Lake(desk.lake)
+def _lake(setup: Setup) -> Lake:
+    if not setup.lake.exists():
+        setup.settle()
+    return Lake(setup.lake)
 
 
-def _records(desk: Desk) -> Lake:
+def _records(setup: Setup) -> Lake:
     """A lake with one link, of CSV."""
-    if not desk.lake.exists():
-        desk.lake.mkdir()
-        schema = desk.write("web.gsql", "PROTOCOL WEB { uint sec get_csv_uint (increasing, unit s); }\n")
+    if not setup.lake.exists():
+        setup.lake.mkdir()
+        schema = setup.write("web.gsql", "PROTOCOL WEB { uint sec get_csv_uint (increasing, unit s); }\n")
         settings = f'[links.web]\nkind = "csv"\nprotocol = "WEB"\nschemas = ["{schema}"]\nskew = "1s"\n'
-        desk.write("lake/lowwater.toml", settings)
-        file = desk.write("web.csv", "sec\n1767225600\n")
-        said = desk.run("ingest", "--lake", desk.lake, "--link", "web", file)
+        setup.write("lake/lowwater.toml", settings)
+        file = setup.write("web.csv", "sec\n1767225600\n")
+        said = setup.run("ingest", "--lake", setup.lake, "--link", "web", file)
         assert said.code == 0, said
-    return Lake(desk.lake)
+    return Lake(setup.lake)
 
 
-def _packets(desk: Desk, link: str = "main1", *, start: object = None, end: object = None, column: str = "len") -> None:
-    assert _lake(desk).packets(link, start, end, columns=[column]).count()  # type: ignore[arg-type]
+def _packets(
+    setup: Setup, link: str = "main1", *, start: object = None, end: object = None, column: str = "len"
+) -> None:
+    assert _lake(setup).packets(link, start, end, columns=[column]).count()  # type: ignore[arg-type]
 
 
-def _rows(desk: Desk) -> Rows:
-    return _lake(desk).packets("main1", columns=["len"])
+def _rows(setup: Setup) -> Rows:
+    return _lake(setup).packets("main1", columns=["len"])
 
 
-def _frame(desk: Desk, absent: bool) -> None:
+def _frame(setup: Setup, absent: bool) -> None:
     """A frame where polars is installed, or can be found by nobody."""
     import lowwater_notebook as rows
 
@@ -47,45 +49,47 @@ def _frame(desk: Desk, absent: bool) -> None:
     if absent:
         rows.find_spec = lambda name: None  # type: ignore[assignment]
     try:
-        assert _rows(desk).polars().height
+        assert _rows(setup).polars().height
     finally:
         rows.find_spec = found
 
 
-def _unmeasured(desk: Desk, mended: bool) -> None:
+def _unmeasured(setup: Setup, mended: bool) -> None:
     """A ledger that the lake does not have."""
     if mended:
-        assert desk.run("backfill", "--lake", desk.lake).code in (0, 1)
+        assert setup.run("backfill", "--lake", setup.lake).code in (0, 1)
     else:
-        desk.settle()
-    Lake(desk.lake).ledger("measures/links").count()
+        setup.settle()
+    Lake(setup.lake).ledger("measures/links").count()
 
 
-def _preview(desk: Desk, hour: int = 0, limits: Limits | None = None) -> None:
-    _lake(desk)
+def _preview(setup: Setup, hour: int = 0, limits: Limits | None = None) -> None:
+    _lake(setup)
     start = START + hour * 3600 * SECOND
-    request = PreviewRequest(str(desk.lake), "SELECT time FROM main1.ETH", "", ("main1",), start, start + SPAN * SECOND)
+    request = PreviewRequest(
+        str(setup.lake), "SELECT time FROM main1.ETH", "", ("main1",), start, start + SPAN * SECOND
+    )
     assert (preview_text(request) if limits is None else run_preview(request, limits)).packets
 
 
 CASES: list[Case] = [
     Case(
         "packets of a link of records",
-        lambda desk: _records(desk).packets("web") and None,
+        lambda setup: _records(setup).packets("web") and None,
         "records('web')",
-        lambda desk: None if _records(desk).records("web").count() == 1 else desk.run("no record"),
+        lambda setup: None if _records(setup).records("web").count() == 1 else setup.run("no record"),
     ),
     Case(
         "records of a link of packets",
-        lambda desk: _lake(desk).records("main1") and None,
+        lambda setup: _lake(setup).records("main1") and None,
         "packets('main1')",
-        lambda desk: _packets(desk),
+        lambda setup: _packets(setup),
     ),
     Case(
         "no ledger",
-        lambda desk: _lake(desk).ledger("capture") and None,
+        lambda setup: _lake(setup).ledger("capture") and None,
         "did you mean captures?",
-        lambda desk: None if _lake(desk).ledger("captures").count() else desk.run("no capture"),
+        lambda setup: None if _lake(setup).ledger("captures").count() else setup.run("no capture"),
     ),
     tried("a ledger before the first audit", _unmeasured, "run an interval", False, True),
     tried("a link for programs that is not there", _packets, "did you mean main1?", "main2", "main1"),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from tests.hints.desk import Case, Desk
+from tests.hints.setup import Case, Setup
 from tests.replay.support import Said
 
 
-def _published(desk: Desk) -> Said:
-    said = desk.run("backfill", "--lake", desk.lake)
+def _published(setup: Setup) -> Said:
+    said = setup.run("backfill", "--lake", setup.lake)
     assert said.code == 0, said
-    return desk.run("gx", "--lake", desk.lake)
+    return setup.run("gx", "--lake", setup.lake)
 
 
 CASES: list[Case] = [
     Case(
         "a project of nothing",
-        lambda desk: desk.run("gx", "--lake", desk.settle()),
+        lambda setup: setup.run("gx", "--lake", setup.settle()),
         "publish an interval with `lowwater backfill` first",
         _published,
     ),

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowwater.capture.tables import reader
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.replay.support import Said
 
 BY_POSITION = "PROTOCOL LOG { uint time get_csv_uint_pos1 (increasing); uint size get_csv_uint_pos2; }"
@@ -32,39 +32,39 @@ def damaged() -> bytes:
 
 
 def run_over(
-    desk: Desk, protocol: str, data: bytes, kind: str = "csv", query: str = "SELECT time FROM log.LOG"
+    setup: Setup, protocol: str, data: bytes, kind: str = "csv", query: str = "SELECT time FROM log.LOG"
 ) -> Said:
     """Runs a query over a file of records."""
-    (desk.folder / "log").write_bytes(data)
-    links = desk.write("links.toml", f'[links.log]\nkind = "{kind}"\n')
-    queries = desk.write("q.gsql", f"{protocol}\nDEFINE {{ query_name 'q'; }}\n{query}\n")
-    given = ("--links", links, "--capture", f"log={desk.folder / 'log'}", "--out", desk.folder / "out")
-    return desk.run("run", queries, *given, "--engine", "reference")
+    (setup.folder / "log").write_bytes(data)
+    links = setup.write("links.toml", f'[links.log]\nkind = "{kind}"\n')
+    queries = setup.write("q.gsql", f"{protocol}\nDEFINE {{ query_name 'q'; }}\n{query}\n")
+    given = ("--links", links, "--capture", f"log={setup.folder / 'log'}", "--out", setup.folder / "out")
+    return setup.run("run", queries, *given, "--engine", "reference")
 
 
-def _bounded(desk: Desk, data: bytes) -> Said:
+def _bounded(setup: Setup, data: bytes) -> Said:
     """Runs over records of which one may be malformed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MALFORMED_ROWS", 1)
-        return run_over(desk, BY_POSITION, data)
+        return run_over(setup, BY_POSITION, data)
 
 
-def in_a_lake(desk: Desk, *settings: str, schema: str = BY_POSITION) -> Said:
+def in_a_lake(setup: Setup, *settings: str, schema: str = BY_POSITION) -> Said:
     """Ingests a file of records into a lake whose settings of the link are these."""
-    (desk.folder / "log").write_bytes(LINES)
-    desk.write("log.schema", schema)
-    desk.settle("\n".join(["[links.log]", 'kind = "csv"', *settings]), ingest=False)
-    return desk.run("ingest", "--lake", desk.lake, "--link", "log", desk.folder / "log")
+    (setup.folder / "log").write_bytes(LINES)
+    setup.write("log.schema", schema)
+    setup.settle("\n".join(["[links.log]", 'kind = "csv"', *settings]), ingest=False)
+    return setup.run("ingest", "--lake", setup.lake, "--link", "log", setup.folder / "log")
 
 
 SCHEMAS = 'schemas = "../log.schema"'
 
 
-def _planned(desk: Desk, block: str) -> Said:
+def _planned(setup: Setup, block: str) -> Said:
     """Plans the intervals of a query set whose query file begins with a PROTOCOL block."""
-    query = desk.write("logs.gsql", f"{block}\nDEFINE {{ query_name 'logs'; }}\nSELECT time FROM log.LOG\n")
-    in_a_lake(desk, SCHEMAS, f'[query_sets.logs]\nfiles = ["{query}"]')
-    return desk.run("plan", "--lake", desk.lake, "--query-set", "logs")
+    query = setup.write("logs.gsql", f"{block}\nDEFINE {{ query_name 'logs'; }}\nSELECT time FROM log.LOG\n")
+    in_a_lake(setup, SCHEMAS, f'[query_sets.logs]\nfiles = ["{query}"]')
+    return setup.run("plan", "--lake", setup.lake, "--query-set", "logs")
 
 
 ZEEK = b"#separator \\x09\n#path\tconn\n#fields\tts\tuid\n1767225600.5\tC1\n"

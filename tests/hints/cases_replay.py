@@ -33,82 +33,82 @@ from lowwater.replay.stages.inputs import LowInputs
 from lowwater.spark import jars
 from lowwater.storage.paths import lake_path
 from lowwater_airflow.settings import Settings, cron, deployment, query_folder
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.replay.support import START, Said
 
 FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
 
 
-def _job(desk: Desk, *lines: str) -> Job:
-    desk.settle(*lines)
-    return Job.open(desk.lake, "flows", desk.folder)
+def _job(setup: Setup, *lines: str) -> Job:
+    setup.settle(*lines)
+    return Job.open(setup.lake, "flows", setup.folder)
 
 
 def _inputs(job: Job) -> Any:
     return job.inputs(START, START + HOUR, job.captures())
 
 
-def _low(desk: Desk, inputs: Any = None, name: str = "low", **changed: Any) -> dict[tuple[str, str], list[str]]:
-    """The low stage of the hour of the desk, in a folder of this name."""
-    job = _job(desk)
+def _low(setup: Setup, inputs: Any = None, name: str = "low", **changed: Any) -> dict[tuple[str, str], list[str]]:
+    """The low stage of the hour of the setup, in a folder of this name."""
+    job = _job(setup)
     given = inputs or _inputs(job)
     settings = replace(job.low_settings(), **changed)
-    found = low_stage(given, settings, desk.folder / name, lambda function, tasks: map(function, tasks))
+    found = low_stage(given, settings, setup.folder / name, lambda function, tasks: map(function, tasks))
     assert found.files
     return found.files
 
 
-def _outdated(desk: Desk) -> None:
-    job = _job(desk)
+def _outdated(setup: Setup) -> None:
+    job = _job(setup)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lowwater.lake.ingestion.replacement.DECODER_VERSION", 10**6)
         _inputs(job).require()
 
 
-def _ingested_anew(desk: Desk) -> None:
-    said = desk.run("ingest", "--lake", desk.lake, "--link", "main1", "--covers", desk.life, desk.capture)
+def _ingested_anew(setup: Setup) -> None:
+    said = setup.run("ingest", "--lake", setup.lake, "--link", "main1", "--covers", setup.life, setup.capture)
     assert said.code == 0
-    job = Job.open(desk.lake, "flows", desk.folder)
+    job = Job.open(setup.lake, "flows", setup.folder)
     assert _inputs(job).require() == []
 
 
-def _shed(desk: Desk, end: int) -> None:
-    job = _job(desk)
+def _shed(setup: Setup, end: int) -> None:
+    job = _job(setup)
     config = job.config.model_copy(update={"links": {"main1": job.config.link("main1").model_copy(update={"shed": 5})}})
     inputs = LowInputs(job.lake, job.plan, config, START, end, read_captures(job.lake, ["main1"]))
-    _low(desk, inputs)
+    _low(setup, inputs)
 
 
-def _deployed(_: Desk, **extra: str) -> None:
+def _deployed(_: Setup, **extra: str) -> None:
     deployment("spark://m:7077", "", extra)
 
 
-def _estimated(_: Desk, column: str) -> None:
+def _estimated(_: Setup, column: str) -> None:
     text = f"SELECT tb, count(*) AS n{column} FROM main1.TCP GROUP BY time/60 AS tb"
     plan = plan_texts([("q.gsql", text)], Links(("main1",)))
     require_marked(plan, Config(links={"main1": Link(sampling=True, shed=5)}))
 
 
-def _unkept(_: Desk, *applications: Literal["dns", "tls"]) -> None:
+def _unkept(_: Setup, *applications: Literal["dns", "tls"]) -> None:
     plan = plan_texts([("q.gsql", "SELECT time, dns_query FROM main1.UDP")], Links(("main1",)))
     require_kept(plan, Config(links={"main1": Link(applications=applications)}))
 
 
-def _copies(desk: Desk, most: int) -> None:
+def _copies(setup: Setup, most: int) -> None:
     text = "SELECT tb, srcIP, destIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, CUBE(srcIP, destIP)"
-    desk.settle()
-    desk.query(text, "flows")
-    require_affordable(Job.open(desk.lake, "flows", desk.folder).plan, most)
+    setup.settle()
+    setup.query(text, "flows")
+    require_affordable(Job.open(setup.lake, "flows", setup.folder).plan, most)
 
 
-def _linked(desk: Desk, name: str) -> None:
-    desk.settle(ingest=False)
-    desk.settings("[links.main1]", f"[links.{name}]")
-    assert load_config(desk.lake).link("main1").skew == SECOND
+def _linked(setup: Setup, name: str) -> None:
+    setup.settle(ingest=False)
+    setup.settings("[links.main1]", f"[links.{name}]")
+    assert load_config(setup.lake).link("main1").skew == SECOND
 
 
-def _cached(desk: Desk, mode: int) -> None:
-    folder = desk.folder / "cache"
+def _cached(setup: Setup, mode: int) -> None:
+    folder = setup.folder / "cache"
     folder.mkdir(exist_ok=True)
     folder.chmod(mode)
     with pytest.MonkeyPatch.context() as patch:
@@ -116,9 +116,9 @@ def _cached(desk: Desk, mode: int) -> None:
         assert cache_folder() == folder
 
 
-def _stored(desk: Desk, good: bool) -> None:
+def _stored(setup: Setup, good: bool) -> None:
     """Reads the file of a stream."""
-    path = desk.folder / "stream.parquet"
+    path = setup.folder / "stream.parquet"
     control = {"_last": [5], "_kind": [ROW], "_tick": [6], "_until": [6], "_period": [0]}
     if good:
         pq.write_table(pa.table({"n": [1], **control}), path)
@@ -127,31 +127,31 @@ def _stored(desk: Desk, good: bool) -> None:
     assert StoredStream.scan([str(path)]).rows == 1
 
 
-def _closed(_: Desk, last: int) -> None:
+def _closed(_: Setup, last: int) -> None:
     """Closes the parts of a query by the punctuation of one stream, the interval of which ends at 10."""
     parts: Any = [SimpleNamespace(end=20)]
     source = ("flows", "main1")
     assert len([*closed_parts({"flows": PlanParts(parts, [source], 10)}, {}, iter([[(source, last)]]))]) == 2
 
 
-def _keyed(desk: Desk, good: bool) -> None:
+def _keyed(setup: Setup, good: bool) -> None:
     """Looks for shared keys in the file of a stream."""
-    path = desk.folder / "keyed.parquet"
+    path = setup.folder / "keyed.parquet"
     if good:
         fields = [("n", [1]), *((name, [ROW if name == "_kind" else 5]) for name in CONTROL.names)]
         pq.write_table(pa.table(dict(fields)), path)
-    assert shared_keys([path], (Field("n", Type.INT),), ("n",), 1, desk.folder / "keys")[0] == 0
+    assert shared_keys([path], (Field("n", Type.INT),), ("n",), 1, setup.folder / "keys")[0] == 0
 
 
-def _streams(desk: Desk, link: str) -> None:
-    files = _low(desk)
+def _streams(setup: Setup, link: str) -> None:
+    files = _low(setup)
     ((name, _), *_) = files
     assert _files(files, name, link)
 
 
-def _jars(desk: Desk, *given: str, check: bool = False) -> None:
+def _jars(setup: Setup, *given: str, check: bool = False) -> None:
     """Looks for the jars in a folder with these of them, the last of which is another one where they are checked."""
-    folder = desk.folder / "share" / "lowwater" / "jars"
+    folder = setup.folder / "share" / "lowwater" / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     whole = jars.delta_jars()
     for jar in whole if not given else ():
@@ -164,79 +164,79 @@ def _jars(desk: Desk, *given: str, check: bool = False) -> None:
         assert jars.fetch_jars() if check or not given else jars.delta_jars()
 
 
-def _wrong_jar(desk: Desk) -> None:
-    _jars(desk)
-    folder = desk.folder / "share" / "lowwater" / "jars"
+def _wrong_jar(setup: Setup) -> None:
+    _jars(setup)
+    folder = setup.folder / "share" / "lowwater" / "jars"
     (jar,) = folder.glob("delta-storage-*.jar")
     jar.unlink()
-    _jars(desk, jar.name, check=True)
+    _jars(setup, jar.name, check=True)
 
 
-def _airflow(desk: Desk, lake: str) -> None:
-    desk.settle(ingest=False)
+def _airflow(setup: Setup, lake: str) -> None:
+    setup.settle(ingest=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("LOWWATER_LAKE", raising=False)
         if lake:
-            patch.setenv("LOWWATER_LAKE", str(desk.lake))
-        assert Settings.load().lake == desk.lake
+            patch.setenv("LOWWATER_LAKE", str(setup.lake))
+        assert Settings.load().lake == setup.lake
 
 
-def _query_folder(desk: Desk, named: str) -> None:
+def _query_folder(setup: Setup, named: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lowwater_airflow.settings.checkout", lambda: None)
         patch.setenv("LOWWATER_QUERIES", named)
         assert query_folder(lake_path("s3://lakes/office")) == Path(named)
 
 
-def _named(desk: Desk, name: str) -> None:
-    desk.settle(ingest=False)
-    desk.write(f"queries/{name}.gsql", "")
+def _named(setup: Setup, name: str) -> None:
+    setup.settle(ingest=False)
+    setup.write(f"queries/{name}.gsql", "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LOWWATER_LAKE", str(desk.lake))
-        patch.setenv("LOWWATER_QUERIES", str(desk.folder / "queries"))
+        patch.setenv("LOWWATER_LAKE", str(setup.lake))
+        patch.setenv("LOWWATER_QUERIES", str(setup.folder / "queries"))
         try:
             Settings.load().require_names()
         finally:
-            (desk.folder / "queries" / f"{name}.gsql").unlink()
+            (setup.folder / "queries" / f"{name}.gsql").unlink()
 
 
-def _cron(_: Desk, minutes: int) -> None:
+def _cron(_: Setup, minutes: int) -> None:
     assert cron(minutes * 60 * SECOND) == f"*/{minutes} * * * *"
 
 
-def _compiled(desk: Desk, folder: str) -> None:
-    desk.write("taken/link147.pcap/file", "a folder where a capture is to be")
+def _compiled(setup: Setup, folder: str) -> None:
+    setup.write("taken/link147.pcap/file", "a folder where a capture is to be")
     found = [each for each in kernels._captures(None) if each[0] == f"link{kernels.UNKNOWN_LINK}"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "_captures", lambda links: iter(found))
-        (desk.folder / folder).mkdir(exist_ok=True)
-        kernels.compile_kernels(desk.folder / folder)
+        (setup.folder / folder).mkdir(exist_ok=True)
+        kernels.compile_kernels(setup.folder / folder)
 
 
-def _two_links(desk: Desk, *given: str) -> Said:
-    links = desk.write(
+def _two_links(setup: Setup, *given: str) -> Said:
+    links = setup.write(
         "links.toml", '[links.main1]\nskew = "1s"\n[links.main2]\nskew = "1s"\n[sets]\nall = ["main1", "main2"]\n'
     )
-    captures = [word for name in given for word in ("--capture", f"{name}={desk.capture}")]
-    query = desk.query(FLOWS.replace("main1.TCP", "[all].TCP"))
-    return desk.run("run", query, "--links", links, *captures, "--out", desk.folder / "out", "--engine", "reference")
+    captures = [word for name in given for word in ("--capture", f"{name}={setup.capture}")]
+    query = setup.query(FLOWS.replace("main1.TCP", "[all].TCP"))
+    return setup.run("run", query, "--links", links, *captures, "--out", setup.folder / "out", "--engine", "reference")
 
 
-def _captured_links(desk: Desk, *links: str) -> None:
+def _captured_links(setup: Setup, *links: str) -> None:
     """A run whose captures are of these links, when they have been read."""
     plan = plan_texts([("q.gsql", FLOWS)], Links(("main1",)))
     captures: dict[str, tuple[()]] = dict.fromkeys(links, ())
-    assert _planned_anew(RunRequest(plan, Config(), [], desk.folder), captures).plan is plan
+    assert _planned_anew(RunRequest(plan, Config(), [], setup.folder), captures).plan is plan
 
 
 CHAINED = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb CLOSING_WHEN count(*) < 3"
 
 
-def _chained(desk: Desk, hour: int) -> None:
+def _chained(setup: Setup, hour: int) -> None:
     """Whether an hour of a chain may run; nothing of it has."""
-    desk.settle()
-    desk.query(CHAINED, "flows")
-    job = Job.open(desk.lake, "flows", desk.folder)
+    setup.settle()
+    setup.query(CHAINED, "flows")
+    job = Job.open(setup.lake, "flows", setup.folder)
     start = START + hour * HOUR
     inputs = job.inputs(start, start + HOUR, job.captures())
     inputs.require_states()
@@ -275,7 +275,7 @@ CASES: list[Case] = [
     tried("a stream that is broken", _stored, "run the low stage again", False, True),
     tried("no stream of a link", _streams, "run the low stage first", "main2", "main1"),
     tried("jars that were never fetched", _jars, "run `lowwater doctor --prepare` once", "another.jar", ()),
-    Case("a jar that is another one", _wrong_jar, "then run `lowwater doctor --prepare`", lambda desk: _jars(desk)),
+    Case("a jar that is another one", _wrong_jar, "then run `lowwater doctor --prepare`", lambda setup: _jars(setup)),
     tried("Airflow without a lake", _airflow, "LOWWATER_LAKE=<folder of the lake>", "", "lake"),
     tried(
         "Airflow without query sets, over a lake in an object store",

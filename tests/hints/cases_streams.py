@@ -15,18 +15,18 @@ from lowwater.lake.results.subscription import Change, Subscription, subscribe
 from lowwater.lake.tables import open_table
 from lowwater.replay.telemetry import TraceSender
 from tests.cli.test_streams import Collector
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.lake.test_subscription import View, published, put
 from tests.replay.support import Said
 
 
-def _lake(desk: Desk) -> Lake:
-    return open_lake(desk.lake)
+def _lake(setup: Setup) -> Lake:
+    return open_lake(setup.lake)
 
 
-def _published(desk: Desk, *numbers: int) -> Lake:
+def _published(setup: Setup, *numbers: int) -> Lake:
     """A lake with the stream q; each number is a publication of its second half hour."""
-    lake = _lake(desk)
+    lake = _lake(setup)
     put(lake, 0, [1])
     for number in numbers:
         put(lake, 1, [number])
@@ -37,49 +37,49 @@ def _log(lake: Lake, version: int) -> Path:
     return Path(lake.table("q") / "_delta_log" / f"{version:020d}.json")
 
 
-def _read(desk: Desk, after: str = "", **options: object) -> list[Change]:
+def _read(setup: Setup, after: str = "", **options: object) -> list[Change]:
     """Reads all that is there by a subscription that begins with a position."""
     changes = []
-    with subscribe(desk.lake, "q", after=after, **options) as stream:  # type: ignore[arg-type]
+    with subscribe(setup.lake, "q", after=after, **options) as stream:  # type: ignore[arg-type]
         while (change := stream.poll()) is not None:
             list(change.rows())
             changes.append(change)
     return changes
 
 
-def _again(desk: Desk) -> None:
+def _again(setup: Setup) -> None:
     """Begins again: what is there then is what is published."""
     view = View()
-    view.drain(_lake(desk))
-    assert view.rows == published(_lake(desk))
+    view.drain(_lake(setup))
+    assert view.rows == published(_lake(setup))
 
 
-def _anew(desk: Desk) -> None:
-    _published(desk)
-    position = _read(desk)[-1].position
-    shutil.rmtree(desk.lake)
-    _published(desk)
-    _read(desk, position)
+def _anew(setup: Setup) -> None:
+    _published(setup)
+    position = _read(setup)[-1].position
+    shutil.rmtree(setup.lake)
+    _published(setup)
+    _read(setup, position)
 
 
-def _position(desk: Desk, lake: Lake) -> str:
-    return _read(desk)[-1].position
+def _position(setup: Setup, lake: Lake) -> str:
+    return _read(setup)[-1].position
 
 
-def _of_another_history(desk: Desk) -> None:
-    lake = _published(desk, 2)
-    shutil.copytree(desk.lake, desk.folder / "backup")
+def _of_another_history(setup: Setup) -> None:
+    lake = _published(setup, 2)
+    shutil.copytree(setup.lake, setup.folder / "backup")
     put(lake, 1, [3])
-    position = _position(desk, lake)
-    shutil.rmtree(desk.lake)
-    shutil.copytree(desk.folder / "backup", desk.lake)
+    position = _position(setup, lake)
+    shutil.rmtree(setup.lake)
+    shutil.copytree(setup.folder / "backup", setup.lake)
     put(lake, 1, [4])
-    _read(desk, position)
+    _read(setup, position)
 
 
-def _removed(desk: Desk) -> None:
-    lake = _published(desk)
-    with subscribe(desk.lake, "q", history=False) as stream:
+def _removed(setup: Setup) -> None:
+    lake = _published(setup)
+    with subscribe(setup.lake, "q", history=False) as stream:
         put(lake, 1, [2])
         put(lake, 1, [3])
         table = open_table(lake.table("q"))
@@ -90,19 +90,19 @@ def _removed(desk: Desk) -> None:
         list(change.rows())
 
 
-def _foreign(desk: Desk) -> None:
-    lake = _published(desk, 2)
-    position = _position(desk, lake)
+def _foreign(setup: Setup) -> None:
+    lake = _published(setup, 2)
+    position = _position(setup, lake)
     DeltaTable(str(lake.table("q"))).delete("n = 1")
-    _read(desk, position)
+    _read(setup, position)
 
 
-def _elsewhere(desk: Desk) -> None:
-    lake = _published(desk)
-    with subscribe(desk.lake, "q", history=False) as stream:
+def _elsewhere(setup: Setup) -> None:
+    lake = _published(setup)
+    with subscribe(setup.lake, "q", history=False) as stream:
         put(lake, 1, [2])
         entry = _log(lake, 2)
-        shutil.copy(entry, desk.folder / "entry")
+        shutil.copy(entry, setup.folder / "entry")
         lines = [json.loads(line) for line in entry.read_text().splitlines()]
         for line in lines:
             line.get("add", {})["path"] = "../other.parquet"
@@ -110,37 +110,37 @@ def _elsewhere(desk: Desk) -> None:
         stream.poll()
 
 
-def _restored(desk: Desk) -> None:
-    shutil.copy(desk.folder / "entry", _log(_lake(desk), 2))
-    _again(desk)
+def _restored(setup: Setup) -> None:
+    shutil.copy(setup.folder / "entry", _log(_lake(setup), 2))
+    _again(setup)
 
 
-def _damaged(desk: Desk) -> None:
-    lake = _published(desk)
-    with subscribe(desk.lake, "q", history=False) as stream:
+def _damaged(setup: Setup) -> None:
+    lake = _published(setup)
+    with subscribe(setup.lake, "q", history=False) as stream:
         put(lake, 1, [2])
-        shutil.copy(_log(lake, 2), desk.folder / "entry")
+        shutil.copy(_log(lake, 2), setup.folder / "entry")
         _log(lake, 2).write_text("nonsense\n")
         stream.poll()
 
 
-def _open(desk: Desk, **options: object) -> None:
-    if not desk.lake.exists():
-        _published(desk)
-    subscribe(desk.lake, "q", **options).close()  # type: ignore[arg-type]
+def _open(setup: Setup, **options: object) -> None:
+    if not setup.lake.exists():
+        _published(setup)
+    subscribe(setup.lake, "q", **options).close()  # type: ignore[arg-type]
 
 
-def _folder_there(desk: Desk) -> None:
-    _published(desk)
-    (desk.folder / "mine").mkdir()
-    _open(desk, position=desk.folder / "mine")
+def _folder_there(setup: Setup) -> None:
+    _published(setup)
+    (setup.folder / "mine").mkdir()
+    _open(setup, position=setup.folder / "mine")
 
 
-def _unwritten(desk: Desk) -> None:
-    _published(desk)
-    place = desk.folder / "folder" / "mine"
+def _unwritten(setup: Setup) -> None:
+    _published(setup)
+    place = setup.folder / "folder" / "mine"
     place.parent.mkdir()
-    with subscribe(desk.lake, "q", position=place) as stream:
+    with subscribe(setup.lake, "q", position=place) as stream:
         _done(stream, lambda: shutil.rmtree(place.parent))
 
 
@@ -151,29 +151,29 @@ def _done(stream: Subscription, before: Callable[[], object] = lambda: None) -> 
     stream.done(change)
 
 
-def _written(desk: Desk) -> None:
-    with subscribe(desk.lake, "q", position=desk.folder / "mine") as stream:
+def _written(setup: Setup) -> None:
+    with subscribe(setup.lake, "q", position=setup.folder / "mine") as stream:
         _done(stream)
 
 
-def _metrics(desk: Desk, *options: object) -> Said:
-    desk.settle(ingest=False)
-    return desk.run("metrics", "--lake", desk.lake, *options)
+def _metrics(setup: Setup, *options: object) -> Said:
+    setup.settle(ingest=False)
+    return setup.run("metrics", "--lake", setup.lake, *options)
 
 
-def _port_taken(desk: Desk) -> Said:
+def _port_taken(setup: Setup) -> Said:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        return _metrics(desk, "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        return _metrics(setup, "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
 
 
-def _collected(desk: Desk) -> None:
+def _collected(setup: Setup) -> None:
     with Collector() as server:
         assert TraceSender(server.address)
 
 
-def _silent(desk: Desk) -> None:
+def _silent(setup: Setup) -> None:
     with Collector(400) as server:
         import threading
 
@@ -197,17 +197,17 @@ CASES: list[Case] = [
     tried("a subscriber with a strange name", _open, "write letters, digits", {"name": "a/b"}, {"name": "a-b"}),
     Case(
         "a position that is none",
-        lambda desk: _open(desk, after="nonsense"),
+        lambda setup: _open(setup, after="nonsense"),
         "give what `change.position` was",
-        lambda desk: _open(desk, after=_position(desk, _lake(desk))),
+        lambda setup: _open(setup, after=_position(setup, _lake(setup))),
     ),
     Case(
         "a position that is a folder",
         _folder_there,
         "check the file",
-        lambda desk: _open(desk, position=desk.folder / "mine" / "position"),
+        lambda setup: _open(setup, position=setup.folder / "mine" / "position"),
     ),
     Case("a position that cannot be written", _unwritten, "check that its disk can be written", _written),
-    Case("a port that is taken", _port_taken, "name another port", lambda desk: _metrics(desk)),
+    Case("a port that is taken", _port_taken, "name another port", lambda setup: _metrics(setup)),
     Case("a collector that refuses", _silent, "check its address and that it runs", _collected),
 ]

@@ -16,15 +16,15 @@ from tests.hints.cases_records import (
     in_a_lake,
     run_over,
 )
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.replay.support import Said
 
 
-def _inspected(desk: Desk, name: str, data: bytes) -> Said:
+def _inspected(setup: Setup, name: str, data: bytes) -> Said:
     """Inspects a file of these bytes."""
-    path = desk.folder / name
+    path = setup.folder / name
     path.write_bytes(data)
-    return desk.run("inspect", path)
+    return setup.run("inspect", path)
 
 
 def _parquet(rows: int, *names: str) -> bytes:
@@ -35,22 +35,22 @@ def _parquet(rows: int, *names: str) -> bytes:
     return out.getvalue()
 
 
-def _exported(desk: Desk, *options: str) -> Said:
+def _exported(setup: Setup, *options: str) -> Said:
     """Exports a link from a lake that has packets and other records."""
-    assert in_a_lake(desk, SCHEMAS).code == 0
-    desk.settings('skew = "1s"', 'skew = "1s"\npayload = "all"')
-    assert desk.run("ingest", "--lake", desk.lake, "--link", "main1", desk.capture).code == 0
-    out = ("--out", desk.folder / "log.out", "--force")
-    return desk.run("export", "--lake", desk.lake, "--link", "log", *out, *options)
+    assert in_a_lake(setup, SCHEMAS).code == 0
+    setup.settings('skew = "1s"', 'skew = "1s"\npayload = "all"')
+    assert setup.run("ingest", "--lake", setup.lake, "--link", "main1", setup.capture).code == 0
+    out = ("--out", setup.folder / "log.out", "--force")
+    return setup.run("export", "--lake", setup.lake, "--link", "log", *out, *options)
 
 
-def _exported_after(desk: Desk, ingest: bool) -> Said:
+def _exported_after(setup: Setup, ingest: bool) -> Said:
     """Exports a link whose protocol has changed, perhaps after another ingest."""
-    assert in_a_lake(desk, SCHEMAS).code == 0
-    desk.write("log.schema", BY_POSITION.replace("size", "length"))
+    assert in_a_lake(setup, SCHEMAS).code == 0
+    setup.write("log.schema", BY_POSITION.replace("size", "length"))
     if ingest:
-        assert desk.run("ingest", "--lake", desk.lake, "--link", "log", desk.folder / "log").code == 0
-    return desk.run("export", "--lake", desk.lake, "--link", "log", "--out", desk.folder / "a.csv")
+        assert setup.run("ingest", "--lake", setup.lake, "--link", "log", setup.folder / "log").code == 0
+    return setup.run("export", "--lake", setup.lake, "--link", "log", "--out", setup.folder / "a.csv")
 
 
 EVENT = b'{"timestamp": "2026-01-01T00:00:00.5+0000", "event_type": "alert"}\n'

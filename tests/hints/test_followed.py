@@ -12,7 +12,7 @@ import pytest
 from lowwater.errors import LowwaterError
 from tests.breadth import each_push
 from tests.hints import table, texts
-from tests.hints.desk import Case, Desk, captured
+from tests.hints.setup import Case, Setup, captured
 from tests.hints.sites import Site, recorded, sites
 
 pytestmark = pytest.mark.slow
@@ -60,17 +60,17 @@ def test_what_the_hint_of_a_call_says_helps(
     case: Case, capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    desk = Desk(tmp_path, capture)
+    setup = Setup(tmp_path, capture)
     with recorded() as seen:
         try:
-            said = case.wrong(desk)
+            said = case.wrong(setup)
         except LowwaterError as error:
             assert case.hint in error.hint, error
         else:
             assert said is not None and said.code > 0, said
             assert case.hint in " ".join((said.out + said.err).split()), said
     _FOLLOWED[f"call: {case.name}"] = seen
-    after = case.follow(desk)
+    after = case.follow(setup)
     assert after is None or after.code == 0, after
 
 

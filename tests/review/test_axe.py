@@ -12,8 +12,8 @@ from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from tests.browser import chromium, served
-from tests.review.desk import FAILED, FILES, make_desk
 from tests.review.ledgers import make
+from tests.review.widths import FAILED, FILES, make_every_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 AXE = Path(sys.prefix) / "axe" / "axe-core.js"
@@ -29,19 +29,19 @@ SERIOUS = ("serious", "critical")
 
 @pytest.fixture(scope="module")
 def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Ledgers:
-    return Ledgers(*make(tmp_path_factory.mktemp("desk"), HOURS, frozenset({FAILED})))
+    return Ledgers(*make(tmp_path_factory.mktemp("every_page"), HOURS, frozenset({FAILED})))
 
 
 @pytest.fixture(scope="module")
-def desk(ledgers: Ledgers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
+def every_page(ledgers: Ledgers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
     """The address of the server, and those of its pages."""
-    app, pages = make_desk(tmp_path_factory.mktemp("rows"), ledgers)
+    app, pages = make_every_page(tmp_path_factory.mktemp("rows"), ledgers)
     with served(app) as at:
         yield at, pages
 
 
 @pytest.fixture(scope="module")
-def page(desk: tuple[str, list[str]]) -> Iterator[Any]:
+def page(every_page: tuple[str, list[str]]) -> Iterator[Any]:
     """A page whose policy is put aside, since Axe is a script and the pages permit none."""
     if not AXE.exists():
         pytest.skip("Axe is not there: make .venv/.axe (needs npm)")
@@ -57,8 +57,8 @@ def found_by_axe(page: Any, rules: tuple[str, ...] = ()) -> list[str]:
 
 
 @pytest.mark.nightly
-def test_axe_finds_nothing_serious_on_any_page(page: Any, desk: tuple[str, list[str]]) -> None:
-    at, pages = desk
+def test_axe_finds_nothing_serious_on_any_page(page: Any, every_page: tuple[str, list[str]]) -> None:
+    at, pages = every_page
     wrong: list[str] = []
     for address in pages:
         page.emulate_media(color_scheme="light")
@@ -73,8 +73,8 @@ def test_axe_finds_nothing_serious_on_any_page(page: Any, desk: tuple[str, list[
     assert wrong == []
 
 
-def test_every_route_with_a_page_is_among_them(ledgers: Ledgers, desk: tuple[str, list[str]]) -> None:
-    paths = [address.partition("?")[0].partition("/")[2] for address in desk[1]]
+def test_every_route_with_a_page_is_among_them(ledgers: Ledgers, every_page: tuple[str, list[str]]) -> None:
+    paths = [address.partition("?")[0].partition("/")[2] for address in every_page[1]]
     for route in create(ledgers).routes:
         if route.path not in (*FILES, "/"):
             assert any(route.path_regex.match(f"/{path}") for path in paths), route.path

@@ -23,8 +23,8 @@ from tests.browser import chromium, served
 from tests.replay.deskmaker import make_lake
 from tests.replay.support import replay_range
 from tests.review.conftest import Results
-from tests.review.desk import MEASURE, WIDTHS, make_docs, make_large, wrong_places
 from tests.review.ledgers import HOSTILE, START, make
+from tests.review.widths import MEASURE, WIDTHS, make_docs, make_large, wrong_places
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 HOURS, FAILED = 30, 5

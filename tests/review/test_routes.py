@@ -11,8 +11,8 @@ from lowwater_review import Ledgers
 from lowwater_review.app import create
 
 from tests.review.asgi import ask
-from tests.review.desk import FAILED, addresses_of_ledgers
 from tests.review.ledgers import HOSTILE, make
+from tests.review.widths import FAILED, addresses_of_ledgers
 
 pytestmark = pytest.mark.slow
 PARAMETERS = ("from", "to", "column", "op", "value", "sort", "number", "key", "page", "version", "row", "last")

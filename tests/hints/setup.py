@@ -1,4 +1,4 @@
-"""A desk of a user's: a small capture, a lake, queries, commands; for cases that are no rows of table.txt."""
+"""What a user has: a small capture, a lake, queries, commands; for cases that are no rows of table.txt."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lowwater.instants import SECOND, format_instant
 from tests.replay.support import START, Said, lowwater
 
 SPAN = 600
-"""Seconds that the packets of the desk's captures last."""
+"""Seconds that the packets of the setup's captures last."""
 
 
 @dataclass
-class Desk:
+class Setup:
     """Where one case is at work.
 
     Attributes:
@@ -92,20 +92,20 @@ class Case:
     """
 
     name: str
-    wrong: Callable[[Desk], Said | None]
+    wrong: Callable[[Setup], Said | None]
     hint: str
-    follow: Callable[[Desk], Said | None]
+    follow: Callable[[Setup], Said | None]
 
 
 def tried(name: str, act: Callable[..., object], hint: str, wrong: object, right: object) -> Case:
     """A case of an act that is wrong with some arguments and right with others: one, several, or some by name."""
 
-    def with_(given: object) -> Callable[[Desk], Said | None]:
-        def acted(desk: Desk) -> Said | None:
+    def with_(given: object) -> Callable[[Setup], Said | None]:
+        def acted(setup: Setup) -> Said | None:
             if isinstance(given, dict):
-                found = act(desk, **given)
+                found = act(setup, **given)
             else:
-                found = act(desk, *given) if isinstance(given, tuple) else act(desk, given)
+                found = act(setup, *given) if isinstance(given, tuple) else act(setup, given)
             return found if isinstance(found, Said) else None
 
         return acted

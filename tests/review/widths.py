@@ -1,6 +1,6 @@
 """Every kind of page behind one web server: those of a lake of ledgers, those of a lake with packets, and the login.
 
-`python -m tests.review.desk` measures all of them at five widths, light and dark, over a lake of 30 links, 60 query
+`python -m tests.review.widths` measures all of them at five widths, light and dark, over a lake of 30 links, 60 query
 sets, long names and months of hours: nothing is wider than the screen, and no column has one word a line. `--shots DIR`
 keeps the pictures. The test in `test_browser` takes a few pages.
 """
@@ -144,7 +144,7 @@ def one_of_each(ledgers: Ledgers) -> list[str]:
     return list(dict.fromkeys([*chosen, f"interval/q/{failed}.html"]))
 
 
-def make_desk(folder: Path, ledgers: Ledgers) -> tuple[FastAPI, list[str]]:
+def make_every_page(folder: Path, ledgers: Ledgers) -> tuple[FastAPI, list[str]]:
     """Mounts the pages of a lake of ledgers, and of a lake with rows that it makes.
 
     Args:
@@ -201,7 +201,7 @@ def main() -> int:
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as made:
         (Path(made) / "rows").mkdir()
-        app, pages = make_desk(Path(made) / "rows", make_large(Path(made) / "ledgers", chosen.hours))
+        app, pages = make_every_page(Path(made) / "rows", make_large(Path(made) / "ledgers", chosen.hours))
         with served(app) as at, chromium() as browser:
             page = browser.new_page()
             for theme, width, (number, address) in product(THEMES, WIDTHS, enumerate(pages)):

@@ -1,4 +1,4 @@
-"""Hints of what the desk asks: pages of rows, packets of a row, versions of a table, and the server of the pages."""
+"""Hints of what the setup asks: pages of rows, packets of a row, versions of a table, and the server of the pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.replay.job import Job
 from lowwater.replay.packets import row_packets
 from lowwater.replay.schedule.skew_review import skew_change, write_skew
-from tests.hints.desk import Case, Desk, tried
+from tests.hints.setup import Case, Setup, tried
 from tests.replay.support import START, Said
 
 ROW = {"tb": 29_453_760, "srcIP": "10.0.0.1", "n": 1}
@@ -30,9 +30,9 @@ FLOWS = "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb"
 WHOLE = "SELECT tb, srcIP, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"
 
 
-def _table(desk: Desk, version: int | None = None, query: str = "flows") -> ResultTable:
+def _table(setup: Setup, version: int | None = None, query: str = "flows") -> ResultTable:
     """A published table of one row."""
-    lake = open_lake(desk.lake)
+    lake = open_lake(setup.lake)
     if not lake.table("flows").exists():  # type: ignore[attr-defined]
         rows = pa.table({"tb": [START // (60 * 10**9)], "n": [1], "_last": [START], "_hour": [START // HOUR]})
         create(lake.table("flows"), rows.schema, ["_hour"], "flows")
@@ -40,12 +40,12 @@ def _table(desk: Desk, version: int | None = None, query: str = "flows") -> Resu
     return result_table(lake, query, version)
 
 
-def _count(desk: Desk, *asked: str) -> None:
-    assert _table(desk).count(RowQuery(0, 1 << 62, (Filter(*asked),))) == 1
+def _count(setup: Setup, *asked: str) -> None:
+    assert _table(setup).count(RowQuery(0, 1 << 62, (Filter(*asked),))) == 1
 
 
-def _page(desk: Desk, offset: int, sort: str = "") -> None:
-    _table(desk).page(RowQuery(0, 1 << 62, sort=sort), offset, 1)
+def _page(setup: Setup, offset: int, sort: str = "") -> None:
+    _table(setup).page(RowQuery(0, 1 << 62, sort=sort), offset, 1)
 
 
 def _plan(text: str = WHOLE) -> QueryPlan:
@@ -53,38 +53,38 @@ def _plan(text: str = WHOLE) -> QueryPlan:
     return query
 
 
-def _row(_: Desk, text: str = WHOLE, **changed: Any) -> None:
+def _row(_: Setup, text: str = WHOLE, **changed: Any) -> None:
     row_packets(_plan(text), {name: value for name, value in (ROW | changed).items() if value != "absent"})
 
 
-def _asked(desk: Desk, **given: str) -> None:
-    parse_asked(_table(desk), _plan(), given, {})
+def _asked(setup: Setup, **given: str) -> None:
+    parse_asked(_table(setup), _plan(), given, {})
 
 
-def _token(desk: Desk, text: str | None, mode: int = 0o600) -> None:
-    path = desk.folder / "token.txt"
+def _token(setup: Setup, text: str | None, mode: int = 0o600) -> None:
+    path = setup.folder / "token.txt"
     if text is not None:
         path.write_text(text)
         path.chmod(mode)
     access("127.0.0.1", path)
 
 
-def _listen(desk: Desk, taken: bool) -> None:
+def _listen(setup: Setup, taken: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         listen("127.0.0.1", other.getsockname()[1] if taken else 0).close()
 
 
-def _skew(desk: Desk, bound: str, *more: str) -> Said:
-    return desk.run("skew", "--lake", desk.lake, "--link", "main1", "--set", bound, "--queries", desk.folder, *more)
+def _skew(setup: Setup, bound: str, *more: str) -> Said:
+    return setup.run("skew", "--lake", setup.lake, "--link", "main1", "--set", bound, "--queries", setup.folder, *more)
 
 
-def _overtaken(desk: Desk) -> None:
-    change = skew_change(desk.settle(), desk.folder, [], "main1", 2 * 10**9)
-    desk.settings('skew = "1s"', 'skew = "5s"')
-    write_skew(desk.lake, change)
+def _overtaken(setup: Setup) -> None:
+    change = skew_change(setup.settle(), setup.folder, [], "main1", 2 * 10**9)
+    setup.settings('skew = "1s"', 'skew = "5s"')
+    write_skew(setup.lake, change)
 
 
-def _queued(_: Desk, count: int) -> None:
+def _queued(_: Setup, count: int) -> None:
     """A person asks for so many answers at once, and the first is not there yet."""
     answers, held = answering.TaskQueue(1), threading.Event()
     try:
@@ -94,23 +94,23 @@ def _queued(_: Desk, count: int) -> None:
         held.set()
 
 
-def _saved(desk: Desk, operator: str) -> None:
-    job = Job.open(desk.settle(ingest=False), "flows", desk.folder)
+def _saved(setup: Setup, operator: str) -> None:
+    job = Job.open(setup.settle(ingest=False), "flows", setup.folder)
     plot = {"title": "a", "query": "flows", "filters": [["n", operator, "5"]]}
-    desk.write("flows.plots.json", json.dumps([plot]))
-    assert plots_file(job) == desk.folder / "flows.plots.json" and len(read_plots(job)) == 1
+    setup.write("flows.plots.json", json.dumps([plot]))
+    assert plots_file(job) == setup.folder / "flows.plots.json" and len(read_plots(job)) == 1
 
 
-def _titled(desk: Desk, title: str) -> None:
-    desk.settle(ingest=False)
-    assert as_plot(title, "flows", parse_asked(_table(desk), _plan(FLOWS), {}, {})).title == "a"
+def _titled(setup: Setup, title: str) -> None:
+    setup.settle(ingest=False)
+    assert as_plot(title, "flows", parse_asked(_table(setup), _plan(FLOWS), {}, {})).title == "a"
 
 
 CASES: list[Case] = [
     tried("answers of one person", _queued, "ask again later", 13, 12),
     tried("a saved plot's operator", _saved, "use one of =", "~", ">"),
     tried("a saved plot's title", _titled, "give `title`", " ", "a "),
-    Case("settings that changed meanwhile", _overtaken, "look at the change again", lambda desk: _skew(desk, "2s")),
+    Case("settings that changed meanwhile", _overtaken, "look at the change again", lambda setup: _skew(setup, "2s")),
     tried("a deep page", _page, "filter the rows, or download them", DEEPEST, 0),
     tried("a filter of no column", _count, "did you mean n?", ("nn", "=", "1"), ("n", "=", "1")),
     tried("no comparison", _count, "there are: =", ("n", "==", "1"), ("n", "=", "1")),
@@ -118,31 +118,31 @@ CASES: list[Case] = [
     tried("no version", _table, "there are versions 0 to 1", 7, 1),
     Case(
         "an address without an instant",
-        lambda desk: instant_of("now", "from") and None,
+        lambda setup: instant_of("now", "from") and None,
         "write for example 1970-01-01T00:00:00Z",
-        lambda desk: None if instant_of("1970-01-01T00:00:00Z", "from") == 0 else desk.run("no instant"),
+        lambda setup: None if instant_of("1970-01-01T00:00:00Z", "from") == 0 else setup.run("no instant"),
     ),
     tried("an address of no page", _asked, "give 1 or more", {"page": "0"}, {"page": "1"}),
     Case(
         "an address of no version",
-        lambda desk: _number_of_version("x", "before") and None,
+        lambda setup: _number_of_version("x", "before") and None,
         "give a number",
-        lambda desk: _number_of_version("1", "before") and None,
+        lambda setup: _number_of_version("1", "before") and None,
     ),
     tried("half a row", _row, "give every column", {"n": "absent"}, ()),
     tried("a row of other types", _row, "its type is", {"srcIP": "somewhere"}, {"srcIP": "10.0.0.1"}),
     Case(
         "a row of a hidden group",
-        lambda desk: _row(desk, "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
+        lambda setup: _row(setup, "SELECT tb, count(*) AS n FROM main1.TCP GROUP BY time/60 AS tb, srcIP"),
         "`lowwater export` selects packets by a condition of your own",
-        lambda desk: _kept_where(desk),
+        lambda setup: _kept_where(setup),
     ),
     tried("a token file that is not there", _token, "name a text file", None, "a token of some length"),
     tried("a port of the pages that is taken", _listen, "give another --port", True, False),
 ]
 
 
-def _kept_where(desk: Desk) -> Said:
-    desk.settle()
-    out = desk.folder / "out.pcap"
-    return desk.run("export", "--lake", desk.lake, "--where", "len > 60", "--out", out)
+def _kept_where(setup: Setup) -> Said:
+    setup.settle()
+    out = setup.folder / "out.pcap"
+    return setup.run("export", "--lake", setup.lake, "--where", "len > 60", "--out", out)
