@@ -12,7 +12,7 @@ from lowwater.instants import SECOND, format_instant
 from tests.replay.support import START, Said, lowwater
 
 SPAN = 600
-"""Seconds that the packets of the setup's captures last."""
+"""Seconds that the packets of its captures last."""
 
 
 @dataclass
