@@ -1,4 +1,4 @@
-"""Implements `plan`, `backfill`, `watch`, `try` and `ingest --watch`: which intervals are due, and running them, once
+"""Implements `backfill`, `watch`, `try` and `ingest --watch`: running the intervals that are due, once
 or again and again, or on trial.
 """
 

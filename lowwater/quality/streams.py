@@ -1,4 +1,4 @@
-"""The rows of each output query over an interval, checked: schema, ownership, promises, unique keys."""
+"""The rows of each output query over an interval, checked: schema, ownership, promises, unique keys, own suites."""
 
 from __future__ import annotations
 

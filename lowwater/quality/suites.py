@@ -1,4 +1,4 @@
-"""The suites that people write for the rows of a query, and the judgement of its rows by them."""
+"""The suites that people write for the rows of a query: read, checked against its columns, and as constraints."""
 
 from __future__ import annotations
 

@@ -79,20 +79,16 @@ def _lead(stamps: Any, index: int, side: int, least: int) -> int:
         level, reached = stamps[place], 0
         if level >= stamps[index] - most:
             continue
-        lowest = stamps[index]
-        for other in range(first, index):
-            if stamps[other] > level:
-                lowest = min(lowest, stamps[other])
-        if lowest - level <= most:  # later records make it only lower
-            continue
         for other in range(first, last + 1):
             reached += stamps[other] <= level
         if reached <= side:
             continue
-        for other in range(index + 1, last + 1):
-            if stamps[other] <= level:
+        lowest = stamps[index]
+        for other in range(first, last + 1):
+            if stamps[other] > level:
+                lowest = min(lowest, stamps[other])
+            elif other > index:
                 break
-            lowest = min(lowest, stamps[other])
         lead = lowest - level
         if lead > most and _returns(stamps, index, side, level) and lead > _USUAL * _pause(stamps, index, level):
             most = lead
