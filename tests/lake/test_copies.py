@@ -23,10 +23,10 @@ from lowwater.lake.packets import (
     COPY,
     DroppedCopies,
     DuplicateRule,
+    HashedLink,
     LinkRead,
     PacketFiles,
     divide,
-    hashed_link,
     packet_files,
 )
 from lowwater.lake.run_inputs import dropped_duplicates, link_inputs, outdated
@@ -92,7 +92,7 @@ def whole_read(lake: Lake, link: Link, low: int = 0, start: int = 0, end: int = 
     captures, files = read_captures(lake, ["a"])["a"], PacketFiles.of(lake)
     around = packet_files(files, "a", captures, link, min(low, start - SKEW) - WINDOW, start, end)
     read = packet_files(files, "a", captures, link, low, start, end)
-    return replace(read, copies=DuplicateRule(WINDOW, True, hashed_link(around, RULE)))
+    return replace(read, copies=DuplicateRule(WINDOW, True, HashedLink(around, RULE)))
 
 
 def rows(read: LinkRead, dropped: DroppedCopies | None = None) -> list[tuple[int, int]]:

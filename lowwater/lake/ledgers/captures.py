@@ -27,6 +27,7 @@ from lowwater.lake.open_tables import ValuesByState, cached_value
 from lowwater.lake.upkeep import MEND
 from lowwater.limits import CAPTURE_OBJECTS
 from lowwater.link_names import family_of
+from lowwater.plan.temporal import END_OF_TIME
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 
 _KEY = ("link", "attempt")
 _SHOWN_TYPES = 6
+
+
+def life_of(link: Link) -> tuple[int, int]:
+    """Returns the life of a link, [since, until), ns (T5)."""
+    return link.since or 0, END_OF_TIME if link.until is None else link.until
 
 
 def left_out_words(counts: Mapping[str, int]) -> str:

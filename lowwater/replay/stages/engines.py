@@ -83,8 +83,7 @@ class LowTask:
     @property
     def home(self) -> str:
         """The first file that it reads, by which a machine of a cluster is chosen."""
-        files = [str(file.path) for capture in self.read.captures for file in capture.files]
-        return files[0] if files else self.link
+        return str(self.read.files[0].path) if self.read.files else self.link
 
     @property
     def label(self) -> str:
