@@ -386,8 +386,7 @@ class PacketFiles:
 
     @classmethod
     def of_table(cls, folder: PurePath) -> PacketFiles:
-        """Reads the list of files of `packets/`, or of the table of a link with other records.
-        Raises LakeError if the table cannot be read."""
+        """Reads the list of files of `packets/`, or of the table of a link with other records."""
         with lake_errors(f"{folder}: the table cannot be read"):
             return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
 

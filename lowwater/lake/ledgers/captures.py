@@ -44,6 +44,15 @@ def life_of(link: Link) -> tuple[int, int]:
     return link.since or 0, END_OF_TIME if link.until is None else link.until
 
 
+SHOWN = 3
+"""Most things that a sentence names."""
+
+
+def few(names: Sequence[str], most: int = SHOWN) -> str:
+    """Names the first of some things, and says how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 def left_out_words(counts: Mapping[str, int]) -> str:
     """Returns the records of other types as a text; empty if there are none.
 
@@ -317,11 +326,8 @@ class Captures(Sequence[Capture]):
         return bool(np.any((self._covered[2] > 0) & (self._covered[1] == (self.end or 0))))
 
     def beyond(self, start: int, end: int) -> NDArray[np.int64]:
-        """Returns the captures with records before `start`, or at or after `end`, ns.
-
-        Returns:
-            shape (3, n): index of each, and the first and the last arrival that a record of it may have, ns.
-        """
+        """Returns the captures with records before `start`, or at or after `end`, ns: shape (3, n), the index of each,
+        and the first and the last arrival that a record of it may have, ns."""
         if (start, end) not in self._beyond:
             smallest, largest = self._records
             places = np.flatnonzero((largest >= 0) & ((smallest < start) | (largest >= end)))
@@ -341,15 +347,16 @@ class Captures(Sequence[Capture]):
     @cached_property
     def files(self) -> dict[str, str]:
         """Names of the files, by the short form of their digest."""
-        names = zip(self.values("capture"), self.values("path"), strict=True)
-        return {short(digest): path.rpartition("/")[2] for digest, path in names}
+        return {short(digest): name for digest, name in self._named()}
 
     def names_of(self, digests: Collection[str]) -> dict[str, str]:
         """Names of the files of some captures, by their digest."""
-        if not digests:
-            return {}
-        names = zip(self.values("capture"), self.values("path"), strict=True)
-        return {digest: path.rpartition("/")[2] for digest, path in names if digest in digests}
+        return {digest: name for digest, name in self._named() if digest in digests} if digests else {}
+
+    def _named(self) -> Iterator[tuple[str, str]]:
+        """Yields the digest and the name of the file of each capture."""
+        for digest, path in zip(self.values("capture"), self.values("path"), strict=True):
+            yield digest, path.rpartition("/")[2]
 
     def meeting(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose records meet [start, end), ns."""
@@ -408,20 +415,19 @@ class Captures(Sequence[Capture]):
 
 
 def in_force(rows: pa.Table) -> pa.Table:
-    """Returns the captures of a link with the coverage that is in force beside one another (T5).
+    """Returns the captures of a link, which are in the order of T1, with the coverage that is in force (T5).
 
     A rotation says when a file should end, not that the recorder recorded until then. So a file whose coverage is made
     up from a rotation ends at its last record if another one begins inside of it. Files of one instant in their names
-    follow one another in the order of their records, and all but the first begin at their first record. `rows`: the
-    captures as the ledger has them, in the order of T1."""
+    follow one another in the order of their records, and all but the first begin at their first record."""
     if rows.num_rows < 2:
         return rows
     of = {name: rows.column(name) for name in rows.column_names}
     by_hand, declares = pc.fill_null(of["by_hand"], False), pc.is_valid(of["declared_from"])
-    rotated = _array(pc.and_(declares, pc.coalesce(of["rotated"], pc.invert(by_hand))))  # older ledgers do not say
-    first = _array(pc.fill_null(pc.coalesce(of["file_first"], of["first"]), -1))
-    largest = _array(pc.fill_null(pc.coalesce(of["file_largest"], of["largest"]), -1))
-    begins, ends = _array(of["covers_from"]).copy(), _array(of["covers_to"]).copy()
+    rotated = pc.and_(declares, pc.coalesce(of["rotated"], pc.invert(by_hand))).to_numpy()  # older ledgers do not say
+    first = pc.fill_null(pc.coalesce(of["file_first"], of["first"]), -1).to_numpy()
+    largest = pc.fill_null(pc.coalesce(of["file_largest"], of["largest"]), -1).to_numpy()
+    begins, ends = of["covers_from"].to_numpy(), of["covers_to"].to_numpy()
     again = np.zeros(len(begins), bool)
     again[1:] = rotated[1:] & (begins[1:] == begins[:-1]) & (first[1:] >= 0)
     begins = np.where(again, np.clip(first, begins, ends), begins)
@@ -432,11 +438,6 @@ def in_force(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index(name)
         rows = rows.set_column(at, rows.schema.field(at), pa.array(values, pa.int64()))
     return rows
-
-
-def _array(column: pa.ChunkedArray) -> NDArray[Any]:
-    array: NDArray[Any] = column.to_numpy()
-    return array
 
 
 NAMED_TO = SECOND
@@ -465,10 +466,8 @@ def short(digest: str) -> str:
 
 
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
-    """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures.
-
-    A link is read again only if files of it have come or gone.
-    """
+    """Reads the captures of some links, by link, in the order of T1; empty for a link without captures. A link is read
+    again only if files of it have come or gone."""
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
         asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
         families: dict[str, list[tuple[str, str]]] = {}
@@ -597,8 +596,8 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
 
 
 def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:
-    """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces. `damage`: rows
-    of the schema `ingestion.tasks.DAMAGE`, or `capture.tables.reader.DAMAGE`."""
+    """Returns the malformed rows of a capture (schema `ingestion.tasks.DAMAGE` or `capture.tables.reader.DAMAGE`) as
+    the lake has them, under the links of their interfaces."""
     size = damage.num_rows
     constants = {
         "link": pa.array(links, pa.string()).take(damage.column("interface")),
@@ -615,7 +614,7 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
     """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset.
 
     A row before the first sane record of its capture arrives at the clock before the capture. Without one, it arrives
-    at the beginning of the capture. `captures`: ledger rows of the link, in the order of T1."""
+    at the beginning of the capture."""
     begins: dict[str, tuple[int, int]] = {}
     ordered = Captures.of(captures)
     for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
@@ -639,8 +638,6 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
 # Captures that several links have: a query over these links counts each of their packets several times. Copies of
 # single packets are found by `lake.packets`.
 
-_SHOWN = 3
-
 
 class SharedCapture(NamedTuple):
     """Two captures of different links with the same records, or where `whole` is false with the same first ones."""
@@ -659,15 +656,13 @@ class SharedCapture(NamedTuple):
 
     def words(self) -> str:
         """Describes it, without the links."""
-        both = _file(self.one), _file(self.other)
-        return f"{both[0]} is {both[1]}" if self.whole else f"{both[0]} begins with the packets of {both[1]}"
+        one, other = (capture.path.rpartition("/")[2] for capture in (self.one, self.other))
+        return f"{one} is {other}" if self.whole else f"{one} begins with the packets of {other}"
 
 
 def shared_captures(captures: Mapping[str, Captures]) -> dict[tuple[str, str], list[SharedCapture]]:
-    """Finds the captures of links whose records another link has too, or whose first records it has.
-
-    The interfaces of one file are no copies of each other.
-    Returns two links, in order of their names -> what they share."""
+    """Finds the captures of links whose records another link has too, or whose first records it has: two links, in
+    order of their names -> what they share. The interfaces of one file are no copies of each other."""
     places: dict[tuple[object, ...], list[tuple[str, int]]] = defaultdict(list)
     digests = {link: _digests(rows) for link, rows in sorted(captures.items())}
     met = Counter(digest for of_link in digests.values() for of_row in of_link for digest in of_row)
@@ -703,8 +698,7 @@ def meeting(captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> 
 
 
 def shared_words(link: str, captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> tuple[str, int]:
-    """Describes what a link shares with other links in [start, end), ns; and how many packets of captures at most.
-    `captures`: link -> ledger rows, of the links that a query set reads."""
+    """Describes what a link shares with other links in [start, end), ns; and how many packets of captures at most."""
     texts: list[str] = []
     own: dict[str, int] = {}
     for links, pairs in shared_captures(meeting(captures, start, end)).items():
@@ -749,15 +743,5 @@ def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
     return {attempt: _abbreviated(list(dict.fromkeys(texts))) for attempt, texts in notes.items()}
 
 
-def _file(capture: Capture) -> str:
-    return capture.path.rpartition("/")[2]
-
-
-def _abbreviated(texts: Collection[str]) -> str:
-    return "; ".join(_shortened(list(texts)))
-
-
-def _shortened(texts: Sequence[str]) -> Iterator[str]:
-    yield from texts[:_SHOWN]
-    if len(texts) > _SHOWN:
-        yield f"and {len(texts) - _SHOWN:,} more"
+def _abbreviated(texts: Sequence[str]) -> str:
+    return "; ".join([*texts[:SHOWN], *([f"and {len(texts) - SHOWN:,} more"] if len(texts) > SHOWN else [])])

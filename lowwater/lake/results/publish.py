@@ -136,15 +136,10 @@ def _lacks(metadata: pq.FileMetaData, columns: Sequence[InstantColumn]) -> bool:
 
 def _nulls(metadata: pq.FileMetaData, name: str) -> int:
     """Returns the number of NULLs of a column; all rows where it is absent, -1 where it is unknown."""
-    total = 0
-    for group in range(metadata.num_row_groups):
-        part = metadata.row_group(group)
-        found = [part.column(at) for at in range(part.num_columns) if part.column(at).path_in_schema == name]
-        statistics = found[0].statistics if found else None
-        if found and (statistics is None or not statistics.has_null_count):
-            return -1
-        total += statistics.null_count if statistics is not None else part.num_rows
-    return total
+    found = [statistics for column, statistics in tables.columns_of(metadata) if column == name]
+    if any(statistics is None or not statistics.has_null_count for statistics in found):
+        return -1
+    return sum(statistics.null_count for statistics in found) if found else metadata.num_rows
 
 
 def _rewrite(lake: Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns: Sequence[InstantColumn]) -> None:

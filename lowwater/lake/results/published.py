@@ -34,7 +34,7 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged, without
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, interval_replays, read_replays
+from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, entry, identity, log_folder
 from lowwater.lake.tables import OWNER, files_of, lake_errors
 from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
@@ -203,12 +203,8 @@ def next_publication(
     recent: Mapping[Range, int] = MappingProxyType({}),
     since: int | None = None,
 ) -> Publication:
-    """Makes the note of a publication.
-
-    Args:
-        before: note of the publication before; None without one.
-        earlier: what is published without a note, ns; used without a note.
-        damage: rows that others have changed; those of the interval are replaced.
+    """Makes the note of a publication of [start, end), ns, after that of the publication `before`, or without one after
+    what is published `earlier`. `damage`: rows that others have changed; those of the interval are replaced.
 
     Example:
         >>> first = next_publication(None, (), (), 0, 10)
@@ -236,22 +232,15 @@ def next_publication(
     )
 
 
-def last_note(path: PurePath, version: int, most: int = SEARCHED_COMMITS) -> Publication | None:
-    """Returns the newest note of a table up to a version; None if the last commits have none. `most`: most commits to
-    look at."""
-    for at in range(version, max(-1, version - most), -1):
-        found = read_entry(path, at)
-        if found is None:
-            return None
-        if found.publication is not None:
-            return found.publication
-    return None
+def last_note(path: PurePath, version: int) -> Publication | None:
+    """Returns the newest note of a table up to a version; None if the last commits have none."""
+    return _newest(path, version)[0]
 
 
 def ledger_ranges(lake: Lake, query_set: str, query: str) -> tuple[Range, ...]:
     """Returns what the ledger says is published of a query, ns."""
-    rows = [row for row in read_replays(lake, query_set) if row.query == query and row.stage == PUBLISH]
-    return tuple(merged((row.interval_start, row.interval_end) for row in rows if row.state != FAILED))
+    rows = (row for row in read_replays(lake, query_set) if row.query == query and row.is_published)
+    return tuple(merged(row.interval for row in rows))
 
 
 def read_entry(path: PurePath, version: int) -> LogEntry | None:
@@ -451,10 +440,8 @@ def table_state(path: PurePath) -> TableState | None:
 
 
 def table_version(path: PurePath) -> object:
-    """Returns what differs once something else can be said of a table: its version, its history, files that are gone.
-
-    A table that cannot be read is no error here.
-    """
+    """Returns what differs once something else can be said of a table: its version, its history, files that are gone,
+    or why it cannot be read."""
     try:
         state = table_state(path)
         return identity(path), () if state is None else tuple(state.lost().items())
@@ -472,21 +459,11 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
     damage = [*(note.damage if note else ()), *(each for entry in later[first:] for each in entry.damage)]
     owner = table.metadata().configuration.get(OWNER) or ""
     digest = later[-1].digest if later else commit_digest(path, version)
-    return TableState(
-        path,
-        owner,
-        version,
-        digest,
-        note,
-        numbers,
-        checkpoint,
-        tuple(damage),
-        files_of(table),
-    )
+    return TableState(path, owner, version, digest, note, numbers, checkpoint, tuple(damage), files_of(table))
 
 
 def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
-    """Returns the newest note, and the commits after it, in order."""
+    """Returns the newest note up to a version, and the commits after it, in order."""
     later: list[LogEntry] = []
     for at in range(version, max(-1, version - SEARCHED_COMMITS), -1):
         entry = read_entry(path, at)
@@ -517,8 +494,8 @@ def _numbers(
 
 
 def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] | None:
-    """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
-    `wanted`: version from which on there must be one; -1 if there need be none, which then is not searched for."""
+    """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read. One
+    need only be there, and is only searched for, if a version is `wanted`; else that is -1."""
     try:
         last = json_value(paths.read(log / "_last_checkpoint", STATE_BYTES))
         if "parts" not in last and "v2Checkpoint" not in last:
@@ -609,14 +586,12 @@ def visible(numbers: Mapping[Range, int]) -> list[Piece]:
 
 
 def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, str]:
-    """Says of which published intervals the table of a query does not have the rows that were published, and why.
-    Returns interval -> what differs; intervals as they were published are left out. `rows`: rows of the ledger
-    `replays` of its query set, in any order; all that meet the intervals asked for."""
+    """Says of which published intervals the table of a query does not have the rows that were published, and why:
+    interval -> what differs. `rows`: those of the ledger `replays` that meet the intervals asked for, in any order."""
     published = sorted(
-        (row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED),
-        key=lambda row: row.finished_at,
+        (row for row in rows if row.query == query and row.is_published), key=lambda row: row.finished_at
     )
-    newest = {(row.interval_start, row.interval_end): at for at, row in enumerate(published)}
+    newest = {row.interval: at for at, row in enumerate(published)}
     if not newest:
         return {}
     try:
@@ -631,14 +606,13 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, st
     counted: dict[int, list[Range]] = defaultdict(list)
     for piece in pieces:
         row = published[piece.number]
-        bounds = row.interval_start, row.interval_end
         why: str | None = compared.differs(piece, row)
-        if not why and (piece.start, piece.end) == bounds and row.rows is not None:
+        if not why and (piece.start, piece.end) == row.interval and row.rows is not None:
             why = compared.miscounted(piece, row.rows)
             if why is None:  # the files of its hour do not tell it from its neighbours
-                counted[piece.start // HOUR].append(bounds)
+                counted[piece.start // HOUR].append(row.interval)
         if why:
-            found.setdefault(bounds, why)
+            found.setdefault(row.interval, why)
     for hour, together in counted.items():
         if why := compared.miscounted_hour(hour, pieces, published):
             found |= {bounds: why for bounds in together if bounds not in found}
@@ -715,9 +689,8 @@ class _Compared:
         for piece in pieces:
             if piece.start < (hour + 1) * HOUR and hour * HOUR < piece.end:
                 row = published[piece.number]
-                bounds = row.interval_start, row.interval_end
                 within = hour * HOUR <= piece.start and piece.end <= (hour + 1) * HOUR
-                if (piece.start, piece.end) != bounds or row.rows is None or not within:
+                if (piece.start, piece.end) != row.interval or row.rows is None or not within:
                     return ""
                 expected += row.rows
         return _miscount(total, expected)
@@ -736,10 +709,8 @@ def damage_of(lake: Lake, query_set: str, query: str, start: int, end: int) -> s
 
 
 def all_damages(lake: Lake, rows: Iterable[ReplayRow]) -> dict[tuple[str, str, int, int], str]:
-    """Says the same of all rows of the ledger: (query set, query, start, end) -> why.
-
-    A table that another query set owns by now says nothing about the set that had it.
-    """
+    """Says the same of all rows of the ledger: (query set, query, start, end) -> why. A table that another query set
+    owns by now says nothing about the set that had it."""
     grouped: dict[tuple[str, str], list[ReplayRow]] = defaultdict(list)
     for row in rows:
         if row.query:

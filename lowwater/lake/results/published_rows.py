@@ -20,9 +20,9 @@ from lowwater.errors import LakeError, nearest
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import DAMAGED
-from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
+from lowwater.lake.ledgers.runs import DONE, ReplayRow, read_replays
 from lowwater.lake.results.published import damages
-from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type
+from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type, within
 from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant
 from lowwater.storage import paths
@@ -105,7 +105,7 @@ def published_rows(
     """
     table = open_table(lake.table(query))
     query_rows = [row for row in read_replays(lake) if row.query == query]
-    newest = {(row.interval_start, row.interval_end): row for row in query_rows if _published(row)}
+    newest = {row.interval: row for row in query_rows if row.is_published}
     if table is None or not newest:
         raise _unknown(lake, query, bool(query_rows))
     first, last = min(instant for instant, _ in newest), max(instant for _, instant in newest)
@@ -152,10 +152,6 @@ def of_query(column: pa.Field) -> bool:
     return column.name not in CONTROL and not is_instant(column.type)
 
 
-def _published(row: ReplayRow) -> bool:
-    return row.stage == PUBLISH and row.state != FAILED
-
-
 def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
     names = [path.name for path in paths.children(lake.table(query).parent)]
     if ran or lake.table(query).name in names:  # a ledger that was restored alone knows nothing of the table
@@ -183,8 +179,7 @@ def _not_done(rows: list[ReplayRow]) -> Iterator[str]:
 
 
 def _within(begin: int, until: int) -> Any:
-    hours = (pads.field("_hour") >= begin // HOUR) & (pads.field("_hour") <= (until - 1) // HOUR)
-    return hours & (pads.field("_last") >= begin) & (pads.field("_last") < until)
+    return within("_hour", begin // HOUR, (until - 1) // HOUR + 1) & within("_last", begin, until)
 
 
 @dataclass(frozen=True)
