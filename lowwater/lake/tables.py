@@ -31,7 +31,7 @@ from lowwater import limits
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.open_tables import change as apply
-from lowwater.lake.open_tables import existing, forget, keep, make_table, newest, table_address
+from lowwater.lake.open_tables import commit_file, existing, forget, keep, make_table, newest, table_address
 from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
@@ -431,7 +431,7 @@ def _in_log(path: PurePath, before: int, token: str) -> bool:
     version = before + 1
     while True:
         try:
-            if token.encode() in paths.read(path / "_delta_log" / f"{version:020d}.json"):
+            if token.encode() in paths.read(commit_file(path, version)):
                 return True
         except FileNotFoundError:
             return False

@@ -46,14 +46,8 @@ class StoredCapture(ObjectPath, PosixPath):
         return bool(objects.below(self, first=True))
 
     def open(self, mode: str = "r", buffering: int = -1, *_: Any, **__: Any) -> Any:
-        """Opens the object for reading bytes, as `Path.open` does.
-        Raises OSError if there is no such object, or the store fails.
-
-        Args:
-            mode: `rb`; an object is read only.
-            buffering: 0 for no buffer, as of the built-in `open`.
-            _: further arguments of `open`, which concern text.
-        """
+        """Opens the object for reading bytes, as `Path.open` does; further arguments of that concern text.
+        Raises OSError if there is no such object, or the store fails."""
         if mode != "rb":
             raise io.UnsupportedOperation("a capture in an object store is only read")
         file = ObjectFile(self)
@@ -61,13 +55,8 @@ class StoredCapture(ObjectPath, PosixPath):
 
 
 class ObjectFile(io.RawIOBase):
-    """An object as a file for reading; each read is a request for a range, or comes from the last one.
-
-    Requests grow while the file is read on, up to READ_AHEAD_BYTES, and begin small again after a seek.
-
-    Attributes:
-        size: its size, bytes.
-    """
+    """An object as a file for reading; each read is a request for a range, or comes from the last one. Requests grow
+    while the file is read on, up to READ_AHEAD_BYTES, and begin small again after a seek."""
 
     def __init__(self, path: ObjectPath) -> None:
         super().__init__()
@@ -115,14 +104,7 @@ class ObjectFile(io.RawIOBase):
 
 def capture_path(text: str | os.PathLike[str]) -> Path:
     """Returns the path of a capture: a file of this machine, or an object.
-
-    Raises:
-        ValueError: if it is an address that no capture can have.
-
-    Example:
-        >>> str(capture_path("s3://taps/main1/a.pcap"))
-        's3://taps/main1/a.pcap'
-    """
+    Raises ValueError if it is an address that no capture can have."""
     path = parse(text if isinstance(text, PurePath) else os.fspath(text))
     return StoredCapture(*path.parts) if isinstance(path, ObjectPath) else Path(path)
 
@@ -139,9 +121,9 @@ def is_address(text: str) -> bool:
 
 
 def captures_like(pattern: str) -> Iterator[Path]:
-    """Yields the captures whose paths match a pattern, in any order; `*`, `?` and `[...]` match within a folder. Raises
-    OSError if the store cannot be listed, and ValueError if it is an address that no capture can have. `pattern`:
-    pattern of local files as in `glob`, or an address with the same wildcards."""
+    """Yields the captures whose paths match a pattern of local files, or an address with wildcards, in any order; `*`,
+    `?` and `[...]` match within a folder.
+    Raises OSError if the store cannot be listed, and ValueError if it is an address that no capture can have."""
     if not is_address(pattern):
         yield from (Path(name) for name in glob.glob(pattern))
         return

@@ -116,13 +116,8 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 _PASSING = (LATER, ANSWER)
-_AWAY = frozenset(
-    (
-        *(errno.ENOSPC, errno.EDQUOT),
-        *(errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH),
-        *(errno.ECONNREFUSED, errno.ECONNRESET),
-    )
-)
+_AWAY = {errno.ENOSPC, errno.EDQUOT, errno.ECONNREFUSED, errno.ECONNRESET}
+_AWAY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 _ROOM = re.compile(r"No space left on device|[Qq]uota exceeded")
 """How libraries tell of a full disk in the texts of their own errors."""
 _BUSY = re.compile(r"status code: ((?!501)5\d\d|429|408|409)")
@@ -132,11 +127,8 @@ _SILENT = re.compile(r"timed? ?out|connect|error sending request|dns", re.IGNORE
 
 
 class StoreError(LakeError, OSError):
-    """An object store refused or failed. It is an OSError too, for callers that have a better message.
-
-    Args:
-        lasting: whether the same request fails again until somebody has done something.
-    """
+    """An object store refused or failed; `lasting` if the same request fails again until somebody has done something.
+    It is an OSError too, for callers that have a better message."""
 
     def __init__(self, message: str, hint: str = "", lasting: bool = False, answered: bool = True) -> None:
         super().__init__(message, hint)
@@ -215,11 +207,8 @@ def lake_error(error: BaseException, message: str, hint: str) -> LakeError:
 
 class Door:
     """Turns errors of a client into ours, which hold nothing of them: neither the error, whose text may show keys, nor
-    its frames, whose variables may. A cause that a new error names stays.
-
-    Args:
-        translate: returns the error for one of a client; None or the error itself for one that passes.
-    """
+    its frames, whose variables may. A cause that a new error names stays. `translate` returns the error for one of a
+    client; None or the error itself for one that passes."""
 
     def __init__(
         self, translate: Callable[[BaseException], BaseException | None], done: Callable[[], None] = lambda: None

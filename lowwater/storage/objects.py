@@ -51,9 +51,9 @@ _REACH = "check the host and the port of {name}, that the store runs, and that t
 # Only what is right is remembered: an error is raised, and the next process, or request, looks again.
 @lru_cache(maxsize=16)
 def require_endpoint(name: str, address: str) -> None:
-    """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address. Raises
-    StoreError if it does not; names the variable, never what stands in the address beside host and port. `address`: the
-    address, `http://HOST:PORT` or `https://HOST:PORT`."""
+    """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address,
+    `http://HOST:PORT` or `https://HOST:PORT`.
+    Raises StoreError if it does not; names the variable, never what stands in the address beside host and port."""
     from urllib.request import getproxies, proxy_bypass
 
     parts, port = _parsed(name, address)
@@ -248,20 +248,13 @@ def _told(error: BaseException) -> BaseException | None:
 
 
 def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False) -> T:
-    """Sends a request, and again while it fails for the moment: the one policy of tries (docs/object-stores.md).
+    """Sends a request, and again while it fails for the moment: the one policy of tries (docs/object-stores.md). It may
+    run often, also after it has succeeded without an answer.
 
     Pauses grow to LONGEST_PAUSE. After STORE_PATIENCE seconds in all, or STORE_FIRST_PATIENCE where the store has never
-    answered this process, the last failure is the error. What is waited for is said every TELL seconds.
-
-    Args:
-        request: sends it; it may run often, also after it has succeeded without an answer.
-        conditional: whether it has a condition. Without one a conflict is that of a store which is busy with another
-            request on the object.
-
-    Raises:
-        OSError: FileNotFoundError, or StoreError.
-        ChangedError: if a condition did not hold.
-    """
+    answered this process, the last failure is the error. What is waited for is said every TELL seconds. A conflict of a
+    request that is not conditional is that of a store which is busy with another request on the object.
+    Raises OSError (FileNotFoundError, or StoreError), and ChangedError if a condition did not hold."""
     begun, attempt = time.monotonic(), 0
     while True:
         try:
@@ -338,12 +331,8 @@ def _get(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
 
 
 def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
-    """Reads a part of an object. Raises OSError if the object was replaced or removed, or the store fails.
-
-    Args:
-        start: offset of the first byte.
-        size: number of bytes, at least 1; the object has them.
-    """
+    """Reads so many bytes of an object, at least 1, from an offset on; the object has them.
+    Raises OSError if the object was replaced or removed, or the store fails."""
     import obstore
 
     options: Any = {"range": (start, start + size), "if_match": version or None}
@@ -404,9 +393,8 @@ def write(path: ObjectPath, data: bytes) -> None:
 
 
 def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
-    """Writes a small object if its version is still the one given; None if there is to be no object.
-
-    Where the answer of the store is lost, it is unknown whether the object was written: the content tells.
+    """Writes a small object if its version is still the one given; None if there is to be no object. Where the answer
+    of the store is lost, it is unknown whether the object was written: the content tells.
     Raises ChangedError if there is another version."""
     return tried(path, lambda: _swap(path, data, before), conditional=True)
 
@@ -552,14 +540,10 @@ LATELY = 600.0
 
 
 class FileCache:
-    """Copies of objects in a folder.
+    """Copies of objects in a folder; old ones go above FILE_CACHE_BYTES."""
 
-    Args:
-        most: bytes above which old copies are removed.
-    """
-
-    def __init__(self, folder: Path, most: int = FILE_CACHE_BYTES) -> None:
-        self._folder, self._most = folder, most
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._lock = threading.Lock()
         self._used: OrderedDict[Path, tuple[float, int]] = OrderedDict()
         self._busy: dict[Path, threading.Lock] = {}
@@ -614,7 +598,7 @@ class FileCache:
             self._used[target] = now, target.stat().st_size
             self._used.move_to_end(target)
             total = sum(size for _, size in self._used.values())
-            while total > self._most and next(iter(self._used.values()))[0] < now - LATELY:
+            while total > FILE_CACHE_BYTES and next(iter(self._used.values()))[0] < now - LATELY:
                 old, (_, size) = self._used.popitem(last=False)
                 old.unlink(missing_ok=True)
                 total -= size

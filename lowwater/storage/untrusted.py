@@ -167,13 +167,10 @@ class _Other(Exception):
 
 
 def require_modest(name: object, path: str | os.PathLike[str], whole: int | None = None) -> None:
-    """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once.
-    Raises UnreadableError if it takes more, or too long; or it cannot be read as a whole.
-
-    Args:
-        whole: most bytes of all of it in memory, for a decoder that decodes it as a whole and that takes memory by what
-            comes out of a page; None for Arrow's, which goes by row groups.
-    """
+    """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once. `whole`: most
+    bytes of all of it, for a decoder that decodes it as a whole and takes memory by what comes out of a page; None for
+    Arrow's, which goes by row groups.
+    Raises UnreadableError if it takes more, or too long; or it cannot be read as a whole."""
     try:
         state = os.stat(path)
     except OSError:

@@ -327,7 +327,8 @@ class PackedFile:
     bounds: Mapping[str, tuple[int, int]]  # smallest and largest value of the columns BOUNDED
 
     def finish(self, identity: str, table: PurePath) -> DataFile:
-        """Adds the identity of the capture, and puts the file into the table. Raises OSError if it cannot be written."""
+        """Adds the identity of the capture, and puts the file into the table.
+        Raises OSError if it cannot be written."""
         size = self.file.finish({"capture": identity})
         paths.put(table / self.path)
         smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))

@@ -35,7 +35,7 @@ from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged, without
 from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, read_replays
-from lowwater.lake.open_tables import ValuesByState, cached_value, entry, identity, log_folder
+from lowwater.lake.open_tables import ValuesByState, cached_value, commit_file, entry, identity, log_folder
 from lowwater.lake.tables import OWNER, files_of, lake_errors
 from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
 from lowwater.plan.operators import Field
@@ -253,8 +253,10 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no commit of a Delta table"
-        file = path / "_delta_log" / f"{version:020d}.json"
+        reason, file = (
+            getattr(error, "strerror", None) or "it is no commit of a Delta table",
+            commit_file(path, version),
+        )
         raise LakeError(f"{file}: cannot be read: {reason}", "check that the lake can be read and is whole") from None
 
 
@@ -271,7 +273,7 @@ def commit_digest(path: PurePath, version: int) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        file = path / "_delta_log" / f"{version:020d}.json"
+        file = commit_file(path, version)
         raise LakeError(f"{file}: cannot be read: {error.strerror}", "check that the lake can be read") from None
 
 
