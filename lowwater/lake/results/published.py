@@ -253,10 +253,8 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason, file = (
-            getattr(error, "strerror", None) or "it is no commit of a Delta table",
-            commit_file(path, version),
-        )
+        reason = getattr(error, "strerror", None) or "it is no commit of a Delta table"
+        file = commit_file(path, version)
         raise LakeError(f"{file}: cannot be read: {reason}", "check that the lake can be read and is whole") from None
 
 

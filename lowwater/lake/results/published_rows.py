@@ -58,25 +58,22 @@ class PublishedRows:
         Raises LakeError if the table cannot be read."""
         left = self.rows if limit is None else min(limit, self.rows)
         most = SORTED_ROWS if limit is None else min(SORTED_ROWS, max(limit, LEAST))
-        for batch in self._sorted(most):
-            if left <= 0:
-                return
-            yield batch.slice(0, left).select([*self.columns, *self.instants])
-            left -= batch.num_rows
-
-    def _sorted(self, most: int) -> Iterator[pa.RecordBatch]:
-        path = self.lake.table(self.query)
+        path, columns = self.lake.table(self.query), (*self.columns, *self.instants)
         table = open_table(path)
         assert table is not None
-        columns = (*self.columns, *self.instants)
-        return sorted_rows(path, table, columns, self.start, self.end, most)
+        for batch in sorted_rows(path, table, columns, self.start, self.end, most):
+            if left <= 0:
+                return
+            yield batch.slice(0, left).select(columns)
+            left -= batch.num_rows
 
 
 def sorted_rows(
     path: PurePath, table: DeltaTable, columns: tuple[str, ...], start: int, end: int, most: int = SORTED_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yields rows of an open table with `_last`, by time (`_last`), then by the columns. Raises LakeError if the table
-    cannot be read. `most`: most rows that are sorted at a time; more rows of one instant stay as stored."""
+    """Yields rows of an open table with `_last`, by time (`_last`), then by the columns. At most `most` rows are sorted
+    at a time; more of one instant stay as stored.
+    Raises LakeError if the table cannot be read."""
     files = _files_between(table, start, end)
     schema = _schema(table)
     read = pa.schema([schema.field(name) for name in (*columns, "_last")])
@@ -96,13 +93,8 @@ def sorted_rows(
 def published_rows(
     lake: Lake, query: str, start: int | None = None, end: int | None = None, instants: bool = False
 ) -> PublishedRows:
-    """Finds the published rows of a query in [start, end), ns.
-    Raises LakeError if there is no such query, nothing of it is published in the range, or the table cannot be read.
-
-    Args:
-        start: first instant of the rows, ns since the epoch; None for the first published one.
-        end: end of the instants, ns, exclusive; None for the last published one.
-    """
+    """Finds the published rows of a query in [start, end), ns; None for the first or the last published instant.
+    Raises LakeError if there is no such query, nothing of it is published in the range, or the table cannot be read."""
     table = open_table(lake.table(query))
     query_rows = [row for row in read_replays(lake) if row.query == query]
     newest = {row.interval: row for row in query_rows if row.is_published}
@@ -143,7 +135,7 @@ def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = 
             rows += sum(file.rows for file in parts) - sum(file.rows for file in cut)
             if cut:
                 dataset = files_dataset(lake.table(query), _placed(hour, cut), _schema(table))
-                rows += dataset.count_rows(filter=_within(start, end))
+                rows += dataset.count_rows(filter=published_within(start, end))
     return PublishedRows(lake, query, start, end, columns, rows, instants=times)
 
 
@@ -178,7 +170,8 @@ def _not_done(rows: list[ReplayRow]) -> Iterator[str]:
             yield f"{bounds} is {row.state}: {row.reason}"
 
 
-def _within(begin: int, until: int) -> Any:
+def published_within(begin: int, until: int) -> Any:
+    """Returns the condition that a published row is of [begin, until), ns, by which other hours are not read."""
     return within("_hour", begin // HOUR, (until - 1) // HOUR + 1) & within("_last", begin, until)
 
 
@@ -223,7 +216,11 @@ def _schema(table: DeltaTable) -> pa.Schema:
 
 def _scan(dataset: pads.Dataset, columns: list[str], begin: int, until: int) -> Iterator[pa.RecordBatch]:
     yield from dataset.to_batches(
-        columns=columns, filter=_within(begin, until), batch_size=BATCH, batch_readahead=2, fragment_readahead=1
+        columns=columns,
+        filter=published_within(begin, until),
+        batch_size=BATCH,
+        batch_readahead=2,
+        fragment_readahead=1,
     )
 
 
