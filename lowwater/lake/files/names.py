@@ -152,7 +152,10 @@ def parse(name: str, form: Form) -> Iterator[Piece]:
     seen = set[str]()
     while at <= len(name):
         found = (
-            _counted(name, at) or _weekday(name, at) or _time(name, at, form, seen, name[told:at]) or _number(name, at)
+            _alone("count", _COUNTED.match(name, at))
+            or _alone("weekday", _WEEKDAY.match(name, at))
+            or _time(name, at, form, seen, name[told:at])
+            or _alone("number", _NUMBER.match(name, at))
         )
         if not found:
             at += 1
@@ -170,18 +173,8 @@ def parse(name: str, form: Form) -> Iterator[Piece]:
         yield Piece("text", (("", name[start:]),))
 
 
-def _weekday(name: str, at: int) -> Found | None:
-    match = _WEEKDAY.match(name, at)
-    return ([Piece("weekday", (("", match.group()),))], match.end()) if match else None
-
-
-def _counted(name: str, at: int) -> Found | None:
-    return ([Piece("count", (("", name[at:]),))], len(name)) if _COUNTED.match(name, at) else None
-
-
-def _number(name: str, at: int) -> Found | None:
-    match = _NUMBER.match(name, at)
-    return ([Piece("number", (("", match.group()),))], match.end()) if match else None
+def _alone(kind: str, match: re.Match[str] | None) -> Found | None:
+    return ([Piece(kind, (("", match.group()),))], match.end()) if match else None
 
 
 def _time(name: str, at: int, form: Form, seen: set[str], before: str) -> Found | None:
@@ -191,7 +184,7 @@ def _time(name: str, at: int, form: Form, seen: set[str], before: str) -> Found 
             return found
     if match := _EPOCH.match(name, at):
         parts = [("s", match["s"]), *([("", ".")] if match["dot"] else [])]
-        parts += [(fraction_field(digits), digits) for digits in (match["N"], match["N2"]) if digits]
+        parts += [(f"{len(digits)}N", digits) for digits in (match["N"], match["N2"]) if digits]
         return [Piece("time", tuple(parts))], match.end()
     for day in _WEAK_DAYS[form.day_first] if form.weak else ():
         if (match := day.match(name, at)) and (found := _date(name, match, form)):
@@ -258,11 +251,6 @@ def _parts(match: re.Match[str], fields: str) -> list[tuple[str, str]]:
         parts.append((field, match.string[begin:end]))
         at = end
     return parts
-
-
-def fraction_field(digits: str) -> str:
-    """The field of a fraction of a second of so many digits."""
-    return f"{len(digits)}N"
 
 
 # The pattern of a group. What one name leaves open (a fraction or a count, an end or the same date again) all names
@@ -441,10 +429,10 @@ def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
             zone_of_end = ending and not first.values.keys() - {"z", "Z"}
             patterns.append(_anything(column) if place == "else" else first.as_fields(place == "end" or zone_of_end))
         else:
-            if is_number := _is_number(column):
+            if _is_number(column):
                 patterns.append(_number_pattern(column, numbers in fixed))
                 numbers += 1
-            if not is_number:
+            else:
                 patterns.append(_below_second(column, ending))
                 ending = ending or "%E" in patterns[-1]
     for at, column in enumerate(columns):
@@ -554,7 +542,7 @@ def _below_second(column: Column, ending: bool) -> str:
     gap = literal(gaps[0][1]) if gaps else ""
     if gap in ("-", "_") and all(_is_clock(piece.parts[-1][1]) for piece in column):
         return f"{gap}%n" if ending else f"{gap}%EH%EM%ES"
-    return f"{gap}{'%E' if ending else '%'}{fraction_field(digits)}"
+    return f"{gap}{'%E' if ending else '%'}{len(digits)}N"
 
 
 # -- the names of links
@@ -660,14 +648,9 @@ Spans = Mapping[Path, tuple[int, int]]
 def check_dates(
     folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], skew: int, early: bool = False
 ) -> NameDates:
-    """Reads the dates in the names of a link's files, and checks them against the records of a sample.
-
-    Args:
-        folder: folder to which the names are relative.
-        facts: facts of some of the files, among them the first and the last file with a record.
-        early: whether the first file may hold records of the time before it, as the log of a tool does, which writes a
-            connection when it ends.
-    """
+    """Reads the dates in the names of a link's files, which are relative to a folder, and checks them against the facts
+    of some files, among them the first and the last one with a record. `early`: whether the first file may hold records
+    of the time before it, as the log of a tool does, which writes a connection when it ends."""
     if not named.dated:
         return NameDates(why="the files have no date in their names")
     zone = _zone_in_names(named)
@@ -716,10 +699,8 @@ def check_dates(
 
 
 def confirmed(folder: Path, named: LinkFiles, firsts: Mapping[str, int]) -> bool:
-    """Whether the first records (file -> ns) fit a reading of the names that their digits alone do not prove.
-
-    All lead or lag by about the same time, as in a time zone.
-    """
+    """Whether the first records (file -> ns) fit a reading of the names that their digits alone do not prove: all lead
+    or lag by about the same time, as in a time zone."""
     leads = [time.start - firsts[name] for name in firsts if (time := _read(named, name, "UTC")) is not None]
     if len(leads) < len(firsts):
         return False
@@ -780,10 +761,8 @@ def _checked(
 
 
 def _beside(spans: Spans, ordered: Sequence[int], dated: Sequence[CaptureFacts], skew: int, ahead: int) -> str:
-    """Returns a file that another one follows sooner than its rotation, though its records go on; empty without one.
-
-    A recorder that is started again begins a file at once. The file before it then covers to its last record (T5).
-    """
+    """Returns a file that another one follows sooner than its rotation, though its records go on; empty without one. A
+    recorder that is started again begins a file at once. The file before it then covers to its last record (T5)."""
     following = dict(pairwise(ordered))
     for capture in dated:
         begin, end = spans[capture.path]
@@ -820,7 +799,7 @@ def _ahead(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], skew: 
     fields = {piece[-1] for pattern in named.patterns for piece in pieces_of(pattern) if piece[0] == "%"}
     told = list(dated)
     if not fields & {"H", "I"}:
-        told = [each for each in dated if _end(each) - _begin(each, skew) > _length(spans, each) * 9 // 10]
+        told = [each for each in dated if _held(each, skew) > _length(spans, each) * 9 // 10]
     offsets = {(spans[capture.path][0] - _begin(capture, skew) + QUARTER // 2) // QUARTER * QUARTER for capture in told}
     if len(offsets) != 1 or len({spans[capture.path][0] for capture in dated}) < 2:
         return None
@@ -874,16 +853,21 @@ def _partly(spans: Spans, dated: Sequence[CaptureFacts], skew: int) -> int:
     dated = [capture for capture in dated if counts[spans[capture.path]] == 1]
     if not dated:
         return 0
-    held = max(_end(capture) - _begin(capture, skew) for capture in dated)
-    rest = min(_length(spans, capture) - (_end(capture) - _begin(capture, skew)) for capture in dated)
+    held = max(_held(capture, skew) for capture in dated)
+    rest = min(_length(spans, capture) - _held(capture, skew) for capture in dated)
     silence = max((length for each in dated for one in each.interfaces for _, length in one.gaps.longest()), default=0)
     whole = min(_length(spans, capture) for capture in dated)
     return max(held, 1) if rest > whole // 2 and rest > 4 * silence else 0
 
 
+def _held(facts: CaptureFacts, skew: int) -> int:
+    """How long the records of a file last, ns."""
+    return _end(facts) - _begin(facts, skew)
+
+
 def _next_length(facts: CaptureFacts) -> int | None:
-    durations = [interface.duration or 0 for interface in facts.interfaces]
-    return next((length for length in LENGTHS if length >= max(durations)), None)
+    lasts = max(interface.duration or 0 for interface in facts.interfaces)
+    return next((length for length in LENGTHS if length >= lasts), None)
 
 
 def _most_frequent(distances: Sequence[int]) -> int | None:

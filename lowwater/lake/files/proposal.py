@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, digests_of_records, identity_of
@@ -84,11 +84,9 @@ def split_by_link(group: NameGroup, sample: Sample) -> list[LinkGroup]:
     choices = [places for count in range(1, len(differing) + 1) for places in combinations(differing, count)]
     disorder = sample.disorder(names)
     choices_apart = [divided for places in choices if not _mixed(divided := group.by(places), spans, disorder)]
-    return (
-        [LinkGroup(members, of=", ".join(group.patterns)) for members in min(choices_apart, key=len)]
-        if choices_apart
-        else [LinkGroup(group, mixed=True)]
-    )
+    if not choices_apart:
+        return [LinkGroup(group, mixed=True)]
+    return [LinkGroup(members, of=", ".join(group.patterns)) for members in min(choices_apart, key=len)]
 
 
 def _apart(names: Sequence[str]) -> list[str]:
@@ -97,25 +95,14 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 def _mixed(groups: Iterable[NameGroup], spans: Mapping[str, Span], disorder: int) -> bool:
-    return any(any_overlap((spans[name] for name in group.names if name in spans), disorder) for group in groups)
-
-
-def any_overlap(spans: Iterable[Span], disorder: int = 0) -> bool:
-    """Whether some files were taken at the same time, and so are of different links."""
-    ordered = sorted(spans)
-    return any(beside(before, after, disorder) for before, after in pairwise(ordered))
-
-
-def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
-    """Returns the largest overlap (ns) of a file among `read` with the next one; names are in order of time."""
-    return max((-pause for pause in _pauses(names, sample, read)), default=0)
+    """Whether some files of a group were taken at the same time, and so are of different links."""
+    ordered = (sorted(spans[name] for name in group.names if name in spans) for group in groups)
+    return any(beside(before, after, disorder) for of_group in ordered for before, after in pairwise(of_group))
 
 
 def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: int) -> int:
-    """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time.
-
-    A pause that is long beside the silences inside of files is a gap: the recorder was stopped. `silence`: longest
-    silence inside of files, ns."""
+    """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time. A
+    pause that is long beside the longest silence (ns) inside of files is a gap: the recorder was stopped."""
     return max((length for length in _pauses(names, sample, read) if length <= LONG_SILENCE * silence), default=0)
 
 
@@ -141,12 +128,8 @@ def _overlaps(names: Sequence[str], sample: Sample, read: Iterable[str]) -> bool
 
 
 def beside(before: Span, after: Span, disorder: int = 0) -> bool:
-    """Whether two files were taken at the same time.
-
-    Args:
-        before: the file that begins first.
-        disorder: by how much the records of a log are behind, ns, since it writes them when they end; 0 for packets.
-    """
+    """Whether two files were taken at the same time; the first one begins first. `disorder`: by how much the records of
+    a log are behind, ns, since it writes them when they end; 0 for packets."""
     shared = min(before[1], after[1]) - after[0]
     if disorder:
         return shared > max(DISORDER, disorder)
@@ -318,10 +301,8 @@ def _noted(part: LinkGroup, parts: Sequence[LinkGroup]) -> LinkGroup:
 
 
 def doubles(sample: Sample, links: Mapping[str, Sequence[str]]) -> list[str]:
-    """Describes links with files of the same records: a line for each two links that have some.
-
-    Files that begin at the same instant are compared, some of each two links, to their end. `links`: link -> its files.
-    """
+    """Describes links, of link -> its files, with files of the same records: a line for each two that have some. Files
+    that begin at the same instant are compared, some of each two links, to their end."""
     beginning: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for link, names in links.items():
         for name in names:
@@ -429,13 +410,9 @@ def propose(
     progress: Callable[[str], None] = lambda text: None,
     names: Sequence[str] | None = None,
 ) -> Proposal:
-    """Proposes settings for a folder of captures, and of other records.
-    Raises ConfigError if the folder has no capture, or too many files.
-
-    Args:
-        folder: folder with the files of all links, in subfolders or side by side.
-        names: the files, relative to the folder; None for all files in it, at any depth.
-    """
+    """Proposes settings for a folder with the captures, and other records, of all links, in subfolders or side by side:
+    of the files with these names relative to it, or of all.
+    Raises ConfigError if the folder has no capture, or too many files."""
     read = Sample(folder, sample, progress)
 
     def read_group(group: NameGroup) -> list[LinkGroup]:
@@ -521,7 +498,7 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
         return None
     interfaces = [interface for capture in facts for interface in capture.interfaces]
     latest = max((interface.lateness.largest for interface in interfaces), default=0)
-    behind = 0 if part.mixed else max(overlap(names, sample, read), 0)
+    behind = 0 if part.mixed else max([0, *(-between for between in _pauses(names, sample, read))])
     skew = max(_skew(interfaces), _usual(behind))
     records = sample.records.get(facts[0].path.relative_to(sample.folder).as_posix())
     dates = check_dates(sample.folder, named, facts, skew, early=records is not None)
@@ -542,10 +519,8 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
 
 
 def _settled(named: LinkFiles, dates: NameDates, packets: bool) -> LinkFiles:
-    """The patterns as the settings have them: without an end that no record confirms, and with a count to come.
-
-    `tcpdump -G -C` appends a count to a name when a file is full before its time is over.
-    """
+    """The patterns as the settings have them: without an end that no record confirms, and with a count to come, which
+    `tcpdump -G -C` appends to a name when a file is full before its time is over."""
     patterns = named.patterns
     if not dates.ends:
         patterns = tuple(re.sub(r"(?:%E\d?[A-Za-z][-_:.T]?)*%E\d?[A-Za-z]", "*", pattern) for pattern in patterns)
@@ -594,19 +569,11 @@ def _few(lines: Sequence[str]) -> list[str]:
 
 
 def _cut(sample: Sample, names: Sequence[str]) -> list[str]:
-    """The files that end inside a record, among those that are read to the end."""
-    facts = {name: sample.facts(name) for name in _read_whole(sample, names)}
+    """The files that end inside a record, among those that are read to the end: all, while they are small."""
+    sizes = accumulate((sample.folder / name).stat().st_size for name in names)
+    read = sample.spread(names) if any(size > PROPOSAL_READ_BYTES for size in sizes) else names
+    facts = {name: sample.facts(name) for name in read}
     return [name for name, found in facts.items() if found is not None and not found.summary.ended_cleanly]
-
-
-def _read_whole(sample: Sample, names: Sequence[str]) -> list[str]:
-    """The files of a link that are read to the end: all of them, while they are small."""
-    left, chosen = PROPOSAL_READ_BYTES, [*sample.spread(names)]
-    for name in names:
-        left -= (sample.folder / name).stat().st_size
-        if left < 0:
-            return chosen
-    return [*names]
 
 
 def _firsts(sample: Sample, group: NameGroup) -> dict[str, int]:

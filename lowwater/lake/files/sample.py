@@ -50,9 +50,8 @@ class LogProposal:
 
 
 def propose_log(path: Path) -> LogProposal | None:
-    """Proposes the ready protocol of a log, and reads it once for its disorder; None if the file is no such log.
-
-    A log is written when a flow ends, so its times run behind by minutes, which are no time jumps.
+    """Proposes the ready protocol of a log, and reads it once for its disorder; None if the file is no such log. A log
+    is written when a flow ends, so its times run behind by minutes, which are no time jumps.
     Raises CaptureError if the file cannot be read, or no ready protocol reads this log of its tool."""
     log = sniff_log(path)
     if log is None:
@@ -116,13 +115,9 @@ class RecordProposal:
 
 
 def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind | None] | None = None) -> RecordProposal:
-    """Proposes a protocol for the records of a link.
-    Raises CaptureError if no column can be the clock, or none can be a field.
-
-    Args:
-        link: name for the protocol; a number is added to a name that is built in.
-        others: label of a column -> another type than that of the sample; None to leave the column out.
-    """
+    """Proposes a protocol for the records of a link, after which it is called. `others`: label of a column -> another
+    type than that of the sample; None to leave the column out.
+    Raises CaptureError if no column can be the clock, or none can be a field."""
     if table.clock is None:
         raise CaptureError(
             f"its records have no clock: {table.clockless}",
@@ -149,7 +144,7 @@ def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind |
     return RecordProposal(replace(table, left_out=left_out), name, tuple(fields), clock, layout)
 
 
-def weaker(column: Column, kind: str) -> Kind | None:
+def _weaker(column: Column, kind: str) -> Kind | None:
     """Returns the next type of a column some of whose values its type refuses; None to leave the column out."""
     if column.kind.type is Type.INT and not column.kind.form:
         return Kind(Type.FLOAT, nulls=column.kind.nulls)
@@ -306,10 +301,9 @@ class Sample:
         return self._read_before[name]
 
     def describe(self, names: Sequence[str], link: str) -> None:
-        """Proposes a protocol for files of like names that hold records, but no packets; reads some of them.
-
-        A type that a file read whole refuses for more than a few values gives way to a wider one. `link`: name of their
-        link, after which the protocol is called."""
+        """Proposes a protocol, called after their link, for files of like names that hold records, but no packets;
+        reads some of them. A type that a file read whole refuses for more than a few values gives way to a wider one.
+        """
         chosen = self.spread(names)
         table = self._table(chosen)
         if table is None:
@@ -359,20 +353,16 @@ class Sample:
         """Returns wider types for the columns whose type refuses too many values of the files.
         Raises CaptureError if the clock is among them."""
         facts = [capture for name in names if (capture := self.facts(name)) is not None]
-        records = sum(
-            capture.interfaces[0].packets + sum(capture.interfaces[0].malformed.values()) for capture in facts
-        )
+        own = [capture.interfaces[0] for capture in facts]
+        records = sum(each.packets + sum(each.malformed.values()) for each in own)
         refused = {name: count for name, count in refused_fields(facts).items() if count > BEARABLE * records}
         if proposal.clock in refused:
             raise CaptureError(
                 f"its records have no clock: {refused[proposal.clock]:,} of {records:,} values of {proposal.clock} are "
                 "no times"
             )
-        return {
-            each.column.label: weaker(each.column, proposal.table.kind)
-            for each in proposal.fields
-            if each.name in refused
-        }
+        columns = (each.column for each in proposal.fields if each.name in refused)
+        return {column.label: _weaker(column, proposal.table.kind) for column in columns}
 
     def _jump(self, proposal: RecordProposal | LogProposal) -> int:
         """Returns how far a timestamp may be ahead, ns, so that the disorder of the sample passes."""

@@ -26,7 +26,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.layout import MALFORMED, Lake, make_records_table
-from lowwater.lake.ledgers.captures import read_captures, shared_notes
+from lowwater.lake.ledgers.captures import Capture, few, read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.lake.upkeep import tidy_ledgers
@@ -51,14 +51,8 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
 
 
 class Tidiness:
-    """Whether nothing is left of dead attempts of a link: in a store, where to look takes a list of all its files.
-
-    Args:
-        link: the link, without an interface.
-
-    Attributes:
-        stored: whether that is noted.
-    """
+    """Whether nothing is left of dead attempts of a link, without an interface: that is noted in a store, where to look
+    takes a list of all its files."""
 
     def __init__(self, lake: Lake, link: str) -> None:
         self._note = lake.source / "_ingests" / safe_name(link)
@@ -90,13 +84,11 @@ def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[st
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
     stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
-    ended = ((path, _attempt(path.name)) for path in stored)
-    on_disk = [path for path, attempt in ended if _OWN.fullmatch(attempt) and attempt not in attempts]
+    named = ((path, path.stem.rpartition("-")[2]) for path in stored)
+    on_disk = [path for path, attempt in named if _OWN.fullmatch(attempt) and attempt not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
-        swap_files(
-            table, [], lambda version: [row for row in live_files(version) if row["path"] in dead], fence=lake.fence
-        )
+        swap_files(table, [], lambda live: [row for row in live_files(live) if row["path"] in dead], fence=lake.fence)
     try:
         for path in on_disk:
             paths.remove(path)
@@ -109,17 +101,9 @@ def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
     of_link = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
     stray = read_rows(lake.malformed, MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
     if stray.num_rows:
-        links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
-        dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
-        commit(
-            lake.malformed,
-            lambda table, options: table.delete(f"link IN ({links}) AND attempt IN ({dead})", **options),
-            lake.fence,
-        )
-
-
-def _attempt(name: str) -> str:
-    return PurePath(name).stem.rpartition("-")[2]
+        links, dead = (", ".join(map(quote, pc.unique(stray.column(name)).to_pylist())) for name in ("link", "attempt"))
+        where = f"link IN ({links}) AND attempt IN ({dead})"
+        commit(lake.malformed, lambda table, options: table.delete(where, **options), lake.fence)
 
 
 # Files become visible in portions: their packets and malformed rows are committed under the names of their attempts.
@@ -161,8 +145,7 @@ def ingest(
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
         refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
 
-    Returns:
-        A result for every file, in order; not for those in `refusals`.
+    Returns a result for every file, in order; not for those in `refusals`.
 
     Raises:
         ConfigError: if other links are configured and this one is not, `covers` is empty or given for several files, or
@@ -229,14 +212,10 @@ def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collecti
     missing, new = sorted(name for name in all_links - own if "/" in name), sorted(own - set(before))
     notes = []
     if missing and result.state != "known":
-        notes.append(f"it does not declare {_some(missing)}, which other captures have: taken as silent there")
+        notes.append(f"it does not declare {few(missing, SHOWN)}, which other captures have: taken as silent there")
     if before and (named := [name for name in new if "/" in name and name != ledger.link]):
-        notes.append(f"{_some(named)} is new: taken as silent in the captures that do not declare it")
+        notes.append(f"{few(named, SHOWN)} is new: taken as silent in the captures that do not declare it")
     return replace(result, note="; ".join(note for note in (result.note, *notes) if note))
-
-
-def _some(links: Sequence[str]) -> str:
-    return ", ".join(links[:SHOWN]) + (f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else "")
 
 
 def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
@@ -245,17 +224,12 @@ def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]
     for link, captures in read_captures(lake, {row.link for result in results for row in result.captures}).items():
         spans = zip(captures.numbers("covers_from").tolist(), captures.numbers("covers_to").tolist(), strict=True)
         found |= {(link, attempt): span for attempt, span in zip(captures.values("attempt"), spans, strict=True)}
-    return [
-        replace(
-            result,
-            captures=tuple(
-                replace(row, covers_from=span[0], covers_to=span[1])
-                for row in result.captures
-                for span in [found.get((row.link, row.attempt), (row.covers_from, row.covers_to))]
-            ),
-        )
-        for result in results
-    ]
+
+    def in_force(row: Capture) -> Capture:
+        begin, end = found.get((row.link, row.attempt), (row.covers_from, row.covers_to))
+        return replace(row, covers_from=begin, covers_to=end)
+
+    return [replace(result, captures=tuple(map(in_force, result.captures))) for result in results]
 
 
 def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:

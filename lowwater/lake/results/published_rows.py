@@ -215,13 +215,8 @@ def _schema(table: DeltaTable) -> pa.Schema:
 
 
 def _scan(dataset: pads.Dataset, columns: list[str], begin: int, until: int) -> Iterator[pa.RecordBatch]:
-    yield from dataset.to_batches(
-        columns=columns,
-        filter=published_within(begin, until),
-        batch_size=BATCH,
-        batch_readahead=2,
-        fragment_readahead=1,
-    )
+    chosen, ahead = published_within(begin, until), {"batch_readahead": 2, "fragment_readahead": 1}
+    yield from dataset.to_batches(columns=columns, filter=chosen, batch_size=BATCH, **ahead)
 
 
 def _parts(dataset: pads.Dataset, begin: int, until: int, most: int) -> Iterator[tuple[int, int]]:
