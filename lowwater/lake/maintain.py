@@ -53,11 +53,7 @@ class UpkeepStep:
 
 
 def maintain(
-    lake: Lake,
-    retention: Retention,
-    dry_run: bool = False,
-    clock: Callable[[], int] | None = None,
-    mend: bool = False,
+    lake: Lake, retention: Retention, dry_run: bool = False, clock: Callable[[], int] | None = None, mend: bool = False
 ) -> list[UpkeepStep]:
     """Maintains a lake. It may run beside everything else and be killed at any moment. `clock` returns the current
     time, ns; without one it is that of the store.

@@ -345,8 +345,7 @@ def readable(link: str, path: PurePath) -> Iterator[None]:
         yield
     except OSError as error:
         raise LakeError(
-            f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}",
-            f"{_AGAIN}; {_READ_AGAIN}",
+            f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}", f"{_AGAIN}; {_READ_AGAIN}"
         ) from error
 
 

@@ -65,11 +65,7 @@ _KINDS = (
         "the object store refuses the keys: the session token is not theirs",
         "check AWS_SESSION_TOKEN; unset it where the keys are of no session",
     ),
-    (
-        r"AuthenticationFailed|401 Unauthorized|Unauthenticated",
-        "the object store refuses the keys",
-        KEYS,
-    ),
+    (r"AuthenticationFailed|401 Unauthorized|Unauthenticated", "the object store refuses the keys", KEYS),
     (
         r"RequestTimeTooSkewed",
         "the clock of this machine is too far from that of the object store",
@@ -102,11 +98,7 @@ _KINDS = (
         "add its issuer to the certificates of this machine, or name a file with it: SSL_CERT_FILE",
     ),
     (r"credential(?!=)", "there are no keys for the object store", KEYS),
-    (
-        r"SlowDown|503 Service|ServiceUnavailable|429 Too Many",
-        "the object store is overloaded",
-        LATER,
-    ),
+    (r"SlowDown|503 Service|ServiceUnavailable|429 Too Many", "the object store is overloaded", LATER),
     (
         r"timed? ?out|connect|error sending request|500 Internal|502|504|InternalError|retries|decoding|body",
         "the object store does not answer",

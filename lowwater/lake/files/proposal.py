@@ -405,10 +405,7 @@ class Proposal:
 
 
 def propose(
-    folder: Path,
-    sample: int,
-    progress: Callable[[str], None] = lambda text: None,
-    names: Sequence[str] | None = None,
+    folder: Path, sample: int, progress: Callable[[str], None] = lambda text: None, names: Sequence[str] | None = None
 ) -> Proposal:
     """Proposes settings for a folder with the captures, and other records, of all links, in subfolders or side by side:
     of the files with these names relative to it, or of all.

@@ -107,11 +107,7 @@ class FolderNames:
         return ""
 
     def moved(
-        self,
-        place: str,
-        name: str | None,
-        taken: Callable[[str], bool] = lambda place: False,
-        unclaimed: bool = False,
+        self, place: str, name: str | None, taken: Callable[[str], bool] = lambda place: False, unclaimed: bool = False
     ) -> str | None:
         """Returns where a file lies since the folders of the link are others; None if it is where it was, or unknown.
 

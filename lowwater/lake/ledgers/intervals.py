@@ -364,11 +364,7 @@ def _of_part(
 
 
 def _of_interval(
-    expected: StatusInputs,
-    start: int,
-    end: int,
-    rows: Sequence[ReplayRow],
-    damaged: Mapping[tuple[str, int, int], str],
+    expected: StatusInputs, start: int, end: int, rows: Sequence[ReplayRow], damaged: Mapping[tuple[str, int, int], str]
 ) -> Iterator[StatusRow]:
     count = expected.times.count(start, end)
     states = {

@@ -100,12 +100,7 @@ class OutsideCount:
 
 
 def outside(
-    files: PacketFiles,
-    link: str,
-    captures: Sequence[Capture],
-    settings: Link,
-    start: int = 0,
-    end: int = END_OF_TIME,
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int = 0, end: int = END_OF_TIME
 ) -> list[tuple[Capture, OutsideCount]]:
     """Counts, by capture, the records of a link that arrive in [start, end), ns, and lie outside. Only files whose
     statistics cross a bound are read, and of these only the timestamps.

@@ -692,10 +692,7 @@ class ResultTable:
 
     def _predicate(self, row_query: RowQuery) -> Any:
         return tables.all_of(
-            [
-                published_within(row_query.start, row_query.end),
-                *(self._condition(each) for each in row_query.filters),
-            ]
+            [published_within(row_query.start, row_query.end), *(self._condition(each) for each in row_query.filters)]
         )
 
     def require(self, column: str) -> pa.DataType:
