@@ -136,17 +136,6 @@ def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
 
 
 @contextmanager
-def scratch(lake: Lake, name: str) -> Iterator[Path]:
-    """Yields a folder as `attempt` does; in a store, where no other process can find it, without the lock."""
-    if isinstance(lake.root, ObjectPath):
-        with _staging(lake, name) as folder:
-            yield folder
-    else:
-        with attempt(lake, name) as folder:
-            yield folder
-
-
-@contextmanager
 def _staging(lake: Lake, name: str) -> Iterator[Path]:
     """Yields a new folder for temporary files, on the disk of the lake if it has one."""
     if isinstance(lake.root, ObjectPath):
@@ -198,10 +187,7 @@ def run_attempt(
     Raises BusyError if another process works on an overlapping interval."""
     # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
     name = f"run of {query_set} {_span(start, end)}"
-    with hold_range(lake, query_set, start, end, sees) as fence:
-        if fence is not None:
-            with _staging(lake, name) as folder:
-                yield folder, fence
-        else:
-            with attempt(lake, name) as folder:
-                yield folder, None
+    with hold_range(lake, query_set, start, end, sees) as fence, ExitStack() as stack:
+        if not isinstance(lake.root, ObjectPath):  # else no other process can find the folder
+            stack.enter_context(hold(lake, name))
+        yield stack.enter_context(_staging(lake, name)), fence

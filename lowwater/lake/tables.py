@@ -111,11 +111,8 @@ _OTHER, _DIGEST = re.compile(r"[^A-Za-z0-9_.-]"), re.compile(r"\.[0-9a-f]{16}$")
 
 
 def interval_label(start: int, end: int) -> str:
-    """Makes the value of the partition column `interval` of the bounds (ns); its text order is the order of time.
-    Example:
-        >>> interval_label(0, 3600 * 10**9)
-        '1970-01-01T000000Z_1970-01-01T010000Z'
-    """
+    """Makes the value of the partition column `interval` of the bounds (ns), such as
+    `1970-01-01T000000Z_1970-01-01T010000Z`; its text order is the order of time."""
     return "_".join(format_instant(bound).replace(":", "") for bound in (start, end))
 
 
@@ -352,7 +349,9 @@ def _commit(
             break
         except (DeltaError, OSError) as error:
             conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
-            doubtful = not conflict and _is_doubtful(path, error)
+            of_store = not isinstance(path, Path) and _STORE.search(str(error))
+            # The store may have done, or may still do, what failed.
+            doubtful = not conflict and bool(of_store) and not store_error(error).lasting
             doubts += [error] * doubtful
             try:
                 if _in_log(path, first, token):
@@ -365,11 +364,6 @@ def _commit(
             time.sleep(random.uniform(0, min(0.01 * 2**attempt, 1.0)))
     with suppress(OSError):  # it is committed; the next one opens it again
         keep(path, table)
-
-
-def _is_doubtful(path: PurePath, error: Exception) -> bool:
-    """Whether a store may have done, or may still do, what failed with an error."""
-    return not isinstance(path, Path) and bool(_STORE.search(str(error))) and not store_error(error).lasting
 
 
 def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> Options:
@@ -693,12 +687,7 @@ def all_of(conditions: Iterable[Any]) -> Any:
 
 
 def quote(text: str) -> str:
-    """Quotes a text as an SQL string literal.
-
-    Example:
-        >>> quote("o'clock")
-        "'o''clock'"
-    """
+    """Quotes a text as an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -1,7 +1,6 @@
 """Captures in object stores: a path that opens as a local file does, and reads its object in ranges.
 
-Between `objects` and the readers of captures. No copy of a capture is made on the disk: plain files are read in ranges,
-compressed ones from begin to end.
+No copy of a capture is made on the disk: plain files are read in ranges, compressed ones from begin to end.
 """
 
 from __future__ import annotations

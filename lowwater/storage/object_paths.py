@@ -1,7 +1,4 @@
-"""Paths in object stores: `s3://bucket/prefix`, `gs://`, `abfss://` and `az://`.
-
-Beside `objects`, which reads and writes what they name.
-"""
+"""Paths in object stores: `s3://bucket/prefix`, `gs://`, `abfss://` and `az://`."""
 
 from __future__ import annotations
 

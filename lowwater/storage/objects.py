@@ -614,9 +614,9 @@ def _of_process(process: int) -> FileCache:
     return FileCache(make_folder("lowwater-files-"))
 
 
-# What a command has seen of a store lately: it asks once, and takes what it saw as one snapshot. Below `objects`.
-# What others write meanwhile is seen after LOOK seconds, or once `look_again` was called: whoever has taken a lease
-# calls it, since the holder before may have written until then.
+# What a command has seen of a store lately: it asks once, and takes what it saw as one snapshot. What others write
+# meanwhile is seen after LOOK seconds, or once `look_again` was called: whoever has taken a lease calls it, since the
+# holder before may have written until then.
 
 LOOK = 30.0
 """Seconds for which what was seen stands."""

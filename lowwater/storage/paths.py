@@ -1,8 +1,8 @@
 """Reads, writes, lists and removes the files of a lake; no other module opens, moves or lists them.
 
-Above the errors only. A path of a lake is a `PurePath`, which cannot open anything by itself: a `Path` of a folder on
-this machine, or an `ObjectPath` of an object store. Captures, queries and temporary files are local files, and not the
-business of this module.
+A path of a lake is a `PurePath`, which cannot open anything by itself: a `Path` of a folder on this machine, or an
+`ObjectPath` of an object store. Captures, queries and temporary files are local files, and not the business of this
+module.
 """
 
 from __future__ import annotations

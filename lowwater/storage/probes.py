@@ -1,7 +1,6 @@
 """Tries what a lake needs of its store, or of its disk: it writes, reads, lists, races, times, and cleans up.
 
-Above `objects` and `locks`, whose requests and locks it uses. `lowwater doctor --lake` prints what it finds;
-docs/object-stores.md says why each is needed.
+`lowwater doctor --lake` prints what it finds; docs/object-stores.md says why each is needed.
 """
 
 from __future__ import annotations
@@ -145,9 +144,6 @@ def findings(root: PurePath) -> Iterator[Finding]:
         shutil.rmtree(own, ignore_errors=True)
         with suppress(OSError):  # another doctor is at work
             (folder / FOLDER).rmdir()
-
-
-# ------------------------------------------------------------------ stores
 
 
 def _of_store(home: ObjectPath) -> Iterator[Finding]:
@@ -409,9 +405,6 @@ def _clocks(before: float, after: float, told: float, grain: float, who: str) ->
         return f"{who} agrees with this machine" + (f", but for {off:.1f} s" if off >= 1 else "")
     text = f"{who} is {off:,.0f} s {'behind' if early > late else 'ahead of'} this machine"
     raise _Missing(text) if off >= 15 * APART else _Doubtful(text)
-
-
-# ------------------------------------------------------------------ disks
 
 
 _HOLDER = """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-# Nothing of a lake leads out of it: neither a link in its folders nor a path in the log of a table. Below `paths`. A
+# Nothing of a lake leads out of it: neither a link in its folders nor a path in the log of a table. A
 # lake may come from somebody else. What it names is read, overwritten and removed by commands, so a path is followed
 # only where it ends inside of the folder of the lake. The folder itself may be a link, and lie below some.
 
@@ -118,8 +118,8 @@ def require_plain_folder(folder: PurePath) -> None:
         require_inside(Path(folder) / name)
 
 
-# Looks at parquet files of a lake before they are decoded: a small file can say that it is gigabytes of memory. Below
-# `paths`. Decoders take memory by what the headers of pages say, not by the footer. So the headers are walked, which
+# Looks at parquet files of a lake before they are decoded: a small file can say that it is gigabytes of memory.
+# Decoders take memory by what the headers of pages say, not by the footer. So the headers are walked, which
 # decompresses nothing, and the few pages whose values can stand for many others, dictionaries, are read.
 
 
@@ -135,8 +135,8 @@ class UnreadableError(LakeError, OSError):
     It is an OSError too, for callers to whom any file that cannot be read is one that is not there.
     """
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str) -> None:
+        super().__init__(message, HINT)
         self.errno, self.strerror = errno.EINVAL, message
 
 
@@ -187,12 +187,12 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
             _require(name, file, path, whole)
     except _Other:
         if whole is not None:
-            raise UnreadableError(f"{name}: is no parquet file", HINT) from None
+            raise UnreadableError(f"{name}: is no parquet file") from None
     except UnreadableError:
         raise  # it says why
     except (pa.ArrowException, OSError, ValueError, IndexError, struct.error, OverflowError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
-        raise UnreadableError(f"{name}: is no readable parquet file: {reason}", HINT) from None
+        raise UnreadableError(f"{name}: is no readable parquet file: {reason}") from None
 
 
 def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
@@ -204,9 +204,7 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
     file.seek(-8, os.SEEK_END)
     footer = int.from_bytes(file.read(4), "little")
     if footer > PARQUET_FOOTER_BYTES:
-        raise UnreadableError(
-            f"{name}: its footer has {footer:,} bytes, at most {PARQUET_FOOTER_BYTES:,} are read", HINT
-        )
+        raise UnreadableError(f"{name}: its footer has {footer:,} bytes, at most {PARQUET_FOOTER_BYTES:,} are read")
     try:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError):
@@ -220,7 +218,7 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
             chunks.append((number, group.column(at), memory))
             made += decoded
             if made > longest:  # before the rest of it is looked at
-                raise UnreadableError(f"{name}: takes too long to read: it becomes more than {longest:,} bytes", HINT)
+                raise UnreadableError(f"{name}: takes too long to read: it becomes more than {longest:,} bytes")
         if whole is None:
             made += _require_room(name, path, chunks, limits.PARQUET_GROUP_BYTES)
             chunks = []
@@ -235,7 +233,7 @@ def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMe
             break
         taken += _exact(path, number, chunk, memory) - memory
     if taken > most:
-        raise UnreadableError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
+        raise UnreadableError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it")
     return taken
 
 
@@ -246,7 +244,7 @@ def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bo
     for page in _pages(file, chunk):
         if page.unpacked > PARQUET_PAGE_BYTES or page.unpacked < 0 or page.values < 0:
             raise UnreadableError(
-                f"{name}: a page of it has {page.unpacked:,} bytes, at most {PARQUET_PAGE_BYTES:,} are read", HINT
+                f"{name}: a page of it has {page.unpacked:,} bytes, at most {PARQUET_PAGE_BYTES:,} are read"
             )
         decoded += page.unpacked + 8 * page.values
         if decoded > most:

@@ -698,7 +698,7 @@ def check_dates(
     )  # fmt: skip
 
 
-def confirmed(folder: Path, named: LinkFiles, firsts: Mapping[str, int]) -> bool:
+def confirmed(named: LinkFiles, firsts: Mapping[str, int]) -> bool:
     """Whether the first records (file -> ns) fit a reading of the names that their digits alone do not prove: all lead
     or lag by about the same time, as in a time zone."""
     leads = [time.start - firsts[name] for name in firsts if (time := _read(named, name, "UTC")) is not None]

@@ -416,8 +416,11 @@ def propose(
         read.copies.update(_copies(folder, group.names, progress))
         (named,) = name_links([group])
         read.describe(group.names, named.link)
-        if group.weak and not confirmed(folder, named, _firsts(read, group)):
-            return [part for each in group_names(group.names, Form(weak=False)) for part in split_by_link(each, read)]
+        if group.weak:
+            firsts = {name: first for name in read.spread(group.names) if (first := read.first(name)) is not None}
+            if not confirmed(named, firsts):
+                others = group_names(group.names, Form(weak=False))
+                return [part for each in others for part in split_by_link(each, read)]
         return split_by_link(group, read)
 
     found = files_below(folder) if names is None else names
@@ -571,10 +574,6 @@ def _cut(sample: Sample, names: Sequence[str]) -> list[str]:
     read = sample.spread(names) if any(size > PROPOSAL_READ_BYTES for size in sizes) else names
     facts = {name: sample.facts(name) for name in read}
     return [name for name, found in facts.items() if found is not None and not found.summary.ended_cleanly]
-
-
-def _firsts(sample: Sample, group: NameGroup) -> dict[str, int]:
-    return {name: first for name in sample.spread(group.names) if (first := sample.first(name)) is not None}
 
 
 def _copies(folder: Path, names: Sequence[str], progress: Callable[[str], None]) -> dict[str, str]:

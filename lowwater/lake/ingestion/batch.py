@@ -1,7 +1,4 @@
-"""An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done.
-
-Between `ingest`, which holds the lock of the link, and the tasks.
-"""
+"""An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done."""
 
 from __future__ import annotations
 
@@ -89,10 +86,6 @@ class _Portion:
     files: dict[str, list[DataFile]] = field(default_factory=dict)  # attempt -> its packet files
     damage: dict[str, pa.Table] = field(default_factory=dict)  # attempt -> its malformed rows, schema `MALFORMED`
     bytes: int = 0
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.results) >= COMMIT_CAPTURES or self.bytes >= COMMIT_BYTES
 
 
 class Batch:
@@ -310,7 +303,7 @@ class Batch:
             self._add(number, work, work.survey)
         except LowwaterError as error:
             self._refuse(number, error)
-        if self._portion.is_full:
+        if len(self._portion.results) >= COMMIT_CAPTURES or self._portion.bytes >= COMMIT_BYTES:
             self.commit()
 
     def _refuse(self, number: int, error: LowwaterError) -> None:
