@@ -406,15 +406,11 @@ class Mirror:
     def _fetch(self, name: str) -> bool:
         target = self._log / name
         if not target.exists():
-            part = target.with_name(f"{name}.part")
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                objects.download(self._log_there / name, part)
-                os.replace(part, target)
+                objects.download(self._log_there / name, target)
             except FileNotFoundError:
                 return False
-            finally:
-                part.unlink(missing_ok=True)
         return True
 
     def _read(self, name: str) -> bytes | None:

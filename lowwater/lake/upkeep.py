@@ -192,19 +192,13 @@ MEND = "run `lowwater maintain` with --mend: it takes out what is there twice, a
 
 @dataclass(frozen=True)
 class Change:
-    """A commit.
-
-    Attributes:
-        at: when its entry was written, ns since the epoch by the clock of its store.
-        added: path of each file that it added -> its add action.
-        rows: whether it changed rows, and not only their files.
-    """
+    """A commit."""
 
     version: int
-    at: int
-    added: dict[str, dict[str, Any]]
+    at: int  # when its entry was written, ns since the epoch by the clock of its store
+    added: dict[str, dict[str, Any]]  # path of each file that it added -> its add action
     removed: tuple[str, ...]
-    rows: bool
+    rows: bool  # whether it changed rows, and not only their files
     info: dict[str, Any]
 
     @property

@@ -348,24 +348,18 @@ class Fence:
 
 
 class Lease:
-    """A lease that is held, and renewed by a thread of its own.
-
-    Args:
-        begun: when the write of the claim began, s of the monotonic clock.
-        length: seconds after which others take it over.
-
-    Attributes:
-        doubted: whether a request under it may still be on its way.
-        unfenced: whether requests of the former holder may still be done, as its number is not in the tables yet.
-    """
+    """A lease that is held, and renewed by a thread of its own. The write of its claim began at an instant, s of the
+    monotonic clock; others take it over after so many seconds of silence."""
 
     def __init__(
-        self, path: ObjectPath, claim: Claim, stored: _Stored, begun: float, length: float, taken: bool = False
+        self, path: ObjectPath, claim: Claim, stored: _Stored, begun: float, length: float, taken: bool
     ) -> None:
         self.claim, self._stored = claim, stored
         self._path, self._length = path, length
         self._renewed, self._lost = begun, ""
-        self.doubted, self.unfenced = False, taken
+        self.doubted = False  # whether a request under it may still be on its way
+        # whether requests of the former holder may still be done, as its number is not in the tables yet
+        self.unfenced = taken
         self._work = progress.Watch()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew, name=progress.RENEWER, daemon=True)

@@ -343,32 +343,36 @@ def read_range(path: ObjectPath, start: int, size: int, version: Version) -> byt
 
 
 def download(path: ObjectPath, target: Path) -> None:
-    """Reads an object into a new file; where its connection breaks, reading goes on from there."""
+    """Reads an object into a new file, which appears whole; where its connection breaks, reading goes on from there."""
     import obstore
 
     size: int | None = None
     pieces: Iterator[Any] | None = None
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with part.open("wb") as file:
 
-    with target.open("wb") as file:
+            def piece() -> Any:
+                nonlocal size, pieces
+                try:
+                    if size is None:
+                        answer = obstore.get(store(path), path.key)
+                        size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=STORE_PIECE_BYTES))
+                    elif pieces is None:
+                        pieces = _pieces(store(path), path.key, file.tell(), size)
+                    found = next(pieces, b"")
+                    if not len(found) and file.tell() < size:
+                        raise obstore.exceptions.GenericError("the body is cut")
+                    return found
+                except BaseException:
+                    pieces = None
+                    raise
 
-        def piece() -> Any:
-            nonlocal size, pieces
-            try:
-                if size is None:
-                    answer = obstore.get(store(path), path.key)
-                    size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=STORE_PIECE_BYTES))
-                elif pieces is None:
-                    pieces = _pieces(store(path), path.key, file.tell(), size)
-                found = next(pieces, b"")
-                if not len(found) and file.tell() < size:
-                    raise obstore.exceptions.GenericError("the body is cut")
-                return found
-            except BaseException:
-                pieces = None
-                raise
-
-        while len(found := tried(path, piece)):
-            file.write(found)
+            while len(found := tried(path, piece)):
+                file.write(found)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _pieces(of: ObjectStore, key: str, begin: int, size: int) -> Iterator[Any]:
@@ -560,12 +564,7 @@ class FileCache:
         with busy:
             if target not in self._used or not target.exists():  # a draft that was not placed may be a part
                 target.parent.mkdir(parents=True, exist_ok=True)
-                part = target.with_name(f"{target.name}.part")
-                try:
-                    download(path, part)
-                    os.replace(part, target)
-                finally:
-                    part.unlink(missing_ok=True)
+                download(path, target)
             self._note(target)
         return target
 

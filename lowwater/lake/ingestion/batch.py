@@ -1,4 +1,4 @@
-"""An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done."""
+"""An ingest of several files: the tasks that each needs, and the commits once a portion of files is packed."""
 
 from __future__ import annotations
 

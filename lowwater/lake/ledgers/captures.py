@@ -208,12 +208,10 @@ class Captures(Sequence[Capture]):
 
     The ledger is kept by column, a tenth of the memory of objects. Pages ask for columns and for some captures; whoever
     walks through all of them makes the objects, which then stay.
-
-    Attributes:
-        beside: the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of
-            another interface stands for each.
     """
 
+    # the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of another
+    # interface stands for each
     beside: Sequence[Capture] = ()
 
     def __init__(self, rows: Iterable[Capture] = ()) -> None:
@@ -221,6 +219,8 @@ class Captures(Sequence[Capture]):
         self._columns: Mapping[str, Any] = {}
         self._size = len(self._rows)
         self._made: dict[int, Capture] = {}
+        self._joined: dict[int, list[tuple[int, int]]] = {}
+        self._beyond: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     @staticmethod
     def of_ledger(rows: pa.Table) -> Captures:
@@ -335,14 +335,6 @@ class Captures(Sequence[Capture]):
             arrivals = (np.maximum(stamps[places], clocks) for stamps in (self.numbers("first"), largest))
             self._beyond[start, end] = np.vstack([places, *arrivals])
         return self._beyond[start, end]
-
-    @cached_property
-    def _beyond(self) -> dict[tuple[int, int], NDArray[np.int64]]:
-        return {}
-
-    @cached_property
-    def _joined(self) -> dict[int, list[tuple[int, int]]]:
-        return {}
 
     @cached_property
     def files(self) -> dict[str, str]:

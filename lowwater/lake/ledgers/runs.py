@@ -72,13 +72,9 @@ def read_statistics(lake: layout.Lake, lftas: Sequence[str], most: int) -> pa.Ta
     """Reads the HEARTBEATS rows with statistics of some LFTAs, of any query set, at most so long (ns) before the newest
     row."""
     chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
-    table = tables.open_table(lake.heartbeats)
-    if table is None:
-        return layout.HEARTBEATS.empty_table()
-    # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    whole = tables.with_fields(tables.table_dataset(lake.heartbeats, table), layout.HEARTBEATS)
-    dataset = tables.fetch_rows(lake.heartbeats, whole, chosen)
-    when = tables.chosen_rows(dataset, ["start", "records"], chosen).drop_null()
+    # Files of an older lake lack `records`, so rows without statistics are visible only after a read.
+    columns = pa.schema([layout.HEARTBEATS.field(name) for name in ("start", "records")])
+    when = tables.read_rows(lake.heartbeats, columns, chosen).drop_null()
     if not when.num_rows:
         return layout.HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()

@@ -371,11 +371,9 @@ def meeting_files(table: DeltaTable, start: int, end: int) -> list[dict[str, Any
     first, final = tables.hours(start, end)
     meeting = []
     for row in tables.live_files(table):
-        least, most = _bounds(row)
-        hour = row.get("partition._hour")
-        # Another program may have put rows there that are not of the hour, or of none.
-        strays = hour is None or least < int(hour) * HOUR or most >= (int(hour) + 1) * HOUR
-        if hour is None or (first <= int(hour) <= final and (strays or (least < end and most >= start))):
+        (least, most), hour = _bounds(row), int(row["partition._hour"])
+        strays = least < hour * HOUR or most >= (hour + 1) * HOUR  # by another program
+        if first <= hour <= final and (strays or (least < end and most >= start)):
             meeting.append(row)
     return meeting
 

@@ -343,11 +343,16 @@ class Piece:
 
 @dataclass(frozen=True)
 class HourFile:
-    """Rows of a file of an hour: the smallest and the largest `_last`, ns, and how many; None where unknown."""
+    """A file of a published table, with rows of one hour."""
 
-    least: int | None
+    name: str  # in the log
+    rows: int
+    least: int | None  # smallest and largest `_last`, ns; None where the log does not say them
     most: int | None
-    rows: int | None
+
+    def is_inside(self, start: int, end: int) -> bool:
+        """Whether all rows lie in [start, end), ns, as far as the log says."""
+        return self.least is not None and self.most is not None and start <= self.least and self.most < end
 
 
 @dataclass(frozen=True)
@@ -371,7 +376,7 @@ class TableState:
 
     @cached_property
     def files(self) -> Mapping[int, Sequence[HourFile]]:
-        return _by_hour(self.listed)
+        return by_hour(self.listed)
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -539,21 +544,18 @@ def _read_checkpoint(file: PurePath) -> dict[Range, int]:
     return interval_numbers(zip(names.to_pylist(), numbers.to_pylist(), strict=True))
 
 
-def _by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
-    """Returns what the log says of the files of each hour; a file of no hour is left out."""
-    hours: dict[int, list[HourFile]] = defaultdict(list)
-    if not files.num_rows or "partition._hour" not in files.column_names:
-        return hours
+def by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
+    """Returns files of a table (`tables.files_of`) by hour, in order; none where the table is not divided by hours."""
+    if "partition._hour" not in files.column_names:  # as of a table without a file
+        return {}
     nothing = pa.nulls(files.num_rows, pa.int64())
-    columns = [
-        (files.column(name) if name in files.column_names else nothing).to_pylist()
-        for name in ("min._last", "max._last", "num_records")
-    ]
-    parts = files.column("partition._hour").cast(pa.int64()).to_pylist()
-    for hour, least, most, rows in zip(parts, *columns, strict=True):
-        if hour is not None:
-            hours[hour].append(HourFile(least, most, rows))
-    return hours
+    names = ("path", "num_records", "min._last", "max._last")
+    columns = ((files.column(name) if name in files.column_names else nothing).to_pylist() for name in names)
+    hours = files.column("partition._hour").cast(pa.int64()).to_pylist()
+    found: dict[int, list[HourFile]] = {hour: [] for hour in sorted(set(hours))}
+    for hour, *facts in zip(hours, *columns, strict=True):
+        found[hour].append(HourFile(*facts))
+    return found
 
 
 def visible(numbers: Mapping[Range, int]) -> list[Piece]:
@@ -667,25 +669,15 @@ class _Compared:
         for hour in range(piece.start // HOUR, -(-piece.end // HOUR)):
             whole = piece.start <= hour * HOUR and (hour + 1) * HOUR <= piece.end
             for file in self.state.files.get(hour, ()):
-                if file.rows is None:
-                    return ""
-                if whole:
+                if whole or file.is_inside(piece.start, piece.end):
                     total += file.rows
-                elif file.least is None or file.most is None:
-                    inside = False
-                elif piece.start <= file.least and file.most < piece.end:
-                    total += file.rows
-                elif file.least < piece.end and piece.start <= file.most:
+                elif file.least is None or file.most is None or (file.least < piece.end and piece.start <= file.most):
                     inside = False
         return _miscount(total, rows) if inside else None
 
     def miscounted_hour(self, hour: int, pieces: Sequence[Piece], published: Sequence[ReplayRow]) -> str:
         """The same of an hour whose files have rows of several intervals."""
-        total = expected = 0
-        for file in self.state.files.get(hour, ()):
-            if file.rows is None:
-                return ""
-            total += file.rows
+        total, expected = sum(file.rows for file in self.state.files.get(hour, ())), 0
         for piece in pieces:
             if piece.start < (hour + 1) * HOUR and hour * HOUR < piece.end:
                 row = published[piece.number]

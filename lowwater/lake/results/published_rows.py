@@ -21,7 +21,7 @@ from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import DAMAGED
 from lowwater.lake.ledgers.runs import DONE, ReplayRow, read_replays
-from lowwater.lake.results.published import damages
+from lowwater.lake.results.published import HourFile, by_hour, damages
 from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type, within
 from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant
@@ -175,38 +175,13 @@ def published_within(begin: int, until: int) -> Any:
     return within("_hour", begin // HOUR, (until - 1) // HOUR + 1) & within("_last", begin, until)
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file of a published table: its name in the log, its rows, and the bounds of their `_last`, ns."""
-
-    name: str
-    rows: int
-    least: int | None
-    most: int | None
-
-    def is_inside(self, start: int, end: int) -> bool:
-        """Whether all rows lie in [start, end), ns, as far as the log says."""
-        return self.least is not None and self.most is not None and start <= self.least and self.most < end
-
-
-def _files_between(table: DeltaTable, start: int, end: int) -> dict[int, list[_File]]:
+def _files_between(table: DeltaTable, start: int, end: int) -> dict[int, list[HourFile]]:
     """Returns the files of the hours of [start, end), ns, by hour in order."""
-    files = files_of(table)
-    if not files.num_rows:  # then the log does not name the partition
-        return {}
-    hour = files.column("partition._hour").cast(pa.int64())
-    chosen = files.filter(pc.and_(pc.greater_equal(hour, start // HOUR), pc.less_equal(hour, (end - 1) // HOUR)))
-    none = [None] * chosen.num_rows
-    bounds = (chosen.column(n).to_pylist() if n in chosen.column_names else none for n in ("min._last", "max._last"))
-    names, rows = (chosen.column(name).to_pylist() for name in ("path", "num_records"))
-    hours = chosen.column("partition._hour").cast(pa.int64()).to_pylist()
-    between: dict[int, list[_File]] = {at: [] for at in sorted(set(hours))}
-    for at, name, count, least, most in zip(hours, names, rows, *bounds, strict=True):
-        between[at].append(_File(name, count or 0, None if count is None else least, most))
-    return between
+    hours = by_hour(files_of(table))
+    return {hour: files for hour, files in hours.items() if start // HOUR <= hour <= (end - 1) // HOUR}
 
 
-def _placed(hour: int, files: Sequence[_File]) -> list[tuple[str, Any]]:
+def _placed(hour: int, files: Sequence[HourFile]) -> list[tuple[str, Any]]:
     return [(file.name, pads.field("_hour") == hour) for file in files]
 
 

@@ -213,31 +213,20 @@ AGAIN = "begin again without a position: each change says which range its rows r
 
 @dataclass(frozen=True)
 class Change:
-    """The rows of a range of time, as a version of a stream has them. They replace all earlier rows of the range.
-
-    Attributes:
-        version: version of the table, the number of the commit.
-        start: first instant of the range, ns since the epoch; column `_last` says to which range a row belongs.
-        end: end of the range, ns since the epoch, exclusive.
-        restated: whether a part of the range was published before: its old rows are gone.
-        late: whether an earlier promise no longer holds, since the range begins before the furthest published instant.
-        snapshot: whether the change is a part of what was published before the subscription began.
-        promise: temporal attribute -> bound: no row to come has a smaller value (greater, if the attribute decreases),
-            unless its change is late. Empty if nothing is promised.
-        furthest: end of all that is published, ns since the epoch; rows to come that are not late are after it.
-        position: where the subscription goes on after this change; text for `subscribe(..., after=...)`.
-    """
+    """The rows of a range of time, as a version of a stream has them. They replace all earlier rows of the range."""
 
     stream: str
-    version: int
-    start: int
-    end: int
-    restated: bool
-    late: bool
-    snapshot: bool
+    version: int  # version of the table, the number of the commit
+    start: int  # first instant of the range, ns since the epoch; `_last` says to which range a row belongs
+    end: int  # end of the range, ns since the epoch, exclusive
+    restated: bool  # whether a part of the range was published before: its old rows are gone
+    late: bool  # whether an earlier promise no longer holds: the range begins before the furthest published instant
+    snapshot: bool  # whether it is a part of what was published before the subscription began
+    # temporal attribute -> bound: no row to come has a smaller value (greater, if the attribute decreases), unless its
+    # change is late. Empty if nothing is promised
     promise: Mapping[str, int]
-    furthest: int
-    position: str
+    furthest: int  # end of all that is published, ns since the epoch; rows to come that are not late are after it
+    position: str  # where the subscription goes on after this change; text for `subscribe(..., after=...)`
     _read: Callable[[], Iterator[pa.RecordBatch]] = field(repr=False, compare=False)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
