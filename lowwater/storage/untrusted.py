@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-# Nothing of a lake leads out of it: neither a link in its folders nor a path in the log of a table. A
-# lake may come from somebody else. What it names is read, overwritten and removed by commands, so a path is followed
-# only where it ends inside of the folder of the lake. The folder itself may be a link, and lie below some.
+# Nothing of a lake leads out of it: neither a link in its folders nor a path in the log of a table. A lake may come
+# from somebody else. What it names is read, overwritten and removed by commands, so a path is followed only where it
+# ends inside of the folder of the lake. The folder itself may be a link, and lie below some.
 
 REMEDY = "if the lake is yours, move what lies there into its folder, or mount it there; do not use a lake of strangers"
 
@@ -135,8 +135,8 @@ class UnreadableError(LakeError, OSError):
     It is an OSError too, for callers to whom any file that cannot be read is one that is not there.
     """
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, HINT)
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message, hint)
         self.errno, self.strerror = errno.EINVAL, message
 
 
@@ -187,12 +187,12 @@ def _look(name: str, path: str, whole: int | None, state: object) -> None:
             _require(name, file, path, whole)
     except _Other:
         if whole is not None:
-            raise UnreadableError(f"{name}: is no parquet file") from None
+            raise UnreadableError(f"{name}: is no parquet file", HINT) from None
     except UnreadableError:
         raise  # it says why
     except (pa.ArrowException, OSError, ValueError, IndexError, struct.error, OverflowError) as error:
         reason = (str(error).splitlines() or [""])[0][:200]
-        raise UnreadableError(f"{name}: is no readable parquet file: {reason}") from None
+        raise UnreadableError(f"{name}: is no readable parquet file: {reason}", HINT) from None
 
 
 def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
@@ -204,7 +204,9 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
     file.seek(-8, os.SEEK_END)
     footer = int.from_bytes(file.read(4), "little")
     if footer > PARQUET_FOOTER_BYTES:
-        raise UnreadableError(f"{name}: its footer has {footer:,} bytes, at most {PARQUET_FOOTER_BYTES:,} are read")
+        raise UnreadableError(
+            f"{name}: its footer has {footer:,} bytes, at most {PARQUET_FOOTER_BYTES:,} are read", HINT
+        )
     try:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError):
@@ -218,7 +220,7 @@ def _require(name: str, file: BinaryIO, path: str, whole: int | None) -> None:
             chunks.append((number, group.column(at), memory))
             made += decoded
             if made > longest:  # before the rest of it is looked at
-                raise UnreadableError(f"{name}: takes too long to read: it becomes more than {longest:,} bytes")
+                raise UnreadableError(f"{name}: takes too long to read: it becomes more than {longest:,} bytes", HINT)
         if whole is None:
             made += _require_room(name, path, chunks, limits.PARQUET_GROUP_BYTES)
             chunks = []
@@ -233,7 +235,7 @@ def _require_room(name: str, path: str, chunks: list[tuple[int, pq.ColumnChunkMe
             break
         taken += _exact(path, number, chunk, memory) - memory
     if taken > most:
-        raise UnreadableError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it")
+        raise UnreadableError(f"{name}: would take {taken:,} bytes of memory, at most {most:,} are given to it", HINT)
     return taken
 
 
@@ -244,7 +246,7 @@ def _memory(name: str, file: BinaryIO, chunk: pq.ColumnChunkMetaData, strict: bo
     for page in _pages(file, chunk):
         if page.unpacked > PARQUET_PAGE_BYTES or page.unpacked < 0 or page.values < 0:
             raise UnreadableError(
-                f"{name}: a page of it has {page.unpacked:,} bytes, at most {PARQUET_PAGE_BYTES:,} are read"
+                f"{name}: a page of it has {page.unpacked:,} bytes, at most {PARQUET_PAGE_BYTES:,} are read", HINT
             )
         decoded += page.unpacked + 8 * page.values
         if decoded > most:
