@@ -1,7 +1,4 @@
-"""Paths of a lake, and the schemas of its tables.
-
-Read by every module of the lake and by the replay.
-"""
+"""Paths of a lake, and the schemas of its tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Upkeep of a table: its small files are joined and have the same rows; doubled rows and wrong bounds are found and
-mended.
-"""
+"""Upkeep of a table: its small files are joined; doubled rows and wrong bounds are found, and the rows mended."""
 
 from __future__ import annotations
 
@@ -287,9 +285,6 @@ def doubled(commits: Iterable[Change]) -> Doubled | None:
         gone |= set(each.removed)
         gone -= each.added.keys()
     return Doubled(tuple(causes), frozenset(void), lacking, unclear) if causes else None
-
-
-# Doubled rows, taken out by `maintain --mend`.
 
 
 def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:

@@ -262,7 +262,7 @@ def redacted(text: str) -> str:
 
 
 # Whether this process still gets on with its work: a lease is renewed as long as it does, and not as long as it
-# lives. Beside the leases of `locks`. Signs of work are answers of the store, what a registered sign says (tasks of
+# lives. Signs of work are answers of the store, what a registered sign says (tasks of
 # Spark on other machines), and processor time of the process and of those that it started, such as a JVM: a process
 # that waits for ever has none.
 

@@ -1,6 +1,4 @@
-"""Objects of a store, by the client that Delta uses too: reads, conditional writes, lists; and copies of objects on
-this machine.
-"""
+"""Objects of a store, by the client that Delta uses too, and copies of them on this machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is looked at in a lake that may be somebody else's: nothing leads out of it, and no file takes more memory than
-it has a right to.
-"""
+"""A lake may be somebody else's: nothing leads out of it, and no file takes more memory than it has a right to."""
 
 from __future__ import annotations
 

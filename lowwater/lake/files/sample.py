@@ -1,7 +1,7 @@
 """Sample of a folder of captures before a lake exists: first timestamps of all files, and facts of some.
 
-Below the proposal. A file is read at most once for every question. Files of records that are no packets are read by a
-protocol that is proposed for all files of like names: a ready one for logs, else a PROTOCOL block.
+A file is read at most once for every question. Files of records that are no packets are read by a protocol that is
+proposed for all files of like names: a ready one for logs, else a PROTOCOL block.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""New files of the links' patterns, and files that have changed since they were ingested; which are complete while
-somebody watches.
-"""
+"""New and changed files of the links' patterns, and which of them are complete while somebody watches."""
 
 from __future__ import annotations
 

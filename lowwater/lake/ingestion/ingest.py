@@ -1,6 +1,4 @@
-"""Ingest: the first stage of the pipeline. Tasks survey and decode captures; a commit makes each file visible;
-leftovers are removed.
-"""
+"""Ingest: tasks survey and decode captures; a commit makes each file visible; leftovers are removed."""
 
 from __future__ import annotations
 

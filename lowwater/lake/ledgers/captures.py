@@ -1,6 +1,4 @@
-"""The ledger `captures`: captures of every link, in the order of SEMANTICS T1, with their counts; and those that
-several links have.
-"""
+"""The ledger `captures`: captures of every link, in the order of SEMANTICS T1; and those that several links have."""
 
 from __future__ import annotations
 
@@ -353,8 +351,7 @@ class Captures(Sequence[Capture]):
     def meeting(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose records meet [start, end), ns."""
         smallest, largest = self._records
-        places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
-        return places
+        return _places((smallest < end) & (largest >= start))
 
     def arriving(self, read_from: int, start: int, end: int) -> list[int]:
         """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
@@ -362,15 +359,13 @@ class Captures(Sequence[Capture]):
         some = smallest < NEVER[0]
         read = (smallest < end) & (largest >= read_from)
         arrive = (clocks < end) & (np.maximum(largest, clocks) >= start)
-        places: list[int] = np.flatnonzero(some & (read | arrive)).tolist()
-        return places
+        return _places(some & (read | arrive))
 
     def covering(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
         (covers_from, covers_to), (smallest, largest) = self._coverage, self._records
         covers = (covers_from < end) & (covers_to > start)
-        places: list[int] = np.flatnonzero(covers | ((smallest < end) & (largest >= start))).tolist()
-        return places
+        return _places(covers | ((smallest < end) & (largest >= start)))
 
     def newest(self, number: int) -> list[int]:
         """Returns the indices of so many captures whose coverage begins last."""
@@ -379,7 +374,7 @@ class Captures(Sequence[Capture]):
 
     def ending(self, at: int) -> list[Capture]:
         """Returns the captures, also those beside them, whose coverage ends at an instant, ns."""
-        own = [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        own = [self[index] for index in _places(self._coverage[1] == at)]
         return [*own, *(Captures.of(self.beside).ending(at) if self.beside else ())]
 
     def damaged(self) -> NDArray[np.int64]:
@@ -404,6 +399,11 @@ class Captures(Sequence[Capture]):
         smallest, largest = self.numbers("smallest", NEVER[0]), self.numbers("largest", NEVER[1])
         without = (smallest == NEVER[0]) | (largest == NEVER[1])
         return np.vstack([np.where(without, NEVER[0], smallest), np.where(without, NEVER[1], largest)])
+
+
+def _places(chosen: NDArray[np.bool_]) -> list[int]:
+    places: list[int] = np.flatnonzero(chosen).tolist()
+    return places
 
 
 def in_force(rows: pa.Table) -> pa.Table:

@@ -1,6 +1,4 @@
-"""The ledger `files` (SEMANTICS T9): every file that was seen in the folders of the links, what became of it, and by
-which names the links know it.
-"""
+"""The ledger `files` (SEMANTICS T9): files seen in the folders of the links, what became of them, and their names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What people ask of published rows: filtered, grouped and sorted; sums, curves over time, and two versions of a table
-compared.
-"""
+"""What people ask of published rows: filters and orders, sums, curves over time, two versions of a table compared."""
 
 from __future__ import annotations
 
@@ -34,8 +32,6 @@ from lowwater.storage.locks import Fence
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-
-# Sums of published rows, and curves of them over time.
 
 # Sums of each file of a published table by the values of a column, so that a plot of a year opens no data. `lowwater
 # maintain` writes them beside the tables, and the pages read them. They are a function of the file that they name,
@@ -281,8 +277,8 @@ def _stored(path: PurePath, column: str, names: Sequence[str]) -> Iterator[pa.Re
         yield from dataset.to_batches(list(names), fragment_scan_options=few, **sizes)
 
 
-# Sums of a published number over time, by the values of a key with the largest sums: the data of a plot. Beside
-# `exploring`, whose rows, or the sums of whole files (`sums`), are added up in one pass.
+# Sums of a published number over time, by the values of a key with the largest sums: the data of a plot. Rows, or the
+# sums of whole files, are added up in one pass.
 
 
 @dataclass(frozen=True)
@@ -435,11 +431,8 @@ def _by_part(rows: pa.Table, parts: int) -> NDArray[np.float64]:
     return sums
 
 
-# The results explorer: published rows filtered, grouped and sorted; two versions of a table compared.
-
-# Published rows by the page: filtered, sorted and paged at one version of their table, in bounded memory. Beside
-# `visible`, which reads all rows of a range by time. The results pages, their downloads and `lowwater diff` read
-# through this module.
+# Published rows by the page: filtered, sorted and paged at one version of their table, in bounded memory. The results
+# pages, their downloads and `lowwater diff` read them so; `published_rows` reads all rows of a range by time.
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,

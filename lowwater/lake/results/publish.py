@@ -1,6 +1,4 @@
-"""Publication: the last stage of a run puts the rows of `streams/` into `tables/`; an earlier version is published
-again the same way.
-"""
+"""Publication: the rows of `streams/` are put into `tables/`; an earlier version is published again the same way."""
 
 from __future__ import annotations
 

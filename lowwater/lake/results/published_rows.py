@@ -1,7 +1,6 @@
 """Published rows read back from `tables/` in the order of time, for `lowwater rows` and the pages.
 
-`publish` makes them visible. They are read in bounded memory: an hour with many rows is
-divided, and its parts are sorted one by one.
+They are read in bounded memory: an hour with many rows is divided, and its parts are sorted one by one.
 """
 
 from __future__ import annotations

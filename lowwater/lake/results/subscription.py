@@ -1,6 +1,4 @@
-"""Subscriptions to published streams: every published row once, across restarts, restated intervals as such; where
-positions are kept.
-"""
+"""Subscriptions to published streams: every row once, across restarts, and restated intervals as such."""
 
 from __future__ import annotations
 
