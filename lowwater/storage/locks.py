@@ -433,11 +433,6 @@ def hold_lease(
         lease.release()
 
 
-def leased_ranges(path: ObjectPath) -> dict[Range, Holder]:
-    """Returns the claimed ranges of a thing with their holders, of whom some may be dead."""
-    return {(claim.first, claim.end): claim.process for claim in _read(path)[0].claims}
-
-
 class _Watch:
     """How long the claims of others have been unchanged, by the clock of this process."""
 
@@ -570,5 +565,5 @@ def held_ranges(path: PurePath) -> dict[Range, Holder]:
     """Returns the held ranges with the processes that hold them; in an object store some of these may be dead.
     Raises HeldError if the ranges of a folder are locked for too long, and OSError if they cannot be read."""
     if isinstance(path, ObjectPath):
-        return leased_ranges(path)
+        return {(claim.first, claim.end): claim.process for claim in _read(path)[0].claims}
     return seen_ranges(Path(path), RANGES_WAIT)

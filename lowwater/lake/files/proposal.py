@@ -107,23 +107,24 @@ def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: in
 
 
 def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[int]:
+    return (begins - found[1] for _, found, _, begins in _followed(names, sample, read))
+
+
+def _followed(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[tuple[str, Span, str, int]]:
+    """Yields the files among `read`, with their spans, and the next one, with its begin; names are in order of time."""
     after = dict(pairwise(names))
     for name in read:
         found, follower = span(name, sample), after.get(name)
         if found and follower and (begins := sample.first(follower)) is not None:
-            yield begins - found[1]
+            yield name, found, follower, begins
 
 
 def _overlaps(names: Sequence[str], sample: Sample, read: Iterable[str]) -> bool:
     """Whether a file among `read` was taken at the same time as the next one, which is read only if they overlap."""
-    after = dict(pairwise(names))
-    for name in read:
-        found, follower = span(name, sample), after.get(name)
-        begins = sample.first(follower) if follower else None
-        if found and follower and begins is not None and begins < found[1]:
-            other = span(follower, sample)
-            if other and beside(found, other, sample.disorder((name, follower))):
-                return True
+    for name, found, follower, begins in _followed(names, sample, read):
+        other = span(follower, sample) if begins < found[1] else None
+        if other and beside(found, other, sample.disorder((name, follower))):
+            return True
     return False
 
 

@@ -1,5 +1,4 @@
-"""Looks into the folders of the links and keeps the ledger `files` (SEMANTICS T9): what is read, not read, set aside.
-"""
+"""Looks into the folders of the links, and keeps the ledger `files` (SEMANTICS T9) of what it sees."""
 
 from __future__ import annotations
 

@@ -708,7 +708,7 @@ class _TaskWriter:
 
     def _close(self, interface: str) -> None:
         task, file = self._task, self._waiting.pop(interface)
-        name = file_name(task.number, len(self.files), task.attempt)
+        name = f"{task.number:06}-{len(self.files):06}-{task.attempt}.parquet"  # its place in the capture, the attempt
         path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
         self.files.append((interface, file.write(task.packets, path)))
 
@@ -724,8 +724,3 @@ class _TaskWriter:
             missing = batch.column("ipversion").null_count
             self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing
             yield interface, batch
-
-
-def file_name(chunk: int, number: int, attempt: str) -> str:
-    """Names a packet file: its place among the files of its capture, then the attempt."""
-    return f"{chunk:06}-{number:06}-{attempt}.parquet"

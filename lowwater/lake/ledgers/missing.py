@@ -120,41 +120,31 @@ def outside(
 
 
 def left_out(
-    files: PacketFiles,
-    captures: Mapping[str, Sequence[Capture]],
-    config: Config,
-    links: Iterable[str],
-    start: int,
-    end: int,
-) -> list[str]:
-    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6).
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
+) -> Iterator[str]:
+    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6):
+    a text for each of them, which names the line to change.
 
     Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
-    file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
-    Returns a text for each setting that leaves records out; it names the line to change."""
-    texts = []
-    for link in sorted(links):
-        settings = config.link(link)
-        if settings.outside == "accepted":
-            continue
-        ordered, life = Captures.of(captures.get(link, ())), life_of(settings)
-        places, firsts, lasts = ordered.beyond(*life)
-        counts = []
-        for at in places[(firsts < end) & (lasts >= start)].tolist():
-            arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
-            for row in files.rows(link, ordered[at].attempt):
-                whole_time = 0, END_OF_TIME
-                count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
-            counts.append((ordered[at], count))
-        if early := [(capture, count.early) for capture, count in counts if count.early]:
-            begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
-            last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
-            texts.append(_left_out_words(link, settings, "since", cut, early, begin, last, begin))
-        if late := [(capture, count.late) for capture, count in counts if count.late]:
-            last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
-            begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
-            texts.append(_left_out_words(link, settings, "until", cut, late, begin, last, last + 1))
-    return texts
+    file has others: it would be in no row with another `since` either. Only files that cross a bound are read."""
+    if settings.outside == "accepted":
+        return
+    ordered, life, whole_time = Captures.of(captures), life_of(settings), (0, END_OF_TIME)
+    places, firsts, lasts = ordered.beyond(*life)
+    counts = []
+    for at in places[(firsts < end) & (lasts >= start)].tolist():
+        arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
+        for row in files.rows(link, ordered[at].attempt):
+            count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
+        counts.append((ordered[at], count))
+    if early := [(capture, count.early) for capture, count in counts if count.early]:
+        begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
+        last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
+        yield _left_out_words(link, settings, "since", cut, early, begin, last, begin)
+    if late := [(capture, count.late) for capture, count in counts if count.late]:
+        last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
+        begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
+        yield _left_out_words(link, settings, "until", cut, late, begin, last, last + 1)
 
 
 def _left_out_words(
@@ -412,7 +402,8 @@ def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence
     files = PacketFiles.of(lake)
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
-        yield from (Missing(link, OUTSIDE, text) for text in left_out(files, captures, config, [link], start, end))
+        found = left_out(files, link, captures.get(link, ()), config.link(link), start, end)
+        yield from (Missing(link, OUTSIDE, text) for text in found)
 
     return find
 

@@ -639,7 +639,9 @@ class _Compared:
             if first <= hour < last:
                 return lost_text(name)
         if self.state.numbers is None or (row.publication is None and not self.state.meeting(piece.start, piece.end)):
-            return self._outside(piece)
+            note = self.state.note  # of an older version
+            known = note is None or any(first <= piece.start and piece.end <= last for first, last in note.ranges)
+            return "" if known else self._absent()
         number = self.state.number(piece.start, piece.end)
         if number is not None and number == row.publication:
             return ""
@@ -652,13 +654,6 @@ class _Compared:
             f"the table has what its version {max(others)} published, and the ledger `replays` does not: one of them "
             "was restored, or a run ended between them"
         )
-
-    def _outside(self, piece: Piece) -> str:
-        """Whether the note of an older version does not have a range."""
-        note = self.state.note
-        if note is None or any(first <= piece.start and piece.end <= last for first, last in note.ranges):
-            return ""
-        return self._absent()
 
     def _absent(self) -> str:
         return f"the table, at version {self.state.version}, does not have what the ledger says was published"
