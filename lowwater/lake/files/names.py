@@ -269,10 +269,6 @@ class LinkFiles:
     names: tuple[str, ...]  # names of the files, sorted
 
     @property
-    def pattern(self) -> str:
-        return ", ".join(self.patterns)
-
-    @property
     def dated(self) -> bool:
         """Whether every pattern has the begin of a file."""
         return all(is_dated(pattern) for pattern in self.patterns)
@@ -379,20 +375,16 @@ class Group(Protocol):
 
 
 def name_links(groups: Iterable[Group]) -> list[LinkFiles]:
-    """Finds a link name and the patterns for every group of files."""
+    """Finds a link name and the patterns for every group of files.
+
+    Example:
+        >>> found = name_links(group_names(["a/a_2026010100.pcap", "a/a_2026010101.pcap"]))
+        >>> [(files.link, files.patterns) for files in found]
+        [('a', ('a/a_%Y%m%d%H.pcap',))]
+    """
     by_patterns = {group.patterns: group for group in groups}
     links = link_names({patterns: group.bare for patterns, group in by_patterns.items()})
     return [LinkFiles(links[patterns], patterns, group.names) for patterns, group in by_patterns.items()]
-
-
-def files_by_link(names: Iterable[str]) -> list[LinkFiles]:
-    """Groups names by link, from the names alone.
-
-    Example:
-        >>> [(files.link, files.pattern) for files in files_by_link(["a/a_2026010100.pcap", "a/a_2026010101.pcap"])]
-        [('a', 'a/a_%Y%m%d%H.pcap')]
-    """
-    return name_links(group_names(names))
 
 
 # -- the names of a group

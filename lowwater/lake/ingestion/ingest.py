@@ -33,6 +33,7 @@ from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.paths import write
 from lowwater.threads import TaskMap, each_on_threads
 
 # What dead attempts and replaced captures left. Removed under the lock of an ingest, after it has read or changed the
@@ -48,34 +49,17 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     _clean_malformed(lake, link, attempts)
 
 
-class Tidiness:
-    """Whether nothing is left of dead attempts of a link, without an interface: that is noted in a store, where to look
-    takes a list of all its files."""
-
-    def __init__(self, lake: Lake, link: str) -> None:
-        self._note = lake.source / "_ingests" / safe_name(link)
-        self.stored = isinstance(self._note, ObjectPath)
-
-    def is_known(self) -> bool:
-        """Whether the last ingest ended well, so that there is nothing to clean."""
-        with suppress(FileNotFoundError):
-            return self.stored and paths.read(self._note) == _TIDY
-        return False
-
-    def begin(self) -> None:
-        """Notes that files may be left from now on."""
-        if self.stored:
-            paths.write(self._note, b"at work")
-
-    def end(self) -> None:
-        """Notes that none are left."""
-        if self.stored:
-            paths.write(self._note, _TIDY)
-
-
-_TIDY = b"nothing is left"
+_TIDY, _AT_WORK = b"nothing is left", b"at work"
+"""What is noted in a store of a link, where to look for what dead attempts left takes a list of all its files."""
 _OWN = re.compile("[0-9a-f]{12}")
 """Names of attempts. Another program that joins files names them otherwise, and may have left no other copy of rows."""
+
+
+def _is_tidy(note: PurePath) -> bool:
+    """Whether the last ingest ended well, so that there is nothing to clean."""
+    with suppress(FileNotFoundError):
+        return paths.read(note) == _TIDY
+    return False
 
 
 def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
@@ -172,10 +156,12 @@ def ingest(
         ledger = LedgerFiles(lake, link, settings)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
-        tidy = Tidiness(lake, family)
-        if not tidy.is_known():
+        note = lake.source / "_ingests" / safe_name(family)
+        stored = isinstance(note, ObjectPath)
+        if not (stored and _is_tidy(note)):
             clean(lake, family, ledger.attempts)  # its room may be needed
-        tidy.begin()
+        if stored:
+            write(note, _AT_WORK)
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         before = {row.link for file in ledger.all for row in file.rows}
         batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, shared)
@@ -184,9 +170,10 @@ def ingest(
                 batch.take(result)
                 tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
-        if not tidy.stored or batch.leaves_files:
+        if not stored or batch.leaves_files:
             clean(lake, family, ledger.attempts)
-        tidy.end()
+        if stored:
+            write(note, _TIDY)
     # A file of a store that is away is no file that is refused: the next ingest reads it.
     refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
     record(lake, config, link, batch.results.values(), refused)

@@ -51,8 +51,6 @@ from lowwater.storage.object_paths import ObjectPath
 # A plain file is hashed and divided in one pass. A compressed file is only hashed: it is decoded while it is
 # decompressed.
 
-_PIECE = 1 << 20
-
 DAMAGE = RECORD_DAMAGE.remove(RECORD_DAMAGE.get_field_index("line"))
 """Schema of the malformed rows of a capture, as of records without a `line`; `interface` is the interface number."""
 
