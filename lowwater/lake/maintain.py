@@ -34,11 +34,8 @@ from lowwater.storage.locks import Fence
 if TYPE_CHECKING:
     pass
 
-CLOCKS = 120 * SECOND
-"""Difference between the clock of this machine and that of the lake's store that is said."""
-
-DOUBLED = "doubled"
-"""What is said of a table that has rows twice; it is left alone until it is mended."""
+CLOCKS = 120 * SECOND  # difference between the clock of this machine and that of the lake's store that is said
+DOUBLED = "doubled"  # what is said of a table that has rows twice; it is left alone until it is mended
 
 
 @dataclass(frozen=True)

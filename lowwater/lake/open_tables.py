@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 # at once it is open. The bounds are far above those of a lake of years: `packets/` of 30 links and 8,760 hours has a
 # checkpoint of 74 MB.
 
-NEWEST = 1 << 53
-"""Versions are below this."""
-DEEPEST = 1000
-"""Brackets of an action that cannot be nested too deeply: Delta's library crashes at 30,000 levels."""
-SMALL = 1 << 13
-"""Bytes of a commit, or of statistics, that cannot be nested deeply enough to be looked into."""
+NEWEST = 1 << 53  # versions are below this
+DEEPEST = 1000  # brackets of an action that cannot be nested too deeply: Delta's library crashes at 30,000 levels
+SMALL = 1 << 13  # bytes of a commit, or of statistics, that cannot be nested deeply enough to be looked into
 DEEPEST_TYPE = 16
 
 HINT = "another program wrote this log, and nothing of it was read; restore the table, or do not use the lake"

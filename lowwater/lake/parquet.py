@@ -21,11 +21,8 @@ from lowwater.machine_code import cached_njit
 # Pages of 32-bit or 64-bit numbers, after Encodings.md of the Parquet format: levels, DELTA_BINARY_PACKED, dictionary
 # indices. The kernels check no bounds: callers allocate `room`.
 
-MOST_ENTRIES = 1 << 14
-"""Most entries of a dictionary; a column with more values continues as differences."""
-
-SLOTS = 4 * MOST_ENTRIES
-"""Slots of the hash table of a dictionary."""
+MOST_ENTRIES = 1 << 14  # most entries of a dictionary; a column with more values continues as differences
+SLOTS = 4 * MOST_ENTRIES  # slots of the hash table of a dictionary
 
 _SHIFT = 64 - (SLOTS.bit_length() - 1)
 _MULTIPLIER = -0x61C8864680B583EB  # 2^64 / golden ratio, as a signed number (Fibonacci hashing)
@@ -294,11 +291,8 @@ def page(
 
 MAGIC = b"PAR1"
 
-PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8
-"""Numbers of encodings."""
-
-BOOLEAN, INT32, INT64, DOUBLE, TEXT = 0, 1, 2, 5, 6
-"""Numbers of physical types; TEXT is BYTE_ARRAY."""
+PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8  # numbers of encodings
+BOOLEAN, INT32, INT64, DOUBLE, TEXT = 0, 1, 2, 5, 6  # numbers of physical types; TEXT is BYTE_ARRAY
 
 CREATOR = "lowwater"
 

@@ -266,11 +266,8 @@ def redacted(text: str) -> str:
 # Spark on other machines), and processor time of the process and of those that it started, such as a JVM: a process
 # that waits for ever has none.
 
-RENEWER = "lowwater-lease"
-"""Name of the threads whose own requests are no work."""
-
-SHARE = 0.1
-"""Processor seconds a second of silence that are work; a JVM without any takes a tenth of this."""
+RENEWER = "lowwater-lease"  # name of the threads whose own requests are no work
+SHARE = 0.1  # processor seconds a second of silence that are work; a JVM without any takes a tenth of this
 
 _last = time.monotonic()
 _signs: dict[str, Callable[[], object]] = {}

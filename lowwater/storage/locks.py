@@ -94,11 +94,8 @@ def _container() -> str:
 
 # In a folder of this machine the kernel frees locks when their process dies.
 
-PAUSE = 0.02
-"""Seconds between two looks at a lock that another process holds."""
-
-_BOUNDS = re.compile(r"(-?[0-9]{1,20})_(-?[0-9]{1,20})")
-"""Name of the file of a range."""
+PAUSE = 0.02  # seconds between two looks at a lock that another process holds
+_BOUNDS = re.compile(r"(-?[0-9]{1,20})_(-?[0-9]{1,20})")  # name of the file of a range
 
 Range = tuple[int, int]
 
@@ -261,17 +258,10 @@ LEASE_PATIENCE = 900.0
 """Seconds without a sign of work after which a holder no longer renews its claim; the longest wait for a store is far
 shorter."""
 
-LEASE_PAUSE = 0.5
-"""Seconds between two looks at a claim that another process holds."""
-
-WRITES = 50
-"""Most tries to change claims that others change too."""
-
-FAILURES = 3
-"""Failed requests after which a change of claims fails; the client has sent each of them several times."""
-
-WHOLE: Range = 0, 1
-"""The range of a lease without ranges."""
+LEASE_PAUSE = 0.5  # seconds between two looks at a claim that another process holds
+WRITES = 50  # most tries to change claims that others change too
+FAILURES = 3  # failed requests after which a change of claims fails; the client has sent each of them several times
+WHOLE: Range = 0, 1  # the range of a lease without ranges
 
 
 class LostError(Exception):

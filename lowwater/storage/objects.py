@@ -276,12 +276,9 @@ def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False)
             time.sleep(pause)
 
 
-LONGEST_PAUSE = 10.0
-"""Longest pause between two tries, s."""
-TELL = 10.0
-"""Seconds between two lines about a store that is waited for."""
-_ANSWERED: set[str] = set()
-"""Buckets of stores that have answered this process."""
+LONGEST_PAUSE = 10.0  # longest pause between two tries, s
+TELL = 10.0  # seconds between two lines about a store that is waited for
+_ANSWERED: set[str] = set()  # buckets of stores that have answered this process
 _LIMIT: ContextVar[float | None] = ContextVar("limit", default=None)
 _said = [0.0]
 

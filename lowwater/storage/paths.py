@@ -28,17 +28,12 @@ from lowwater.storage.untrusted import open_file, require_folder, require_inside
 if TYPE_CHECKING:
     from lowwater.storage.locks import Fence
 
-OTHERS = stat.S_IRWXO | stat.S_IWGRP
-"""Rights that no new file gives."""
-WHOLE = "_whole"
-"""Name of the object that says that all others of a folder are there: a store shows them one by one."""
+OTHERS = stat.S_IRWXO | stat.S_IWGRP  # rights that no new file gives
+WHOLE = "_whole"  # name of the object that says that all others of a folder are there: a store shows them one by one
 
 
-FENCED = 5
-"""Most tries to write a small file under a lease."""
-
-FileState = tuple[int, int, int] | str
-"""Inode, time of change (ns) and size of a file, or version of an object."""
+FENCED = 5  # most tries to write a small file under a lease
+FileState = tuple[int, int, int] | str  # inode, time of change (ns) and size of a file, or version of an object
 
 
 def keep_private() -> int:

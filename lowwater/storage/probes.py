@@ -28,29 +28,17 @@ from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import know, require_inside
 
-FOLDER = "_doctor"
-"""Folder of a lake in which all of it happens."""
-
-RACERS, ROUNDS = 8, 5
-"""Writers at once of one name, and how often they meet."""
-
-TIMES = 10
-"""Times that a thing is tried that a store may do late."""
-
-PATIENCE = 10.0
-"""Seconds to wait for what is late."""
-
-APART = 60.0
-"""Seconds by which two clocks may differ without a word."""
+FOLDER = "_doctor"  # folder of a lake in which all of it happens
+RACERS, ROUNDS = 8, 5  # writers at once of one name, and how often they meet
+TIMES = 10  # times that a thing is tried that a store may do late
+PATIENCE = 10.0  # seconds to wait for what is late
+APART = 60.0  # seconds by which two clocks may differ without a word
 
 ODD = ("a b+c", "d%2Fe%20f=g", "h~!$&'()*,;:@[]", "i\u00e9", "i\u0065\u0301", "I\u00e9", "\u65e5\u672c", "j" * 200)
 """Names that must stay what they are, byte for byte: two of them look alike, and two differ by a capital letter."""
 
-PARTS, PART = 3, 5 << 20
-"""Parts of a large file, and the bytes of each: the least that stores take."""
-
-FREE = 5 << 30
-"""Free bytes below which a disk is told."""
+PARTS, PART = 3, 5 << 20  # parts of a large file, and the bytes of each: the least that stores take
+FREE = 5 << 30  # free bytes below which a disk is told
 
 T = TypeVar("T")
 OK, WARNING, MISSING = "ok", "warning", "missing"

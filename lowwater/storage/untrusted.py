@@ -139,10 +139,8 @@ class UnreadableError(LakeError, OSError):
 
 
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
-_CODED = (2, 8)
-"""Encodings by a dictionary."""
-_PREFIXES = 7
-"""The encoding in which a text is said by the one before it."""
+_CODED = (2, 8)  # encodings by a dictionary
+_PREFIXES = 7  # the encoding in which a text is said by the one before it
 _TEXTS = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _OWN = ("UNCOMPRESSED", "SNAPPY")
 """Compressions that all decoders bound by the size in the header."""

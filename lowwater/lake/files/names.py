@@ -572,11 +572,8 @@ QUARTER = 15 * MINUTE
 LENGTHS = tuple(MINUTE * n for n in (1, 2, 5, 10, 15, 20, 30)) + tuple(HOUR * n for n in (1, 2, 3, 4, 6, 8, 12, 24))
 """Candidates for the length of a rotation, and of an interval."""
 
-NEAR = 20
-"""Divisor for tolerances: a link begins, and a single file fills its time, within this part of a rotation."""
-
-MOST_AHEAD, MOST_BEHIND = 14, 12
-"""Zones of the tz database: hours ahead of UTC and behind it."""
+NEAR = 20  # divisor for tolerances: a link begins, and a single file fills its time, within this part of a rotation
+MOST_AHEAD, MOST_BEHIND = 14, 12  # zones of the tz database: hours ahead of UTC and behind it
 
 FRACTIONAL = {
     12_600: "Asia/Tehran",

@@ -48,11 +48,8 @@ from lowwater.storage.untrusted import open_regular
 DISORDER = 10 * SECOND
 """A longer overlap means several links; so does a shorter one of at least half of the shorter capture."""
 
-MOST_PLACES = 6
-"""Most numbers of a name that are tried to tell the links apart."""
-
-Span = tuple[int, int]
-"""First and largest timestamp of a file, ns."""
+MOST_PLACES = 6  # most numbers of a name that are tried to tell the links apart
+Span = tuple[int, int]  # first and largest timestamp of a file, ns
 
 
 @dataclass(frozen=True)
@@ -154,11 +151,8 @@ def span(name: str, sample: Sample) -> Span | None:
 # differ in the names of one recorder; so do the names of several. Where the times do not decide, both readings are
 # said.
 
-MOST_TURNS = 64
-"""Most places at which one name follows another; sensors that recorded side by side have more."""
-
-PAUSE = 2_000_000_000
-"""A pause that a recorder needs to open its next file, ns."""
+MOST_TURNS = 64  # most places at which one name follows another; sensors that recorded side by side have more
+PAUSE = 2_000_000_000  # a pause that a recorder needs to open its next file, ns
 
 _APART = "eth|en[ops]?|em|wlan|wl[ops]?|wan|lan|vlan|port|if|int|gi|te|ge|xe|bond|br|tun|tap|node|host|sensor|probe"
 _GLUED = re.compile(rf"(?<![A-Za-z])((?!(?:{_APART})\d)[A-Za-z]+)(\d{{1,6}})(?![0-9A-Za-z])", re.IGNORECASE)
@@ -344,11 +338,8 @@ def _identity(sample: Sample, name: str, known: dict[str, str]) -> str:
 # Settings of the links that were found.
 
 SKEWS = tuple(SECOND * n // 10 for n in (1, 2, 5, 10, 20, 50, 100, 200, 300, 600, 1200, 3000, 6000, 18000, 36000))
-MOST_SKEW = 10 * SECOND
-"""A longer skew is proposed only if a shorter one would refuse too many records."""
-
-BEARABLE = 0.001
-"""Largest share of the records that a proposed skew may refuse."""
+MOST_SKEW = 10 * SECOND  # a longer skew is proposed only if a shorter one would refuse too many records
+BEARABLE = 0.001  # largest share of the records that a proposed skew may refuse
 
 NO_DISORDER = 24 * 3600 * SECOND
 """Lateness (ns) that no skew is proposed for: records of another day are of a clock that was not set."""
@@ -357,14 +348,9 @@ SAID = 5
 """Most files that are named for one reason."""
 
 
-COUNTABLE = re.compile(r"(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")
-"""Dated names to which tcpdump may append a count."""
-
-COPY_BEGINNING = 1 << 16
-"""Bytes that are compared before the whole files are."""
-
-LEAST_COPY = 100
-"""Fewest bytes of a file that is a copy of another one: captures without a packet are alike."""
+COUNTABLE = re.compile(r"(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")  # dated names to which tcpdump may append a count
+COPY_BEGINNING = 1 << 16  # bytes that are compared before the whole files are
+LEAST_COPY = 100  # fewest bytes of a file that is a copy of another one: captures without a packet are alike
 
 
 @dataclass(frozen=True)

@@ -195,11 +195,8 @@ def _beside(part: str) -> Callable[[str], bool]:
 # unread file falls. A file is opened only where its name, size and last write say that it is new.
 
 
-SETTLED = 10 * SECOND
-"""Time without a write after which a file counts as complete, ns."""
-
-SILENCE = 3600 * SECOND
-"""Shortest silence of a file, ns, for which it does not fall into the intervals within it."""
+SETTLED = 10 * SECOND  # time without a write after which a file counts as complete, ns
+SILENCE = 3600 * SECOND  # shortest silence of a file, ns, for which it does not fall into the intervals within it
 
 _BEGINNING = 1 << 16
 _SMALL = 16 << 20

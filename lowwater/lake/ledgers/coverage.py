@@ -24,12 +24,9 @@ from lowwater.plan.temporal import END_OF_TIME
 # Was the recorder stopped? A rotation says when a file should end, so a recorder that was stopped covers the rest of
 # its rotation where no other file begins in it; its silence there is long beside those inside of its files.
 
-SHORTEST = 10 * SECOND
-"""A shorter silence is none, nor is one within `gap_tolerance`."""
-RARE = 1000
-"""Of so many captures at least, one would be so silent at an end by chance, if lulls came at random."""
-MOST, ENOUGH = 24, 3
-"""What so many of so many captures before do too is usual."""
+SHORTEST = 10 * SECOND  # a shorter silence is none, nor is one within `gap_tolerance`
+RARE = 1000  # of so many captures at least, one would be so silent at an end by chance, if lulls came at random
+MOST, ENOUGH = 24, 3  # what so many of so many captures before do too is usual
 
 
 @dataclass(frozen=True)

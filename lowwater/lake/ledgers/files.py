@@ -191,11 +191,8 @@ FOLDER = "folder"
 STATES = (REFUSED, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
 """All states; those of which people must know come first."""
 
-LONGEST = 400
-"""Most characters of the reason of a file in a line."""
-
-_DEAD = 1_000
-"""Rows that a newer one has replaced, or of files that are gone, before the table is written anew."""
+LONGEST = 400  # most characters of the reason of a file in a line
+_DEAD = 1_000  # rows that a newer one has replaced, or of files that are gone, before the table is written anew
 
 
 @dataclass(frozen=True, slots=True)

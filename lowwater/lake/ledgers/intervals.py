@@ -224,12 +224,9 @@ def _folded(numbers: Range, longest: int) -> Iterator[Range]:
 # only; the caller brings the current digests of the inputs, which need the plan, and what tables lack.
 
 MISSING, STALE, HALF = "missing", "stale", "half published"
-RUNNING = "running"
-"""Shown of an interval on which a process is at work now, whatever its ledger says."""
-DAMAGED = "damaged"
-"""State of an interval whose table does not have the rows that were published."""
-HELD = "held"
-"""State of an interval that was audited and is not published: its run ended there, or waits for consent."""
+RUNNING = "running"  # shown of an interval on which a process is at work now, whatever its ledger says
+DAMAGED = "damaged"  # state of an interval whose table does not have the rows that were published
+HELD = "held"  # state of an interval that was audited and is not published: its run ended there, or waits for consent
 BLOCKED = "cannot start"
 """Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
 

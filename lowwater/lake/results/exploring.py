@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 ALL = "0"
 """Stands for the column of the sums of all rows together; no column has this name."""
 BATCH = 65_536
-LEAST = 100
-"""A table of fewer files has no sums: reading it is as fast."""
-AT_ONCE = 512
-"""Files whose sums are written by one commit."""
-FILES_AT_A_TIME = 128
-"""Files whose sums are read at a time."""
+LEAST = 100  # a table of fewer files has no sums: reading it is as fast
+AT_ONCE = 512  # files whose sums are written by one commit
+FILES_AT_A_TIME = 128  # files whose sums are read at a time
 
 SUMS = pa.schema(
     [
@@ -438,17 +435,12 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 OPERATORS = (*COMPARISONS, "contains", "is null")
-LAST = "_last"
-"""Column of the instant up to which a packet could change the row, ns."""
-DEEPEST = 10_000
-"""Last row that can be paged to; more rows are downloaded or filtered."""
-LATEST = (1 << 63) - 1
-"""Last instant that a column holds, ns since the epoch."""
+LAST = "_last"  # column of the instant up to which a packet could change the row, ns
+DEEPEST = 10_000  # last row that can be paged to; more rows are downloaded or filtered
+LATEST = (1 << 63) - 1  # last instant that a column holds, ns since the epoch
 _HOUR = "partition._hour"
-_PLACE = "0"
-"""Name of a column that no query has."""
-OPENED = 64
-"""Files that are opened at a time."""
+_PLACE = "0"  # name of a column that no query has
+OPENED = 64  # files that are opened at a time
 
 
 BOUNDS: dict[str, Callable[[Any, Any, int], Any]] = {

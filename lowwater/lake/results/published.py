@@ -49,11 +49,8 @@ if TYPE_CHECKING:
 # into its commit, and `subscription` follows the log. Maintenance joins files and changes no rows; its commits have no
 # note.
 
-NOTE = "lowwater.published"
-"""Key of the note in the information about a commit."""
-
-LOST = "lowwater.lost"
-"""Key of what a commit of maintenance says: files that are gone, as JSON of begin, end and text."""
+NOTE = "lowwater.published"  # key of the note in the information about a commit
+LOST = "lowwater.lost"  # key of what a commit of maintenance says: files that are gone, as JSON of begin, end and text
 
 
 INTERVAL = "lowwater.interval:"

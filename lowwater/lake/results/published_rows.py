@@ -29,10 +29,8 @@ from lowwater.storage import paths
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-LEAST = 1_000
-"""Fewest rows that are read at a time."""
-PARTS = 3_600
-"""Parts of an hour whose rows are counted; a part with too many rows is divided again."""
+LEAST = 1_000  # fewest rows that are read at a time
+PARTS = 3_600  # parts of an hour whose rows are counted; a part with too many rows is divided again
 BATCH = 65_536
 CONTROL = ("_last", "_hour")
 """Columns of a table by which intervals find their rows."""
