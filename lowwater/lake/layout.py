@@ -94,9 +94,7 @@ lakes lack are nullable here.
 
 FILES = pa.schema(
     [
-        _required(
-            "path", _TEXT
-        ),  # from the folder of the lake where both are on this machine, so that they move together
+        _required("path", _TEXT),  # from the folder of the lake where both are on this machine: they move together
         _required("state", _TEXT),
         _required("reason", _TEXT),
         _required("unread", pa.bool_()),  # whether it may hold records that are in no interval
@@ -198,11 +196,11 @@ REPLAYS = pa.schema(
     ]
 )
 
+_OF_INTERVAL = [_required("query_set", _TEXT), _required("interval_start", _INT), _required("interval_end", _INT)]
+
 QUALITY = pa.schema(
     [
-        _required("query_set", _TEXT),
-        _required("interval_start", _INT),
-        _required("interval_end", _INT),
+        *_OF_INTERVAL,
         _required("suite", _TEXT),
         _required("expectation", _TEXT),  # its stable id
         _required("kind", _TEXT),  # its type, as the suite file names it
@@ -220,9 +218,7 @@ QUALITY = pa.schema(
 
 QUARANTINE = pa.schema(
     [
-        _required("query_set", _TEXT),
-        _required("interval_start", _INT),
-        _required("interval_end", _INT),
+        *_OF_INTERVAL,
         _required("suite", _TEXT),
         _required("expectation", _TEXT),
         _required("subject", _TEXT),  # the link, LFTA or query that broke the rule
@@ -235,9 +231,7 @@ QUARANTINE = pa.schema(
 
 METRICS = pa.schema(
     [
-        _required("query_set", _TEXT),
-        _required("interval_start", _INT),
-        _required("interval_end", _INT),
+        *_OF_INTERVAL,
         _required("kind", _TEXT),  # kind of the subject: link or query
         _required("subject", _TEXT),
         _required("measure", _TEXT),

@@ -326,14 +326,14 @@ class Mirror:
         """Brings the newest checkpoint, or the first commit."""
         if self._unpack():
             return
-        if (hint := self._read(_HINT)) is not None:
-            try:
-                version, parts = int(json_value(hint)["version"]), int(json_value(hint).get("parts") or 0)
-            except (ValueError, KeyError, TypeError, AttributeError):
-                version, parts = -1, 0  # it is only a hint
-            if version >= 0 and self._bring_checkpoint(version, parts):
-                self._begun(version)
-                return
+        try:
+            hint = json_value(objects.read(self._log_there / _HINT, limits.CHECKPOINT_HINT_BYTES + 1)[0])
+            version, parts = int(hint["version"]), int(hint.get("parts") or 0)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            version, parts = -1, 0  # it is only a hint
+        if version >= 0 and self._bring_checkpoint(version, parts):
+            self._begun(version)
+            return
         if self._bring(0):
             self.version = 0
             return
@@ -409,12 +409,6 @@ class Mirror:
             except FileNotFoundError:
                 return False
         return True
-
-    def _read(self, name: str) -> bytes | None:
-        try:
-            return objects.read(self._log_there / name, limits.CHECKPOINT_HINT_BYTES + 1)[0]
-        except FileNotFoundError:
-            return None
 
     def _write(self, name: str, data: bytes) -> None:
         self._log.mkdir(parents=True, exist_ok=True)

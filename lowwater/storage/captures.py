@@ -33,9 +33,7 @@ class StoredCapture(ObjectPath, PosixPath):
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Returns size and time of the last write. Raises OSError if there is no such object, or the store fails."""
-        meta = objects.head(self)
-        if meta is None:
-            raise FileNotFoundError(2, "there is no such object", str(self))
+        meta = _head(self)
         written = meta["last_modified"].timestamp()
         fields = stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, meta["size"], 0, int(written), 0
         return os.stat_result(fields, {"st_mtime": written, "st_mtime_ns": int(written * 1_000_000) * 1000})
@@ -53,15 +51,20 @@ class StoredCapture(ObjectPath, PosixPath):
         return io.BufferedReader(file) if buffering else file
 
 
+def _head(path: ObjectPath) -> dict[str, Any]:
+    """Returns size, e_tag and last_modified of an object. Raises OSError if there is none, or the store fails."""
+    if (meta := objects.head(path)) is None:
+        raise FileNotFoundError(2, "there is no such object", str(path))
+    return meta
+
+
 class ObjectFile(io.RawIOBase):
     """An object as a file for reading; each read is a request for a range, or comes from the last one. Requests grow
     while the file is read on, up to READ_AHEAD_BYTES, and begin small again after a seek."""
 
     def __init__(self, path: ObjectPath) -> None:
         super().__init__()
-        meta = objects.head(path)
-        if meta is None:
-            raise FileNotFoundError(2, "there is no such object", str(path))
+        meta = _head(path)
         self.name = str(path)
         self.size = int(meta["size"])
         self._path, self._version = path, meta["e_tag"] or ""

@@ -15,7 +15,6 @@ from datetime import date
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 from lowwater.capture.inspect import CaptureFacts
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
@@ -363,18 +362,16 @@ def _grouped(names: Iterable[str], form: Form) -> list[dict[str, tuple[Piece, ..
     return [*groups.values()]
 
 
-class Group(Protocol):
-    """Files of a link, with their patterns."""
+@dataclass(frozen=True)
+class JoinedGroup:
+    """Files whose names differ in a word, and that are of one link by their times."""
 
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def patterns(self) -> tuple[str, ...]: ...
-    @property
-    def bare(self) -> str: ...
+    names: tuple[str, ...]  # names of the files, sorted
+    patterns: tuple[str, ...]
+    bare: str  # a name with placeholders for what differs
 
 
-def name_links(groups: Iterable[Group]) -> list[LinkFiles]:
+def name_links(groups: Iterable[NameGroup | JoinedGroup]) -> list[LinkFiles]:
     """Finds a link name and the patterns for every group of files.
 
     Example:
@@ -702,9 +699,8 @@ def confirmed(named: LinkFiles, firsts: Mapping[str, int]) -> bool:
 
 def _read(named: LinkFiles, name: str, zone: str) -> NamedTime | None:
     """Returns the moment in the name of a file; None without one."""
-    matches = (regex_of(pattern).fullmatch(name) for pattern in named.patterns)
-    match = next((match for match in matches if match is not None), None)
-    return named_time(match, zone) if match is not None else None
+    match = next(filter(None, (regex_of(pattern).fullmatch(name) for pattern in named.patterns)), None)
+    return named_time(match, zone) if match else None
 
 
 def _zone_in_names(named: LinkFiles) -> str:

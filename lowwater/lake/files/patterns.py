@@ -276,9 +276,8 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
 
 def _time(link: Link, path: Path) -> NamedTime | None:
     """Returns what the name of a file says of its time, by the first pattern that fits."""
-    matches = (_match(pattern, path) for pattern in link.captures or ())
-    match = next((match for match in matches if match is not None), None)
-    return named_time(match, link.timezone) if match is not None else None
+    match = next(filter(None, (_match(pattern, path) for pattern in link.captures or ())), None)
+    return named_time(match, link.timezone) if match else None
 
 
 def _match(pattern: str, path: Path) -> re.Match[str] | None:

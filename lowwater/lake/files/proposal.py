@@ -23,6 +23,7 @@ from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake.files.names import (
     LENGTHS,
     Form,
+    JoinedGroup,
     LinkFiles,
     NameDates,
     NameGroup,
@@ -50,15 +51,6 @@ DISORDER = 10 * SECOND
 
 MOST_PLACES = 6  # most numbers of a name that are tried to tell the links apart
 Span = tuple[int, int]  # first and largest timestamp of a file, ns
-
-
-@dataclass(frozen=True)
-class JoinedGroup:
-    """Files whose names differ in a word, and that are of one link by their times."""
-
-    names: tuple[str, ...]  # names of the files, sorted
-    patterns: tuple[str, ...]
-    bare: str  # a name with placeholders for what differs
 
 
 @dataclass(frozen=True)

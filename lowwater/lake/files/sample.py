@@ -95,6 +95,12 @@ class RecordProposal:
         return TableOptions(self.table.kind, self.layout, self.text)
 
     @property
+    def ahead(self) -> int:
+        """How far its records run behind one another, ns."""
+        disorder = self.table.disorders.get(self.table.clock) if self.table.clock is not None else None
+        return disorder.largest if disorder else 0
+
+    @property
     def text(self) -> TextOptions:
         """How delimited text is written; a header is named where no field reads its column by name."""
         options = self.table.text
@@ -364,20 +370,12 @@ class Sample:
         columns = (each.column for each in proposal.fields if each.name in refused)
         return {column.label: _weaker(column, proposal.table.kind) for column in columns}
 
-    def _jump(self, proposal: RecordProposal | LogProposal) -> int:
-        """Returns how far a timestamp may be ahead, ns, so that the disorder of the sample passes."""
-        if isinstance(proposal, LogProposal):
-            return Link().jump + proposal.ahead
-        assert proposal.table.clock is not None
-        found = proposal.table.disorders.get(proposal.table.clock)
-        return Link().jump + (found.largest if found else 0)
-
     def _first(self, name: str) -> int | None:
         """Returns the first sane timestamp of a file, ns; None without one."""
         self.progress(name)
         try:
             if proposal := self.records.get(name):
-                return first_timestamp(self.folder / name, proposal.options, self._jump(proposal))
+                return first_timestamp(self.folder / name, proposal.options, Link().jump + proposal.ahead)
             with closing(read(self.folder / name, Link().jump, BEGINNING, sha256="").spans()) as spans:
                 return next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None)
         except CaptureError as error:
@@ -388,8 +386,8 @@ class Sample:
         self.progress(name)
         try:
             if proposal := self.records.get(name):
-                path = self.folder / name
-                return inspect_records(path, proposal.options, self._jump(proposal), Link().skew)
+                jump = Link().jump + proposal.ahead  # so that the disorder of the sample passes
+                return inspect_records(self.folder / name, proposal.options, jump, Link().skew)
             open_capture(self.folder / name)
             return _as_it_looks(inspect_times(self.folder / name, Link().jump, Link().skew))
         except CaptureError as error:

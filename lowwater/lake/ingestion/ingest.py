@@ -128,14 +128,10 @@ def ingest(
         refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
 
     Returns a result for every file, in order; not for those in `refusals`.
-
-    Raises:
-        ConfigError: if other links are configured and this one is not, `covers` is empty or given for several files, or
-            the settings do not name the protocol of records that are no packets.
-        CaptureError: if files are no captures; the others are ingested nevertheless.
-        OverlapError: if a capture overlaps another by more than the skew of the link (T1).
-        LakeError: if the lake cannot be written.
-    """
+    Raises ConfigError if other links are configured and this one is not, `covers` is empty or given for several files,
+    or the settings do not name the protocol of records that are no packets; CaptureError if files are no captures, and
+    OverlapError if one overlaps another by more than the skew of the link (T1): the others are ingested nevertheless;
+    LakeError if the lake cannot be written."""
     if not is_link_name(link):
         raise ConfigError(f"{link!r} is not a valid name of a link", f"write {FORM}")
     paths = [capture_path(path) for path in files]

@@ -123,17 +123,10 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
         grew = task.path.stat().st_size > before
         return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
-    grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
+    facts, damage = capture_index.summary, damage_table(capture_index.malformed)
+    grew = max(task.path.stat().st_size, facts.bytes) > before
     bare = replace(capture_index, malformed=MalformedRows(task.path))
-    return Survey(
-        task.path,
-        capture_index.summary.sha256,
-        capture_index.summary.identity,
-        capture_index.summary.bytes,
-        grew,
-        bare,
-        damage_table(capture_index.malformed),
-    )
+    return Survey(task.path, facts.sha256, facts.identity, facts.bytes, grew, bare, damage)
 
 
 def _size(path: Path) -> int:
@@ -155,15 +148,10 @@ def _size(path: Path) -> int:
 def damage_table(rows: MalformedRows) -> pa.Table:
     """Converts malformed rows to a table, schema `DAMAGE`."""
     columns = {name: np.ascontiguousarray(rows.columns[name]) for name in DAMAGE.names}
-    reasons = pa.DictionaryArray.from_arrays(columns["reason"], pa.array(REASONS))
     absent = {name: columns[name] < 0 for name in ("position", "arrival")}
-    arrays = [
-        reasons.cast(field.type)
-        if field.name == "reason"
-        else pa.array(columns[field.name], field.type, mask=absent.get(field.name))
-        for field in DAMAGE
-    ]
-    return pa.Table.from_arrays(arrays, schema=DAMAGE)
+    arrays = {name: pa.array(values, mask=absent.get(name)) for name, values in columns.items()}
+    arrays["reason"] = pa.DictionaryArray.from_arrays(arrays["reason"], pa.array(REASONS))
+    return pa.table(arrays).cast(DAMAGE)
 
 
 # An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.
