@@ -25,7 +25,7 @@ from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, life_of
 from lowwater.lake.open_tables import cached_value
-from lowwater.lake.tables import lake_errors, live_files
+from lowwater.lake.tables import grouped, lake_errors, live_files
 from lowwater.limits import COMPARED_RECORDS
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
@@ -408,11 +408,9 @@ class PacketFiles:
 
 
 def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[dict[str, Any]]]:
-    files: dict[str, list[dict[str, Any]]] = {}
-    for row in live_files(table) if table is not None else ():
-        attempt = row["path"].rpartition("-")[2].removesuffix(".parquet")
-        files.setdefault(attempt, []).append({**row, "folder": folder})
-    return files
+    rows = [] if table is None else live_files(table)
+    attempts = (row["path"].rpartition("-")[2].removesuffix(".parquet") for row in rows)
+    return grouped(zip(attempts, ({**row, "folder": folder} for row in rows), strict=True))
 
 
 def packet_files(

@@ -19,7 +19,7 @@ from hashlib import sha256
 from operator import and_
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -673,6 +673,17 @@ def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> l
     return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
 
 
+K, V = TypeVar("K"), TypeVar("V")
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Returns key -> its values, in order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def within(column: str, start: int, end: int) -> pads.Expression:
     """Returns the condition that a column of instants is in [start, end), ns."""
     import pyarrow.dataset as pads
@@ -687,7 +698,12 @@ def all_of(conditions: Iterable[Any]) -> Any:
 
 
 def quote(text: str) -> str:
-    """Quotes a text as an SQL string literal."""
+    """Quotes a text as an SQL string literal.
+
+    Example:
+        >>> quote("o'clock")
+        "'o''clock'"
+    """
     return "'" + text.replace("'", "''") + "'"
 
 

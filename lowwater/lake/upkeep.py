@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -120,10 +120,7 @@ def commit_joins(path: PurePath, joins: Sequence[_Join]) -> bool:
 
 def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yields files of one partition, several together, that fit one file; in the order of their rows' `_last`."""
-    parts: dict[Hashable, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        parts[_part(row)].append(row)
-    for part in parts.values():
+    for part in tables.grouped((_part(row), row) for row in rows).values():
         group: list[dict[str, Any]] = []
         size = 0
         for row in sorted(part, key=lambda row: row.get("min._last") or 0):

@@ -25,7 +25,7 @@ from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
 from lowwater.documents import stored_object
-from lowwater.errors import CaptureError, ConfigError, LakeError, LowwaterError
+from lowwater.errors import CaptureError, ConfigError, LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
 from lowwater.lake.ingestion.batch import IngestResult
@@ -33,6 +33,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
+from lowwater.lake.tables import grouped
 from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
@@ -258,20 +259,18 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
 def record(
     lake: Lake, config: Config, link: str, results: Iterable[IngestResult], refused: Mapping[Path, LowwaterError]
 ) -> None:
-    """Keeps what an ingest did: which files it refused, and why, and that those are read which were not. An error of
-    the disk or of the lake says nothing about a file. There is no commit where nothing is new."""
-    errors = {path: error for path, error in refused.items() if not isinstance(error, LakeError)}
-    taken = list(results)
+    """Keeps what an ingest did: which files it refused, and why, and that those are read which were not. There is no
+    commit where nothing is new."""
     told = ledger.told_files(lake)
     named = link if link in config.links else link.partition("/")[0]
-    news = [each for each in taken if _is_news(lake, told.get(ledger.key_of(lake, each.path)), each)]
-    if not errors and not news:
+    news = [each for each in results if _is_news(lake, told.get(ledger.key_of(lake, each.path)), each)]
+    if not refused and not news:
         return
     reading = _Reading(config)
     with ledger.changing(lake) as held:
         before = ledger.read_seen(lake)
         rows = []
-        for path, error in errors.items():
+        for path, error in refused.items():
             old, key = before.get(ledger.key_of(lake, path)), ledger.key_of(lake, path)
             links = {named, *(old.links if old is not None and old.state == ledger.REFUSED else ())}
             rows.append(_refused(key, path, tuple(sorted(links)), error, reading, named, config))
@@ -468,10 +467,8 @@ class _Look:
             if file is not None:
                 row = self._of_claimed(file, links)
                 rows[row.path] = row
-        unclaimed: dict[str, list[FoundFile]] = {}
-        for path, file in self._found.files.items():
-            if path not in self._claimed:
-                unclaimed.setdefault(file.folder, []).append(file)
+        left = (file for path, file in self._found.files.items() if path not in self._claimed)
+        unclaimed = grouped((file.folder, file) for file in left)
         problems = dict(self._found.problems)
         for folder, files in unclaimed.items():
             if len(files) > UNCLAIMED_FILES:
@@ -597,11 +594,11 @@ class _Look:
 
     def _judged(self, links: Sequence[str]) -> str:
         """Returns the settings by which a file that no pattern claims is judged, as a text."""
-        texts = []
+        texts = set()
         for link in links:
             options = self._reading.options(link)
-            texts.append(options.layout.protocol if isinstance(options, TableOptions) else self._config.link(link).kind)
-        return " ".join(sorted(set(texts)))
+            texts.add(options.layout.protocol if isinstance(options, TableOptions) else self._config.link(link).kind)
+        return " ".join(sorted(texts))
 
     def _sniffed(self, file: FoundFile, bare: ledger.SeenFile) -> ledger.SeenFile:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""

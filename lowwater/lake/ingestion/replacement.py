@@ -23,6 +23,7 @@ from lowwater.lake.files.patterns import covers_key
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings
+from lowwater.lake.tables import grouped
 from lowwater.link_names import below, family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
@@ -211,10 +212,8 @@ class LedgerFiles:
         self._places: Places[LedgerFile] = Places()
         self._keyed: dict[str, list[Hashable]] = {}
         self._spans: dict[str, Spans[LedgerFile]] = defaultdict(Spans)
-        rows: dict[str, list[Capture]] = {}
-        for row in family_captures(lake, family_of(link)):
-            rows.setdefault(row.attempt, []).append(row)
-        files = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows.values()]
+        rows = grouped((row.attempt, row) for row in family_captures(lake, family_of(link))).values()
+        files = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows]
         self._taken = {place for file in files for place in self._own(file)}
         for file in files:
             self._include(file)

@@ -462,9 +462,7 @@ def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
     again only if files of it have come or gone."""
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
         asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
-        families: dict[str, list[tuple[str, str]]] = {}
-        for link, files in known.items():
-            families.setdefault(family_of(link), []).extend((link, name) for name in files)
+        families = tables.grouped((family_of(link), (link, name)) for link, files in known.items() for name in files)
         read = {name: _family_captures(lake, name, families.get(name, [])) for name in set(map(family_of, asked))}
         return {link: read[family_of(link)].get(link) or Captures() for link in asked}
 
@@ -476,10 +474,8 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     files = tables.files_of(table)
     if not files.num_rows:
         return {}
-    by_link: dict[str, list[str]] = {}
-    for link, name in zip(files.column("partition.link").to_pylist(), files.column("path").to_pylist(), strict=True):
-        by_link.setdefault(link, []).append(name)
-    return {link: tuple(sorted(names)) for link, names in by_link.items()}
+    links, names = (files.column(name).to_pylist() for name in ("partition.link", "path"))
+    return {link: tuple(sorted(own)) for link, own in tables.grouped(zip(links, names, strict=True)).items()}
 
 
 _READ = ValuesByState(512)
@@ -556,9 +552,7 @@ def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
         >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0", "c"])
         {'a': ('a/eth0', 'a/eth1'), 'b': ('b', 'b/eth0')}
     """
-    families: dict[str, list[str]] = {}
-    for link in sorted(set(links)):
-        families.setdefault(family_of(link), []).append(link)
+    families = tables.grouped((family_of(link), link) for link in sorted(set(links)))
     return {family: tuple(members) for family, members in families.items() if members != [family]}
 
 
@@ -723,9 +717,7 @@ def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
     chosen = pa.array(sorted(digests), pa.string())
     alike = [pads.field(name).isin(chosen) for name in ("capture", "sha256", "head")]
     found = tables.read_rows(lake.captures, CAPTURES, alike[0] | alike[1] | alike[2])
-    by_link: dict[str, list[Capture]] = defaultdict(list)
-    for row in found.to_pylist():
-        by_link[row["link"]].append(Capture(**row))
+    by_link = tables.grouped((row["link"], Capture(**row)) for row in found.to_pylist())
     notes: dict[str, list[str]] = defaultdict(list)
     for pairs in shared_captures({link: Captures(of_link) for link, of_link in by_link.items()}).values():
         for pair in pairs:

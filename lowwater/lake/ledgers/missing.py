@@ -26,6 +26,7 @@ from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles, readable
+from lowwater.lake.tables import grouped
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.paths import local
@@ -409,10 +410,7 @@ def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence
 
 
 def _unread(lake: Lake) -> dict[str, _Spans]:
-    rows: dict[str, list[SeenFile]] = {}
-    for row in told_files(lake).values():
-        for link in row.links if row.unread else ():
-            rows.setdefault(link, []).append(row)
+    rows = grouped((link, row) for row in told_files(lake).values() if row.unread for link in row.links)
     return {link: _Spans(of_link) for link, of_link in rows.items()}
 
 

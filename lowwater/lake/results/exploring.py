@@ -104,10 +104,7 @@ def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None
 
 def _known(path: PurePath) -> set[str]:
     """Names the files of a table that have sums: each has those of all rows together."""
-    names: set[str] = set()
-    for batch in _stored(path, ALL, ["path"]):
-        names.update(batch.column("path").to_pylist())
-    return names
+    return {name for batch in _stored(path, ALL, ["path"]) for name in batch.column("path").to_pylist()}
 
 
 def _drop(path: PurePath, gone: Iterable[str]) -> None:
@@ -118,9 +115,8 @@ def _drop(path: PurePath, gone: Iterable[str]) -> None:
             for batch in _stored(path, column, [field.name for field in SUMS if field.name != "column"])
         ]
         kept = pa.Table.from_batches(batches)
-        tables.replace_rows(
-            path, kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows]), f"column = '{column}'"
-        )
+        kept = kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows])
+        tables.replace_rows(path, kept, f"column = '{column}'")
 
 
 def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -876,10 +872,7 @@ def _compare_hour(diff: TableDiff, before: Counter[Row], after: Counter[Row], mo
 
 
 def _by_key(rows: Counter[Row], places: Sequence[int]) -> dict[Row, list[Row]]:
-    result: dict[Row, list[Row]] = {}
-    for row in rows.elements():
-        result.setdefault(tuple(row[place] for place in places), []).append(row)
-    return result
+    return tables.grouped((tuple(row[place] for place in places), row) for row in rows.elements())
 
 
 def _keep(diff: TableDiff, most: int, kind: str, before: Row | None, after: Row | None) -> None:

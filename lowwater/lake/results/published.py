@@ -36,7 +36,7 @@ from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged, without
 from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, read_replays
 from lowwater.lake.open_tables import ValuesByState, cached_value, commit_file, entry, identity, log_folder
-from lowwater.lake.tables import OWNER, files_of, lake_errors
+from lowwater.lake.tables import OWNER, files_of, grouped, lake_errors
 from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import END_OF_TIME
@@ -695,12 +695,8 @@ def damage_of(lake: Lake, query_set: str, query: str, start: int, end: int) -> s
 def all_damages(lake: Lake, rows: Iterable[ReplayRow]) -> dict[tuple[str, str, int, int], str]:
     """Says the same of all rows of the ledger: (query set, query, start, end) -> why. A table that another query set
     owns by now says nothing about the set that had it."""
-    grouped: dict[tuple[str, str], list[ReplayRow]] = defaultdict(list)
-    for row in rows:
-        if row.query:
-            grouped[row.query_set, row.query].append(row)
     found = {}
-    for (query_set, query), together in grouped.items():
+    for (query_set, query), together in grouped(((row.query_set, row.query), row) for row in rows if row.query).items():
         if _owner(lake.table(query)) in ("", query_set):
             for bounds, why in damages(lake, query, together).items():
                 found[query_set, query, *bounds] = why
