@@ -527,11 +527,6 @@ class PackTask:
         """Bytes to read; the heaviest tasks start first."""
         return self.bytes if self.chunks is None else self.chunks[-1].end - self.chunks[0].begin
 
-    @property
-    def home(self) -> str:
-        """The file and chunk that it reads, by which a machine of a cluster is chosen."""
-        return f"{self.path} {self.number}"
-
 
 @dataclass(frozen=True)
 class PackResult:

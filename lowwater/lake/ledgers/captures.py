@@ -177,10 +177,6 @@ class Capture:
         older ledger tells only the first."""
         return self.declared is not None and bool(self.by_hand if self.rotated is None else not self.rotated)
 
-    def claims(self, start: int, end: int) -> bool:
-        """Whether its declared coverage meets [start, end), ns."""
-        return self.declared is not None and self.declared[0] < end and self.declared[1] > start
-
     @property
     def order(self) -> tuple[int, int, str, int]:
         """Sort key of a link's captures (T1): declared start, else median; then median; then identity."""
@@ -192,10 +188,6 @@ class Capture:
         """Whether the current max_jump flags the same records as at ingest (T3)."""
         ahead = self.largest_ahead or 0
         return ahead <= link.jump and (self.smallest_jump is None or link.jump < self.smallest_jump)
-
-    def meets(self, start: int, end: int) -> bool:
-        """Whether the time range of its records meets [start, end), ns."""
-        return self.smallest is not None and self.largest is not None and self.smallest < end and self.largest >= start
 
 
 NAMES = tuple(field.name for field in fields(Capture))

@@ -81,11 +81,6 @@ class LowTask:
         return self.read.packets
 
     @property
-    def home(self) -> str:
-        """The first file that it reads, by which a machine of a cluster is chosen."""
-        return str(self.read.files[0].path) if self.read.files else self.link
-
-    @property
     def label(self) -> str:
         """The link and the number of the chunk, from 1."""
         return f"{self.link} {self.number + 1}"
