@@ -272,6 +272,11 @@ class LinkFiles:
         """Whether every pattern has the begin of a file."""
         return all(is_dated(pattern) for pattern in self.patterns)
 
+    @property
+    def fields(self) -> set[str]:
+        """Letters of the fields in the patterns."""
+        return {piece[-1] for pattern in self.patterns for piece in pieces_of(pattern) if piece[0] == "%"}
+
 
 @dataclass(frozen=True)
 class NameGroup:
@@ -417,13 +422,12 @@ def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
                 begins |= {name: tuple(piece.values[name] for piece in column) for name in first.values}
             zone_of_end = ending and not first.values.keys() - {"z", "Z"}
             patterns.append(_anything(column) if place == "else" else first.as_fields(place == "end" or zone_of_end))
+        elif _is_number(column):
+            patterns.append(_number_pattern(column, numbers in fixed))
+            numbers += 1
         else:
-            if _is_number(column):
-                patterns.append(_number_pattern(column, numbers in fixed))
-                numbers += 1
-            else:
-                patterns.append(_below_second(column, ending))
-                ending = ending or "%E" in patterns[-1]
+            patterns.append(_below_second(column, ending))
+            ending = ending or "%E" in patterns[-1]
     for at, column in enumerate(columns):
         if column[0].kind == "weekday":
             patterns[at] = _weekday_pattern([piece.text for piece in column], begins)
@@ -462,17 +466,17 @@ def _place(columns: Sequence[Column], at: int, begins: Mapping[str, tuple[str, .
     values = {name: tuple(piece.values[name] for piece in columns[at]) for name in fields}
     if "s" not in fields and "s" in begins:
         return "else"
-    if all(values[name] == begins[name] for name in shared) and not (shared and _behind_to(columns, at)):
-        return "begin"
-    if not _behind_to(columns, at):
-        return "else"
+    same, behind = all(values[name] == begins[name] for name in shared), _behind_to(columns, at)
     dated = fields.keys() & {*"sYymdjbB"}
+    if same and (dated or not (shared and behind)):
+        return "begin"
+    if not behind:
+        return "else"
     later = all(
         [_ordinal(name, values[name][row]) for name in shared] >= [_ordinal(name, begins[name][row]) for name in shared]
         for row in range(len(columns[at]))
     )
-    same = all(values[name] == begins[name] for name in shared)
-    return "begin" if same and dated else "end" if later or not dated else "else"
+    return "end" if later or not dated else "else"
 
 
 def _behind_to(columns: Sequence[Column], at: int) -> bool:
@@ -690,7 +694,7 @@ def confirmed(named: LinkFiles, firsts: Mapping[str, int]) -> bool:
     leads = [time.start - firsts[name] for name in firsts if (time := _read(named, name, "UTC")) is not None]
     if len(leads) < len(firsts):
         return False
-    fields = {piece[-1] for pattern in named.patterns for piece in pieces_of(pattern) if piece[0] == "%"}
+    fields = named.fields
     unit = HOUR if fields & {"H", "I", "s"} else 24 * HOUR if fields & {"d", "j"} else 31 * 24 * HOUR
     return not leads or (
         max(leads) - min(leads) <= unit and min(leads) >= -unit - 15 * HOUR and max(leads) <= 15 * HOUR
@@ -781,9 +785,8 @@ def _ahead(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], skew: 
     A clock in the names tells it by the begin of at least two files. A date alone tells it by days that are filled to
     both ends: an hour in the middle of a day fits many zones.
     """
-    fields = {piece[-1] for pattern in named.patterns for piece in pieces_of(pattern) if piece[0] == "%"}
     told = list(dated)
-    if not fields & {"H", "I"}:
+    if not named.fields & {"H", "I"}:
         told = [each for each in dated if _held(each, skew) > _length(spans, each) * 9 // 10]
     offsets = {(spans[capture.path][0] - _begin(capture, skew) + QUARTER // 2) // QUARTER * QUARTER for capture in told}
     if len(offsets) != 1 or len({spans[capture.path][0] for capture in dated}) < 2:

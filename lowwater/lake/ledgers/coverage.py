@@ -238,30 +238,28 @@ def check(
     """Finds the gaps for a run that reads each link from `read_from[link]` to `end`, ns.
 
     The policy of the link decides: with `fail` and `wait` the run does not start, with `publish` it is incomplete."""
-    return [
-        gap
-        for link in sorted(read_from)
-        for gap in gaps(link, captures.get(link, ()), config.link(link), read_from[link], end)
-    ]
+    return _gaps_of(captures, config, {link: (since, end) for link, since in read_from.items()})
 
 
 def unsettled(
     captures: Mapping[str, Sequence[Capture]], config: Config, read_from: Mapping[str, int], end: int
 ) -> list[Gap]:
     """Finds the gaps between `end` and end + skew (T6): a run that ends at `end` is provisional while there are any."""
+    later = {link: clock_of(end, config.link(link).longest_skew) for link in read_from}
+    return _gaps_of(captures, config, {link: (end, until) for link, until in later.items()})
+
+
+def _gaps_of(
+    captures: Mapping[str, Sequence[Capture]], config: Config, ranges: Mapping[str, tuple[int, int]]
+) -> list[Gap]:
     return [
-        gap
-        for link in sorted(read_from)
-        for gap in gaps(
-            link, captures.get(link, ()), config.link(link), end, clock_of(end, config.link(link).longest_skew)
-        )
+        gap for link in sorted(ranges) for gap in gaps(link, captures.get(link, ()), config.link(link), *ranges[link])
     ]
 
 
 def at_edge(gap: Gap, captures: Sequence[Capture]) -> bool:
     """Whether a gap lies before the first or after the last coverage of a link: it may be that nothing was lost."""
-    spans = Captures.of(captures).spans
-    return bool(spans) and (gap.until <= spans[0][0] or gap.since >= spans[-1][1])
+    return _side(gap, captures) in (BEFORE, AFTER)
 
 
 def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
