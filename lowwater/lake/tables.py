@@ -673,7 +673,8 @@ def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> l
     return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
 
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
@@ -740,8 +741,8 @@ def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> D
     )
 
 
-def columns_of(metadata: pq.FileMetaData) -> Iterator[tuple[str, pq.Statistics | None]]:
-    """Yields the path and the statistics of each column of each row group of a file."""
+def columns_of(metadata: pq.FileMetaData) -> Iterator[tuple[str, Any]]:
+    """Yields the path and the statistics, or None, of each column of each row group of a file."""
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for at in range(group.num_columns):

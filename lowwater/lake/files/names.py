@@ -268,6 +268,10 @@ class LinkFiles:
     names: tuple[str, ...]  # names of the files, sorted
 
     @property
+    def pattern(self) -> str:
+        return ", ".join(self.patterns)
+
+    @property
     def dated(self) -> bool:
         """Whether every pattern has the begin of a file."""
         return all(is_dated(pattern) for pattern in self.patterns)
