@@ -589,13 +589,9 @@ def _groups(most: int = limits.LEDGER_GROUP_ROWS) -> WriterProperties:
 
 
 def partition_of(row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Returns the values of the partition columns of a row of `live_files`."""
+    """Returns the values of the partition columns of a row of `live_files`, none of which is NULL."""
     prefix = "partition."
-    return {
-        name.removeprefix(prefix): None if value is None else str(value)
-        for name, value in row.items()
-        if name.startswith(prefix)
-    }
+    return {name.removeprefix(prefix): str(value) for name, value in row.items() if name.startswith(prefix)}
 
 
 def _statistics(file: DataFile) -> str:
@@ -671,6 +667,13 @@ def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> l
     coded = whole.dictionary_encode()
     texts = [*coded.dictionary.to_pylist(), None]
     return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
+
+
+def table_of(rows: Iterable[Any], schema: pa.Schema) -> pa.Table:
+    """Returns dataclass objects as a table: their attributes by the names of the columns."""
+    objects = list(rows)
+    columns = [pa.array([getattr(row, column.name) for row in objects], column.type) for column in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 K = TypeVar("K")

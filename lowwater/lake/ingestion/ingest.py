@@ -24,7 +24,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.layout import MALFORMED, Lake, make_records_table
-from lowwater.lake.ledgers.captures import Capture, few, read_captures, shared_notes
+from lowwater.lake.ledgers.captures import Capture, few, of_family, read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.lake.upkeep import tidy_ledgers
@@ -80,8 +80,7 @@ def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[st
 
 def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
     attempt_names = pa.array(sorted(attempts), pa.string())
-    of_link = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    stray = read_rows(lake.malformed, MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
+    stray = read_rows(lake.malformed, MALFORMED, of_family(link) & ~pads.field("attempt").isin(attempt_names))
     if stray.num_rows:
         links, dead = (", ".join(map(quote, pc.unique(stray.column(name)).to_pylist())) for name in ("link", "attempt"))
         where = f"link IN ({links}) AND attempt IN ({dead})"

@@ -531,10 +531,14 @@ def ingested_links(lake: Lake) -> list[str]:
         return sorted(cached_value(lake.captures, "capture files", files_by_link))
 
 
+def of_family(link: str) -> pads.Expression:
+    """Returns the condition that a row is of a link or of one of its interfaces."""
+    return (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+
+
 def family_captures(lake: Lake, link: str) -> list[Capture]:
     """Reads the captures of a link and of its interfaces, in no order."""
-    of_family = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    return [Capture(**row) for row in tables.read_rows(lake.captures, CAPTURES, of_family).to_pylist()]
+    return [Capture(**row) for row in tables.read_rows(lake.captures, CAPTURES, of_family(link)).to_pylist()]
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -560,8 +564,7 @@ def standing_for(name: str, links: Sequence[str]) -> list[str]:
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
     """Writes ledger rows in the place of others, in one commit. Without others, no row of the ledger is read."""
-    columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
-    table = pa.Table.from_arrays(columns, schema=CAPTURES)
+    table = tables.table_of(rows, CAPTURES)
     if not replaced:
         tables.append_rows(lake.captures, table, lake.fence)
         return

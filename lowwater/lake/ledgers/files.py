@@ -294,16 +294,10 @@ def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
     alive = {path: row for path, row in after.items() if row.state != GONE or row.unread}
     stored = tables.read_rows(lake.files, pa.schema([FILES.field("seen_at")])).num_rows
     if stored + len(changed) > len(alive) + max(len(alive), _DEAD):
-        tables.replace_rows(lake.files, _table(alive.values()), None, lake.fence)
+        tables.replace_rows(lake.files, tables.table_of(alive.values(), FILES), None, lake.fence)
     else:
-        tables.append_rows(lake.files, _table(after[row.path] for row in changed), lake.fence)
+        tables.append_rows(lake.files, tables.table_of((after[row.path] for row in changed), FILES), lake.fence)
     return len(changed)
-
-
-def _table(rows: Iterable[SeenFile]) -> pa.Table:
-    rows = list(rows)
-    columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in FILES]
-    return pa.Table.from_arrays(columns, schema=FILES)
 
 
 def seen_links(link: str) -> tuple[str, str]:

@@ -137,8 +137,7 @@ class ReplayRow:
 def record_replays(lake: layout.Lake, rows: list[ReplayRow]) -> None:
     """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
-        table = pa.Table.from_pylist([asdict(row) for row in rows], schema=layout.REPLAYS)
-        tables.append_rows(lake.replays, table, lake.fence)
+        tables.append_rows(lake.replays, tables.table_of(rows, layout.REPLAYS), lake.fence)
 
 
 def read_replays(
