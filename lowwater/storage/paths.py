@@ -147,9 +147,7 @@ def take(source: PurePath, target: PurePath) -> None:
         objects.upload(target, source)
         file_cache().keep(target, source)
         return
-    require_inside(target)
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    os.replace(source, target)
+    os.replace(source, draft(target))
 
 
 def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
@@ -177,9 +175,7 @@ def copy(source: PurePath, target: PurePath) -> None:
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
         return
-    require_inside(target)
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    shutil.copyfile(source, draft(target))
 
 
 def take_folder(source: Path, target: PurePath) -> None:
@@ -189,10 +185,9 @@ def take_folder(source: Path, target: PurePath) -> None:
             objects.upload(target / file.name, file)
         objects.write(target / WHOLE, b"")
         return
-    require_inside(target)
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(target, ignore_errors=True)
-    os.replace(source, target)
+    place = draft(target)
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(source, place)
 
 
 def has_folder(path: PurePath) -> bool:
@@ -258,13 +253,12 @@ def write(
             _revise_object(path, lambda _: data, fence)
         objects.look_again(path)
         return
-    require_inside(path)
-    folder = scratch or Path(path).parent
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    target = draft(path)
+    folder = scratch or target.parent
     folder.mkdir(parents=True, exist_ok=True)
     waiting = folder / f"{path.name}.{os.getpid()}"
     waiting.write_bytes(data)
-    os.replace(waiting, path)
+    os.replace(waiting, target)
 
 
 def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: Fence | None = None) -> None:

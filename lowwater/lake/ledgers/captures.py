@@ -286,6 +286,12 @@ class Captures(Sequence[Capture]):
         clocks: list[int] = np.maximum.accumulate(before)[: self._size].tolist()
         return clocks
 
+    def damage_from(self, at: int) -> int:
+        """Arrival of a malformed row before the first sane record of a capture, ns: the clock before the capture, or
+        its beginning; 0 without any."""
+        capture = self[at]
+        return self.clocks[at] or (capture.covers_from if capture.first is None else capture.first)
+
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
         """Covered ranges [from, to), ns, in order, joined where they touch."""
@@ -592,15 +598,11 @@ def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attemp
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:
-    """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset.
-
-    A row before the first sane record of its capture arrives at the clock before the capture. Without one, it arrives
-    at the beginning of the capture."""
+    """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset."""
     begins: dict[str, tuple[int, int]] = {}
     ordered = Captures.of(captures)
     for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
-        capture, before = ordered[at], ordered.clocks[at]
-        first = before or (capture.covers_from if capture.first is None else capture.first)
+        capture, before, first = ordered[at], ordered.clocks[at], ordered.damage_from(at)
         if first < end and max(first, capture.largest or 0) >= start:
             begins[capture.attempt] = before, first
     if not begins:

@@ -259,9 +259,8 @@ def occupied_intervals(
     for link, link_captures in captures.items():
         skew = config.link(link).longest_skew
         ordered = Captures.of(link_captures)
-        clocks = ordered.clocks
         for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
-            if begin := clocks[at] or (ordered[at].first or ordered[at].covers_from):
+            if begin := ordered.damage_from(at):
                 numbers.add((begin // length, begin // length + 1))
         for least, last in record_ranges(files, link, ordered, skew):
             numbers.add((least // length, last // length + 1))
