@@ -714,7 +714,7 @@ def quote(text: str) -> str:
 # What a commit says of a file of a table, from the footer of the file.
 
 
-def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> DataFile:
+def describe(table: PurePath, file: PurePath, partition: Mapping[str, str | None] = MappingProxyType({})) -> DataFile:
     """Describes a file in the folder of its table, for a commit. Every column has its bounds: Delta's reader for Arrow
     takes a column without them as one without a value, and a filter of it finds no row."""
     content = paths.local(file)
@@ -737,7 +737,7 @@ def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> D
         file.relative_to(table).as_posix(),
         content.stat().st_size,
         metadata.num_rows,
-        partition,
+        dict(partition),
         {name: _bound(bounds[name][0]) for name in known},
         {name: _bound(bounds[name][1], "\U0010ffff") for name in known},
         dict(nulls),

@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -156,7 +156,7 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
             writer.write_table(rows_together, row_group_size=grouped)
     paths.put(target)
-    return replace(tables.describe(path, target, {}), partition=partition)
+    return tables.describe(path, target, partition)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -161,7 +161,7 @@ def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence
         if writer is not None:
             writer.close()
     paths.put(target)
-    return replace(tables.describe(path, target, {}), partition=partition)
+    return tables.describe(path, target, partition)
 
 
 # A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The audited files themselves
@@ -337,7 +337,7 @@ def _row_files(
         columns, wanted = ([(column.name, column.type) for column in each] for each in (file_schema, schema))
         if columns != wanted or kinds != {ROW}:
             raise LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
-        as_stored = tables.describe(file.parent, file, {})
+        as_stored = tables.describe(file.parent, file)
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
         if least < start or most >= end or least // HOUR != most // HOUR:
             raise LawError(f"{file} has rows outside of the interval, or of several hours", hint)
@@ -406,7 +406,7 @@ def parts_of(
     rest_files = [table / file.name for file in out.files]
     for file in rest_files:
         paths.put(file)
-    plain = [tables.describe(table, file, {}) for file in rest_files]
+    plain = [tables.describe(table, file) for file in rest_files]
     return [replace(described, partition={"_hour": _hour(described)}) for described in plain]
 
 
@@ -462,7 +462,7 @@ def restore(
         for at, row in enumerate(files):
             file = path / row["path"]
             if is_inside(row, start, end):
-                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, tables.describe(path, file, {})))
+                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, tables.describe(path, file)))
             else:
                 cut.append(file)
         if cut:
