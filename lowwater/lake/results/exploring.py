@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -817,7 +818,7 @@ class TableDiff:
         """Yields the examples as text: `+` or `-` and the row as `column=value`; `~` with `column=before -> after`."""
         for kind, old, new in self.examples:
             values = zip(self.columns, old or new or (), new or old or (), strict=True)
-            texts = (f"{name}={a!r}" if a == b else f"{name}={a!r} -> {b!r}" for name, a, b in values)
+            texts = (f"{name}={a!r}" if a is b or a == b else f"{name}={a!r} -> {b!r}" for name, a, b in values)
             yield " ".join([{"added": "+", "gone": "-", "changed": "~"}[kind], *texts])
 
 
@@ -845,10 +846,17 @@ def _rows(table: ResultTable, row_query: RowQuery, columns: Sequence[str]) -> Co
     rows: Counter[Row] = Counter()
     absent = [name for name in columns if name not in table.columns.names]
     for batch in table.batches(row_query):
-        values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != LAST}
+        values = {name: _equal_values(batch.column(name)) for name in batch.schema.names if name != LAST}
         values |= {name: [None] * batch.num_rows for name in absent}
         rows.update(zip(*(values[name] for name in columns), strict=True))
     return rows
+
+
+def _equal_values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_floating(column.type):
+        return values
+    return [math.nan if value != value else value for value in values]  # in a tuple, only one object equals itself
 
 
 def _compare_hour(diff: TableDiff, before: Counter[Row], after: Counter[Row], most: int) -> None:
