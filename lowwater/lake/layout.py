@@ -1,7 +1,4 @@
-"""Paths of a lake, and the schemas of its tables.
-
-Read by every module of the lake and by the replay.
-"""
+"""Paths of a lake, and the schemas of its tables."""
 
 from __future__ import annotations
 
@@ -97,9 +94,7 @@ lakes lack are nullable here.
 
 FILES = pa.schema(
     [
-        _required(
-            "path", _TEXT
-        ),  # from the folder of the lake where both are on this machine, so that they move together
+        _required("path", _TEXT),  # from the folder of the lake where both are on this machine: they move together
         _required("state", _TEXT),
         _required("reason", _TEXT),
         _required("unread", pa.bool_()),  # whether it may hold records that are in no interval
@@ -201,11 +196,11 @@ REPLAYS = pa.schema(
     ]
 )
 
+_OF_INTERVAL = [_required("query_set", _TEXT), _required("interval_start", _INT), _required("interval_end", _INT)]
+
 QUALITY = pa.schema(
     [
-        _required("query_set", _TEXT),
-        _required("interval_start", _INT),
-        _required("interval_end", _INT),
+        *_OF_INTERVAL,
         _required("suite", _TEXT),
         _required("expectation", _TEXT),  # its stable id
         _required("kind", _TEXT),  # its type, as the suite file names it
@@ -223,9 +218,7 @@ QUALITY = pa.schema(
 
 QUARANTINE = pa.schema(
     [
-        _required("query_set", _TEXT),
-        _required("interval_start", _INT),
-        _required("interval_end", _INT),
+        *_OF_INTERVAL,
         _required("suite", _TEXT),
         _required("expectation", _TEXT),
         _required("subject", _TEXT),  # the link, LFTA or query that broke the rule
@@ -238,9 +231,7 @@ QUARANTINE = pa.schema(
 
 METRICS = pa.schema(
     [
-        _required("query_set", _TEXT),
-        _required("interval_start", _INT),
-        _required("interval_end", _INT),
+        *_OF_INTERVAL,
         _required("kind", _TEXT),  # kind of the subject: link or query
         _required("subject", _TEXT),
         _required("measure", _TEXT),
@@ -292,14 +283,14 @@ def measures_schema(frame: pa.Schema) -> pa.Schema:
     """Schema of a table of measures, with comments; the name of a number says whether it is a duration or a share."""
     columns = []
     for each in frame:
+        kind, comment = _INT, ""
         if pa.types.is_string(each.type) or pa.types.is_boolean(each.type):
-            columns.append(pa.field(each.name, each.type))
+            kind = each.type
         elif each.name.endswith("_ns"):
-            columns.append(pa.field(each.name, _INT, metadata={"comment": "ns"}))
+            comment = "ns"
         elif each.name.endswith(_SHARES):
-            columns.append(pa.field(each.name, pa.float64(), metadata={"comment": "share, 0 to 1"}))
-        else:
-            columns.append(pa.field(each.name, _INT))
+            kind, comment = pa.float64(), "share, 0 to 1"
+        columns.append(pa.field(each.name, kind, metadata={"comment": comment} if comment else None))
     return pa.schema([*_MEASURED, *columns])
 
 
@@ -342,19 +333,40 @@ def row_schema(fields: tuple[Field, ...]) -> pa.Schema:
     return pa.schema([*properties.visible_schema(fields), _required("_last", _INT)])
 
 
+class _Folder:
+    """A folder of a lake; with `shared` of what was ingested, which a trial has in the lake that it is of."""
+
+    def __init__(self, name: str, shared: bool = False) -> None:
+        self._name, self._shared = name, shared
+
+    def __get__(self, lake: Lake, of: type[Lake]) -> PurePath:
+        return (lake.source if self._shared else lake.root) / self._name
+
+
 @dataclass(frozen=True)
 class Lake:
-    """The paths of a lake; picklable, for workers.
+    """The paths of a lake; picklable, for workers."""
 
-    Attributes:
-        root: folder of the lake, or its prefix in an object store.
-        fence: lease under which this process writes; None without one.
-        shared: folder of the lake whose packets, records and captures this one has too, of a trial; None without.
-    """
-
-    root: PurePath
-    fence: Fence | None = field(default=None, compare=False)
+    root: PurePath  # folder of the lake, or its prefix in an object store
+    fence: Fence | None = field(default=None, compare=False)  # lease under which this process writes; None without one
+    # folder of the lake whose packets, records and captures this one has too, of a trial; None without
     shared: PurePath | None = None
+
+    packets = _Folder("packets", shared=True)
+    captures = _Folder("captures", shared=True)
+    files = _Folder("files", shared=True)
+    malformed = _Folder("malformed", shared=True)
+    violations = _Folder("skew_violations")
+    heartbeats = _Folder("heartbeats")
+    replays = _Folder("replays")
+    quality = _Folder("quality")
+    quarantine = _Folder("quarantine")
+    metrics = _Folder("metrics")
+    lateness = _Folder("lateness")
+    states = _Folder("state")
+    reports = _Folder("reports")
+    work = _Folder("_work")
+    locks = _Folder("_locks")
 
     def __post_init__(self) -> None:
         for folder in (self.root, self.shared):
@@ -367,10 +379,6 @@ class Lake:
         """Folder with what was ingested."""
         return self.shared or self.root
 
-    @property
-    def packets(self) -> PurePath:
-        return self.source / "packets"
-
     def records(self, link: str) -> PurePath:
         """Path of the table with the records of a link that are no packets."""
         return self.source / "records" / safe_name(link)
@@ -382,26 +390,6 @@ class Lake:
     def table_of(self, link: str, records: bool) -> PurePath:
         """Path of the table with the records of a link: `packets/`, or its own if they are no packets."""
         return self.records(link) if records else self.packets
-
-    @property
-    def captures(self) -> PurePath:
-        return self.source / "captures"
-
-    @property
-    def files(self) -> PurePath:
-        return self.source / "files"
-
-    @property
-    def malformed(self) -> PurePath:
-        return self.source / "malformed"
-
-    @property
-    def violations(self) -> PurePath:
-        return self.root / "skew_violations"
-
-    @property
-    def heartbeats(self) -> PurePath:
-        return self.root / "heartbeats"
 
     def ledgers(self) -> list[PurePath]:
         return [self.captures, self.files, self.malformed, *self.run_ledgers()]
@@ -421,44 +409,8 @@ class Lake:
         """Paths of the tables of measures, which no run reads."""
         return [self.measures(name) for name in MEASURES]
 
-    @property
-    def replays(self) -> PurePath:
-        return self.root / "replays"
-
-    @property
-    def quality(self) -> PurePath:
-        return self.root / "quality"
-
-    @property
-    def quarantine(self) -> PurePath:
-        return self.root / "quarantine"
-
-    @property
-    def states(self) -> PurePath:
-        return self.root / "state"
-
-    @property
-    def metrics(self) -> PurePath:
-        return self.root / "metrics"
-
-    @property
-    def lateness(self) -> PurePath:
-        return self.root / "lateness"
-
     def measures(self, name: str) -> PurePath:
         return self.root / "measures" / name
-
-    @property
-    def reports(self) -> PurePath:
-        return self.root / "reports"
-
-    @property
-    def work(self) -> PurePath:
-        return self.root / "_work"
-
-    @property
-    def locks(self) -> PurePath:
-        return self.root / "_locks"
 
     def lfta(self, query_set: str, node: str) -> PurePath:
         return self.root / "lfta" / safe_name(query_set) / safe_name(node)
@@ -490,8 +442,8 @@ TRIAL = "trial.json"
 
 
 def is_lake(root: PurePath) -> bool:
-    """Whether a folder or a prefix is a lake: it has settings, which `init` writes, or ledgers, as older versions made
-    without them; or it is a trial.
+    """Whether a folder or a prefix is a lake, or a trial: it has settings, which `init` writes, or ledgers, as older
+    versions made without them.
     Raises OSError if it may not be looked into."""
     names = paths.names_in(root)
     return not names.isdisjoint((FILE_NAME, TRIAL)) or {"captures", "packets"} <= names
@@ -514,9 +466,8 @@ def lake_to_read(root: str | PurePath) -> Lake:
 
 
 def make_ledgers(lake: Lake) -> None:
-    """Makes the folders and ledgers that a lake lacks: who writes to it calls this first.
-
-    From then on what this process makes is private (`paths.keep_private`).
+    """Makes the folders and ledgers that a lake lacks: who writes to it calls this first. What this process makes from
+    then on is private (`paths.keep_private`).
     Raises LakeError if they cannot be made."""
     root = lake.root
     untrusted.require_plain_folder(root)
@@ -529,16 +480,16 @@ def make_ledgers(lake: Lake) -> None:
         raise LakeError(f"{folder}: cannot be written: permission denied", UNWRITABLE)
     for path, schema, partition in _missing(lake):
         create(path, schema, partition)
-    _note_layout(lake)
+    if isinstance(root, ObjectPath) and _noted(lake) != _layout(lake):
+        with suppress(OSError):  # who may only read a lake looks at each ledger
+            paths.write(root / _LAYOUT, _layout(lake))
+            objects.look_again(root)
 
 
 def open_lake(root: PurePath, make: bool = True, shared: PurePath | None = None) -> Lake:
-    """Opens a lake to write to it. Raises LakeError if the lake cannot be created, read or written.
-
-    Args:
-        make: whether to create a missing lake; otherwise it is an error.
-        shared: the lake whose packets, records and captures this one has too; None without one.
-    """
+    """Opens a lake to write to it; with `make` a missing one is made, with the packets, records and captures of another
+    lake if that is `shared`.
+    Raises LakeError if the lake cannot be created, read or written."""
     lake = Lake(paths.lake_path(root), shared=shared) if make else lake_to_read(root)
     make_ledgers(lake)
     return lake
@@ -566,9 +517,7 @@ def _ledgers(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
 def _missing(lake: Lake) -> list[tuple[PurePath, pa.Schema, list[str]]]:
     """Returns the ledgers that are to be made, or may lack columns."""
     ledgers = _ledgers(lake)
-    if not isinstance(lake.root, ObjectPath):
-        return ledgers
-    if _noted(lake) != _layout(lake):
+    if not isinstance(lake.root, ObjectPath) or _noted(lake) != _layout(lake):
         return ledgers
     there = {folder for parent in {lake.root, lake.source} for folder in paths.folders(parent)}
     return [ledger for ledger in ledgers if ledger[0] not in there]
@@ -582,13 +531,6 @@ def _noted(lake: Lake) -> bytes:
             return b""
 
     return objects.lately(_LAYOUT, lake.root, look)
-
-
-def _note_layout(lake: Lake) -> None:
-    if isinstance(lake.root, ObjectPath) and _noted(lake) != _layout(lake):
-        with suppress(OSError):  # who may only read a lake looks at each ledger
-            paths.write(lake.root / _LAYOUT, _layout(lake))
-            objects.look_again(lake.root)
 
 
 def _layout(lake: Lake) -> bytes:

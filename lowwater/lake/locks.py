@@ -11,7 +11,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 
 from lowwater.caches import make_folder, remove_folder, removed_at_end
@@ -27,34 +27,25 @@ from lowwater.storage.object_paths import ObjectPath
 WRITABLE = "check that the lake is writable"
 
 
-@contextmanager
-def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
-    """Holds a named lock of the lake, which is free again once the process is dead.
-    Raises BusyError if another process still holds it; names that process.
-
-    Args:
-        wait: seconds to wait for the holder.
-        sees: tables that are looked at again in a store, where its holders change only these; all if empty.
-
-    Yields:
-        The fence of commits under this lock; None in a folder, where nobody can take it from a living process.
-    """
-    with _hold(lake, _component(name), name, wait, sees) as fence:
-        yield fence
+Held = AbstractContextManager[Fence | None]
+"""Holds a lock; gives the fence of commits under it: None in a folder, where nobody takes it from a living process."""
 
 
-@contextmanager
-def hold_staging(lake: Lake, folder: PurePath) -> Iterator[None]:
+def hold(lake: Lake, name: str, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Held:
+    """Holds a named lock of the lake, which is free again once the process is dead; waits so many seconds for another
+    holder. `sees`: tables that are looked at again in a store, where its holders change only these; all if empty.
+    Raises BusyError if another process still holds it; names that process."""
+    path = lake.locks / f"{_component(name)}.lock"
+    return _held(path, name, locks.hold_lock(path, wait, sees))
+
+
+def hold_staging(lake: Lake, folder: PurePath) -> Held:
     """Holds the lock of whoever made a folder of staging. Raises BusyError if it is at work."""
     if run := _RUN.fullmatch(folder.name):
         path = lake.locks / f"runs_of_{run[1]}"
-        with ExitStack() as stack:
-            with _lock_errors(path, folder.name):
-                stack.enter_context(locks.hold_range(path, int(run[2]), int(run[3])))
-            yield
-    else:
-        with _hold(lake, folder.name, folder.name, 0.0):
-            yield
+        return _held(path, folder.name, locks.hold_range(path, int(run[2]), int(run[3])))
+    path = lake.locks / f"{folder.name}.lock"
+    return _held(path, folder.name, locks.hold_lock(path))
 
 
 _RUN = re.compile(r"run_of_(.+)@(-?\d+)-(-?\d+)")
@@ -67,11 +58,11 @@ def folder_of_run(lake: Lake, query_set: str, start: int, end: int) -> PurePath:
 
 
 @contextmanager
-def _hold(lake: Lake, component: str, name: str, wait: float, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
-    path = lake.locks / f"{component}.lock"
+def _held(path: PurePath, name: str, lock: Held) -> Iterator[Fence | None]:
+    """Holds a lock, whose errors have words for what it protects."""
     with ExitStack() as stack:
         with _lock_errors(path, name):
-            fence = stack.enter_context(locks.hold_lock(path, wait, sees))
+            fence = stack.enter_context(lock)
         yield fence
 
 
@@ -81,17 +72,11 @@ def _component(name: str) -> str:
     return f"{kind.replace(' ', '_')}_of_{safe_name(thing)}" if of else safe_name(name)
 
 
-@contextmanager
-def hold_range(
-    lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
-) -> Iterator[Fence | None]:
-    """Locks the range [start, end), ns, of a query set; it is free again once the process is dead. Yields as `hold`.
+def hold_range(lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()) -> Held:
+    """Locks the range [start, end), ns, of a query set, as `hold`.
     Raises BusyError if another process holds an overlapping range; names process and range."""
     path = _ranges(lake, query_set)
-    with ExitStack() as stack:
-        with _lock_errors(path, f"{query_set} {_span(start, end)}"):
-            fence = stack.enter_context(locks.hold_range(path, start, end, sees))
-        yield fence
+    return _held(path, f"{query_set} {_span(start, end)}", locks.hold_range(path, start, end, sees))
 
 
 def held_ranges(lake: Lake, query_set: str) -> dict[tuple[int, int], str]:
@@ -144,28 +129,10 @@ def _span(start: int, end: int) -> str:
 @contextmanager
 def attempt(lake: Lake, name: str, wait: float = 0.0) -> Iterator[Path]:
     """Holds the lock `name`, and yields a new folder of this machine for staging and checkpoints, removed at the end.
-
     Folders of earlier attempts of this name are removed first: they are dead, since the lock is free.
-
-    Args:
-        wait: seconds to wait for the holder.
-
-    Raises:
-        BusyError: if another process holds the lock.
-    """
+    Raises BusyError if another process holds the lock."""
     with hold(lake, name, wait), _staging(lake, name) as folder:
         yield folder
-
-
-@contextmanager
-def scratch(lake: Lake, name: str) -> Iterator[Path]:
-    """Yields a folder as `attempt` does; in a store, where no other process can find it, without the lock."""
-    if isinstance(lake.root, ObjectPath):
-        with _staging(lake, name) as folder:
-            yield folder
-    else:
-        with attempt(lake, name) as folder:
-            yield folder
 
 
 @contextmanager
@@ -196,16 +163,10 @@ def folder_of(lake: Lake, name: str) -> PurePath:
 
 @contextmanager
 def handed_over(lake: Lake, home: PurePath, far: bool) -> Iterator[PurePath | None]:
-    """Yields a new folder of a lake in an object store for files that tasks on other machines write and read.
-
-    It is removed at the end; folders of earlier attempts are removed first. None where no task runs on another machine,
-    and for a lake in a folder, whose staging folder all machines see.
-
-    Args:
-        home: the folder of what is attempted (`folder_of`, `folder_of_run`); the caller holds its lock, by which the
-            maintenance knows that it is in use.
-        far: whether tasks may run on other machines.
-    """
+    """Yields a new folder of a lake in an object store for files that tasks on other machines write and read; it is
+    removed at the end, and folders of earlier attempts first. None where no task runs on another machine (`far`), and
+    for a lake in a folder, whose staging folder all machines see. `home`: the folder of what is attempted; the caller
+    holds its lock, by which the maintenance knows that it is in use."""
     if not far or not isinstance(lake.root, ObjectPath):
         yield None
         return
@@ -223,15 +184,10 @@ def run_attempt(
     lake: Lake, query_set: str, start: int, end: int, sees: Sequence[PurePath] = ()
 ) -> Iterator[tuple[Path, Fence | None]]:
     """Locks the range [start, end), ns, of a query set; yields a folder for a run of that interval, and its fence.
-
-    Arguments as of `hold_range`.
     Raises BusyError if another process works on an overlapping interval."""
     # The range is the lock of its folder too: whoever has it is alone with the name of the folder.
     name = f"run of {query_set} {_span(start, end)}"
-    with hold_range(lake, query_set, start, end, sees) as fence:
-        if fence is not None:
-            with _staging(lake, name) as folder:
-                yield folder, fence
-        else:
-            with attempt(lake, name) as folder:
-                yield folder, None
+    with hold_range(lake, query_set, start, end, sees) as fence, ExitStack() as stack:
+        if not isinstance(lake.root, ObjectPath):  # else no other process can find the folder
+            stack.enter_context(hold(lake, name))
+        yield stack.enter_context(_staging(lake, name)), fence

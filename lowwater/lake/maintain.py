@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lowwater.config import Retention
@@ -32,13 +32,10 @@ from lowwater.storage.failures import hint_of
 from lowwater.storage.locks import Fence
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    pass
 
-CLOCKS = 120 * SECOND
-"""Difference between the clock of this machine and that of the lake's store that is said."""
-
-DOUBLED = "doubled"
-"""What is said of a table that has rows twice; it is left alone until it is mended."""
+CLOCKS = 120 * SECOND  # difference between the clock of this machine and that of the lake's store that is said
+DOUBLED = "doubled"  # what is said of a table that has rows twice; it is left alone until it is mended
 
 
 @dataclass(frozen=True)
@@ -53,15 +50,12 @@ class UpkeepStep:
 
 
 def maintain(
-    lake: Lake,
-    retention: Retention,
-    dry_run: bool = False,
-    clock: Callable[[], int] | None = None,
-    mend: bool = False,
+    lake: Lake, retention: Retention, dry_run: bool = False, clock: Callable[[], int] | None = None, mend: bool = False
 ) -> list[UpkeepStep]:
-    """Maintains a lake. It may run beside everything else and be killed at any moment. Raises BusyError if another
-    process maintains the lake, and LakeError if the lake cannot be read or written, or doubled rows cannot be mended.
-    `clock`: returns the current time, ns; None for the time of the store."""
+    """Maintains a lake. It may run beside everything else and be killed at any moment. `clock` returns the current
+    time, ns; without one it is that of the store.
+    Raises BusyError if another process maintains the lake, and LakeError if the lake cannot be read or written, or
+    doubled rows cannot be mended."""
     with hold(lake, "maintenance") as fence:
         lake = replace(lake, fence=fence)
         now = store_clock(lake, dry_run) if clock is None else clock()
@@ -73,14 +67,21 @@ def maintain(
             unused = _look(lake, path, now - retention.versions)
             if unused is None:
                 continue
-            if unused.doubled is not None:
-                steps.append(_mend(lake, path, unused.doubled, mend and not dry_run))
+            if (found := unused.doubled) is not None:
+                what, why = DOUBLED, found.words()
+                if mend and not dry_run:
+                    upkeep.mend(lake, path, found)
+                    what, why = "mended", f"it {found.words('held')}"
+                steps.append(UpkeepStep(what, _relative(lake, path), len(found.void), 0, why))
             elif path not in ingested:
                 sound[path] = unused
         if retention.streams is not None:
             steps += _remove_streams(lake, replays, now - retention.streams, dry_run)
         steps += _join_tables(lake, replays, sound, dry_run)
-        steps += _sum_tables(lake, dry_run)
+        for path in paths.folders(lake.root / "tables"):  # what was published since the last maintenance
+            files, size = make_sums(path, dry_run, fence)
+            if files:
+                steps.append(UpkeepStep("summed", _relative(lake, path), files, size))
         if not dry_run:
             for path in paths.folders(lake.root / "tables"):
                 _tell_lost(path, fence)
@@ -124,8 +125,9 @@ def _tell_lost(path: PurePath, fence: Fence | None) -> None:
 
 
 def store_clock(lake: Lake, dry_run: bool = False) -> int:
-    """Returns the time of the disk or store of a lake, ns since the epoch. Raises LakeError if the store does not tell.
-    `dry_run`: whether nothing is removed by it: the time of this machine then does for a lake that is read only."""
+    """Returns the time of the disk or store of a lake, ns since the epoch; with `dry_run`, where nothing is removed by
+    it, the time of this machine does for a lake that is read only.
+    Raises LakeError if the store does not tell."""
     try:
         return paths.clock(lake.locks)
     except OSError as error:
@@ -173,14 +175,6 @@ def _look(lake: Lake, path: PurePath, before: int) -> _Unused | None:
     return _Unused(files, doubled(recent))
 
 
-def _mend(lake: Lake, path: PurePath, found: Doubled, mend: bool) -> UpkeepStep:
-    where, count = _relative(lake, path), len(found.void)
-    if not mend:
-        return UpkeepStep(DOUBLED, where, count, 0, found.words())
-    upkeep.mend(lake, path, found)
-    return UpkeepStep("mended", where, count, 0, f"it {found.words('held')}")
-
-
 def _clear_staging(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
     """Removes the folders under `_work/` whose lock is free: their run is dead."""
     for folder in paths.children(lake.work):
@@ -215,7 +209,7 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
     """Removes the `lfta/` and `streams/` partitions of intervals whose queries were all published before an instant."""
     newest: dict[tuple[str, int, int], dict[str, ReplayRow]] = defaultdict(dict)
     for row in replays:
-        newest[row.query_set, row.interval_start, row.interval_end][row.query] = row
+        newest[row.query_set, *row.interval][row.query] = row
     for (name, start, end), rows in sorted(newest.items()):
         last = [row for query, row in rows.items() if query]
         settled = last and all(row.stage == PUBLISH and row.state in (DONE, INCOMPLETE) for row in last)
@@ -239,16 +233,11 @@ def _remove_streams(lake: Lake, replays: list[ReplayRow], before: int, dry_run: 
 
 
 def _remove_interval(lake: Lake, path: PurePath, label: str, dry_run: bool) -> Iterator[UpkeepStep]:
-    table = tables.open_table(path)
-    rows = [] if table is None else [row for row in tables.live_files(table) if row["partition.interval"] == label]
+    rows = tables.interval_files(tables.open_table(path), label)
     if not rows:
         return
     if not dry_run:
-
-        def of_interval(table: DeltaTable) -> list[dict[str, Any]]:
-            return [row for row in tables.live_files(table) if row["partition.interval"] == label]
-
-        tables.swap_files(path, [], of_interval, fence=lake.fence)
+        tables.swap_files(path, [], lambda newest: tables.interval_files(newest, label), fence=lake.fence)
         with tables.lake_errors(f"{path}: rows of {label} cannot be removed"):
             for row in rows:
                 paths.remove(path / row["path"])
@@ -262,10 +251,10 @@ def _join_tables(
 ) -> Iterator[UpkeepStep]:
     """Joins the files of published hours, once no interval of the hour is open. Ledgers join theirs as they grow."""
     unsettled: dict[str, set[int]] = defaultdict(set)
-    newest = {(row.query_set, row.query, row.interval_start, row.interval_end): row for row in replays if row.query}
+    newest = {(row.query_set, row.query, row.interval): row for row in replays if row.query}
     for row in newest.values():
         if row.stage != PUBLISH or row.state in (FAILED, PROVISIONAL):
-            first, final = tables.hours(row.interval_start, row.interval_end)
+            first, final = tables.hours(*row.interval)
             unsettled[tables.safe_name(row.query)] |= set(range(first, final + 1))
     for path in paths.folders(lake.root / "tables"):
         state = table_state(path) if path in sound else None
@@ -278,18 +267,10 @@ def _join_tables(
         closed = {hour: sizes for hour, sizes in files.items() if len(sizes) > 1 and hour not in unsettled[path.name]}
         if not closed:
             continue
-        if not dry_run and not join_files(path, "_hour", [str(hour) for hour in sorted(closed)]):
+        if not dry_run and not join_files(path, "_hour", {str(hour) for hour in closed}):
             continue  # a run has just replaced some of the files; the next maintenance joins them
         sizes = [size for file_sizes in closed.values() for size in file_sizes]
         yield UpkeepStep("joined", _relative(lake, path), len(sizes), sum(sizes))
-
-
-def _sum_tables(lake: Lake, dry_run: bool) -> Iterator[UpkeepStep]:
-    """Sums the files that were published since the last maintenance, after they were joined."""
-    for path in paths.folders(lake.root / "tables"):
-        files, size = make_sums(path, dry_run, lake.fence)
-        if files:
-            yield UpkeepStep("summed", _relative(lake, path), files, size)
 
 
 def _remove_unused(

@@ -36,16 +36,13 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 # Looks at the log of a Delta table before Delta's library reads it, which takes memory and stack for whatever it is.
-# Below `opened`. What is read at once is bounded by sizes of files, by headers of pages and by brackets; what a table
-# may be is looked at once it is open. The bounds are far above those of a lake of years: `packets/` of 30 links and
-# 8,760 hours has a checkpoint of 74 MB.
+# What is read at once is bounded by sizes of files, by headers of pages and by brackets; what a table may be is looked
+# at once it is open. The bounds are far above those of a lake of years: `packets/` of 30 links and 8,760 hours has a
+# checkpoint of 74 MB.
 
-NEWEST = 1 << 53
-"""Versions are below this."""
-DEEPEST = 1000
-"""Brackets of an action that cannot be nested too deeply: Delta's library crashes at 30,000 levels."""
-SMALL = 1 << 13
-"""Bytes of a commit, or of statistics, that cannot be nested deeply enough to be looked into."""
+NEWEST = 1 << 53  # versions are below this
+DEEPEST = 1000  # brackets of an action that cannot be nested too deeply: Delta's library crashes at 30,000 levels
+SMALL = 1 << 13  # bytes of a commit, or of statistics, that cannot be nested deeply enough to be looked into
 DEEPEST_TYPE = 16
 
 HINT = "another program wrote this log, and nothing of it was read; restore the table, or do not use the lake"
@@ -112,7 +109,7 @@ def _entries(log: PurePath, since: int) -> Iterator[_Entry]:
 
 def _following(log: Path, version: int) -> Iterator[_Entry]:
     while True:
-        name = f"{version:020d}.json"
+        name = commit_name(version)
         try:
             yield name, paths.size(log / name)
         except FileNotFoundError:
@@ -253,11 +250,11 @@ def _deeper(kind: Any, most: int) -> bool:
     return bool(inner) and (most == 0 or any(_deeper(each, most - 1) for each in inner))
 
 
-# Logs of tables in an object store on the disk of this machine: Delta opens and writes these, and asks no store.
-# Below `opened`. A commit and a checkpoint never change under their names, so what was brought once stays. A log is
-# followed by the names of its commits, and no prefix is listed. What Delta writes here becomes a commit by one write
-# of the next name, which succeeds only where there is none (docs/adr/0155): it is for exactly the version that it was
-# computed from, and every request goes through the one client and its tries.
+# Logs of tables in an object store on the disk of this machine: Delta opens and writes these, and asks no store. A
+# commit and a checkpoint never change under their names, so what was brought once stays. A log is followed by the names
+# of its commits, and no prefix is listed. What Delta writes here becomes a commit by one write of the next name, which
+# succeeds only where there is none (docs/adr/0155): it is for exactly the version that it was computed from, and every
+# request goes through the one client and its tries.
 
 CHECKPOINTS = 12
 """Commits after which a log gets a checkpoint, at the end of a command; twice as many are never without one. Whoever
@@ -283,20 +280,15 @@ _PARQUET = re.compile(r"[^\s/]+\.parquet")
 
 
 class Mirror:
-    """The log of one table. Threads share it; `lock` is held while it changes.
-
-    Attributes:
-        lock: who holds it is alone with the log.
-        folder: the table on this machine; data files are in it as far as they were read or written.
-        version: the newest known version; -1 without a table.
-        life: differs once another table has replaced this one.
-    """
+    """The log of one table. Threads share it; `lock` is held while it changes."""
 
     def __init__(self, path: ObjectPath, cache: FileCache) -> None:
         self.lock = threading.RLock()
-        self.folder = cache.file_of(path)
-        self.version, self.life = -1, next(_LIVES)
-        self._path, self._cache = path, cache
+        self.folder = cache.file_of(path)  # the table on this machine, with what was read or written of its data files
+        self.version = -1  # the newest known one; -1 without a table
+        self.life = next(_LIVES)  # another one once another table has replaced this one
+        self._path, self._cache, self._log_there = path, cache, path / "_delta_log"
+        self._log = self.folder / "_delta_log"
         self._looked_at: float | None = None
         self._base = 0  # version of the checkpoint from which on the log is here; 0 if all of it is
         self._checked = 0  # version of the newest checkpoint
@@ -320,7 +312,7 @@ class Mirror:
             return self.version >= 0
 
     def _is_same(self) -> bool:
-        found = objects.head(self._entry(self.version))
+        found = objects.head(self._log_there / commit_name(self.version))
         return found is not None and (not self._tag or found["e_tag"] == self._tag)
 
     def _forget(self) -> None:
@@ -334,14 +326,14 @@ class Mirror:
         """Brings the newest checkpoint, or the first commit."""
         if self._unpack():
             return
-        if (hint := self._read(_HINT)) is not None:
-            try:
-                version, parts = int(json_value(hint)["version"]), int(json_value(hint).get("parts") or 0)
-            except (ValueError, KeyError, TypeError, AttributeError):
-                version, parts = -1, 0  # it is only a hint
-            if version >= 0 and self._bring_checkpoint(version, parts):
-                self._begun(version)
-                return
+        try:
+            hint = json_value(objects.read(self._log_there / _HINT, limits.CHECKPOINT_HINT_BYTES + 1)[0])
+            version, parts = int(hint["version"]), int(hint.get("parts") or 0)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            version, parts = -1, 0  # it is only a hint
+        if version >= 0 and self._bring_checkpoint(version, parts):
+            self._begun(version)
+            return
         if self._bring(0):
             self.version = 0
             return
@@ -354,14 +346,17 @@ class Mirror:
 
     def _begun(self, version: int) -> None:
         self._base = self._checked = self.version = version
-        (self._log / _HINT).write_text(json.dumps({"version": version, "size": 1, **self._parts_of(version)}))
+        hint = {"version": version, "size": 1}
+        if parts := len([*self._log.glob(f"{version:020d}.checkpoint.*.*.parquet")]):
+            hint["parts"] = parts
+        (self._log / _HINT).write_text(json.dumps(hint))
 
     def _unpack(self) -> bool:
         """Takes the log from the pack of its lake, where its newest commit is still the one that was packed."""
         entry = _packed(self._path)
         if entry is None:
             return False
-        found = objects.head(self._entry(entry["version"]))
+        found = objects.head(self._log_there / commit_name(entry["version"]))
         if found is None or found["e_tag"] != entry["tag"]:
             return False
         for name, data in entry["files"].items():
@@ -378,7 +373,7 @@ class Mirror:
         """Returns what `_unpack` takes; None as long as that would be no help."""
         with self.lock:
             base = self._checked
-            names = [f"{at:020d}.json" for at in range(base + 1 if base else 0, self.version + 1)]
+            names = [commit_name(at) for at in range(base + 1 if base else 0, self.version + 1)]
             if self.version < 0 or not self._tag or len(names) > 2 * CHECKPOINTS:
                 return None
             files = {name: (self._log / name).read_bytes() for name in names}
@@ -387,10 +382,6 @@ class Mirror:
                 files[checkpoint.name] = checkpoint.read_bytes()
             texts = {name: b64encode(data).decode() for name, data in files.items()}
             return {"version": self.version, "tag": self._tag, "base": base, "files": texts}
-
-    def _parts_of(self, version: int) -> dict[str, int]:
-        parts = len([*self._log.glob(f"{version:020d}.checkpoint.*.*.parquet")])
-        return {"parts": parts} if parts else {}
 
     def _bring_checkpoint(self, version: int, parts: int = 0) -> bool:
         names = [f"{version:020d}.checkpoint.parquet"]
@@ -401,10 +392,10 @@ class Mirror:
     def _bring(self, version: int) -> bool:
         """Brings a commit; whether it exists."""
         try:
-            data, tag = objects.read(self._entry(version), limits.LOG_COMMIT_BYTES + 1)
+            data, tag = objects.read(self._log_there / commit_name(version), limits.LOG_COMMIT_BYTES + 1)
         except FileNotFoundError:
             return False
-        self._write(f"{version:020d}.json", data)
+        self._write(commit_name(version), data)
         if version >= self.version:
             self._tag = tag
         return True
@@ -412,22 +403,12 @@ class Mirror:
     def _fetch(self, name: str) -> bool:
         target = self._log / name
         if not target.exists():
-            part = target.with_name(f"{name}.part")
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                objects.download(self._path / "_delta_log" / name, part)
-                os.replace(part, target)
+                objects.download(self._log_there / name, target)
             except FileNotFoundError:
                 return False
-            finally:
-                part.unlink(missing_ok=True)
         return True
-
-    def _read(self, name: str) -> bytes | None:
-        try:
-            return objects.read(self._path / "_delta_log" / name, limits.CHECKPOINT_HINT_BYTES + 1)[0]
-        except FileNotFoundError:
-            return None
 
     def _write(self, name: str, data: bytes) -> None:
         self._log.mkdir(parents=True, exist_ok=True)
@@ -437,25 +418,18 @@ class Mirror:
 
     def _entries(self, behind: str) -> list[tuple[int, str]]:
         """Lists version and name of entries of the log whose names come behind one."""
-        folder = self._path / "_delta_log"
-        names = (path.name for path, _ in objects.entries(folder, behind))
+        names = (path.name for path, _ in objects.entries(self._log_there, behind))
         return [(int(found[1]), name) for name in names if (found := _ENTRY.fullmatch(name))]
-
-    @property
-    def _log(self) -> Path:
-        return self.folder / "_delta_log"
-
-    def _entry(self, version: int) -> ObjectPath:
-        return self._path / "_delta_log" / f"{version:020d}.json"
 
     def entry(self, version: int) -> bytes:
         """Returns the content of a commit. Raises OSError if there is none, or the store fails."""
+        name = commit_name(version)
         with suppress(FileNotFoundError):
-            if version <= self.version and (data := (self._log / f"{version:020d}.json").read_bytes()) != _UNSEEN:
+            if version <= self.version and (data := (self._log / name).read_bytes()) != _UNSEEN:
                 return data
-        data, _ = objects.read(self._entry(version))
+        data, _ = objects.read(self._log_there / name)
         if self._base <= version <= self.version:
-            self._write(f"{version:020d}.json", data)
+            self._write(name, data)
         return data
 
     def reach(self, version: int) -> None:
@@ -480,7 +454,7 @@ class Mirror:
         with self.lock:
             if self.version >= 0 and not self.holds(self.version):
                 # Delta writes only after a commit that it can see; what it did is in the checkpoint.
-                self._write(f"{self.version:020d}.json", _UNSEEN)
+                self._write(commit_name(self.version), _UNSEEN)
             try:
                 yield
             finally:
@@ -513,13 +487,13 @@ class Mirror:
 
     def holds(self, version: int) -> bool:
         """Whether a commit is here."""
-        return (self._log / f"{version:020d}.json").exists()
+        return (self._log / commit_name(version)).exists()
 
     def put(self, version: int) -> bool:
         """Puts a commit that Delta has written here into the store; False if another commit has its number.
         Raises LakeError if it names a file outside of the table, and OSError if the store fails; then it is unknown
         whether the commit is there."""
-        file = self._log / f"{version:020d}.json"
+        file = self._log / commit_name(version)
         data = file.read_bytes()
         actions = [json.loads(line) for line in data.splitlines() if line.strip()]
         names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
@@ -532,7 +506,7 @@ class Mirror:
                 self._cache.keep(target, copy)
         self._looked_at = None  # until it is known what became of it
         try:
-            self._tag = objects.make(self._entry(version), data)
+            self._tag = objects.make(self._log_there / file.name, data)
         except objects.ChangedError:
             file.unlink()
             self.look(again=True)
@@ -556,21 +530,22 @@ class Mirror:
                 return
             DeltaTable(str(self.folder), version=self.version).create_checkpoint()
             name = f"{self.version:020d}.checkpoint.parquet"
-            objects.upload(self._path / "_delta_log" / name, self._log / name)
-            objects.write(self._path / "_delta_log" / _HINT, (self._log / _HINT).read_bytes())
+            objects.upload(self._log_there / name, self._log / name)
+            objects.write(self._log_there / _HINT, (self._log / _HINT).read_bytes())
             before, self._checked = self._checked, self.version
             if before // CLEANINGS < self.version // CLEANINGS:
                 self._clean()
 
     def _clean(self) -> None:
         """Removes old entries that no version of the last KEPT seconds needs."""
-        folder, written = self._path / "_delta_log", {}
-        for path, entry in objects.entries(folder):
+        written = {}
+        for path, entry in objects.entries(self._log_there):
             if found := _ENTRY.fullmatch(path.name):
                 written[path] = int(found[1]), entry["last_modified"].timestamp()
         limit = max((at for _, at in written.values()), default=0.0) - KEPT
-        whole = [version for path, (version, at) in written.items() if "checkpoint" in path.name and at <= limit]
-        objects.delete([path for path, (version, _) in written.items() if version < max(whole, default=0)])
+        whole = (version for path, (version, at) in written.items() if "checkpoint" in path.name and at <= limit)
+        first = max(whole, default=0)
+        objects.delete([path for path, (version, _) in written.items() if version < first])
 
 
 _LAKES: set[ObjectPath] = set()
@@ -616,10 +591,7 @@ def _entry_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def pack_logs(lake: PurePath) -> None:
     """Puts what this process knows of the logs of a lake into its pack, at the end of what changed them; those that
-    need it most get checkpoints before.
-
-    A store that fails is left alone: the pack saves requests only.
-    """
+    need it most get checkpoints before. A store that fails is left alone: the pack saves requests only."""
     if not isinstance(lake, ObjectPath):
         return
     logs_here = sorted((mirror for _, mirror in _known(lake)), key=lambda mirror: -mirror.behind)
@@ -635,11 +607,6 @@ def pack_logs(lake: PurePath) -> None:
 def _known(lake: ObjectPath) -> list[tuple[ObjectPath, Mirror]]:
     mine = os.getpid()
     return [(path, mirror) for (path, process), mirror in _MIRRORS.items() if process == mine and lake in path.parents]
-
-
-def is_mirrored(path: ObjectPath) -> bool:
-    """Whether this process has looked at the log of a table."""
-    return (path, os.getpid()) in _MIRRORS
 
 
 def mirror_of(path: ObjectPath) -> Mirror:
@@ -662,26 +629,20 @@ def address(folder: str) -> str:
     return _ADDRESSES.get(folder, folder)
 
 
-# Cache of open Delta tables: a thread reads each commit once, however often it asks for a table. Below `tables`. A
-# run asks a hundred times for one of fifteen tables, and reading a whole log takes up to 20 ms. A table object
-# changes when it follows the log, so every thread has its own.
-
-
-# Tables that stay open.
+# Cache of open Delta tables: a thread reads each commit once, however often it asks for a table. A run asks a hundred
+# times for one of fifteen tables, and reading a whole log takes up to 20 ms. A table object changes when it follows the
+# log, so every thread has its own.
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Opened:
-    """An open table.
-
-    Attributes:
-        state: state of the log entry of its version, which differs if another table replaces this one; of a table in an
-            object store the life of its mirror.
-    """
+    """An open table."""
 
     table: DeltaTable
+    # of the log entry of its version, which differs if another table replaces this one; in an object store the life of
+    # its mirror
     state: paths.FileState | int
 
 
@@ -691,11 +652,8 @@ class _Open(threading.local):
 
 
 class ValuesByState:
-    """Values that threads share, each kept as long as the state that it was computed from is the same.
-
-    Args:
-        most: most values; those that were computed longest ago go first.
-    """
+    """Values that threads share, each kept as long as the state that it was computed from is the same; of more than
+    `most` those go that were computed longest ago."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -749,23 +707,21 @@ def _named(folder: PurePath, path: PurePath) -> Iterator[None]:
 
 
 def newest(path: PurePath) -> DeltaTable | None:
-    """Returns a table at its newest version; None without one. The next call in this thread may update the object.
-
-    Of a table in an object store it is the version that was seen lately (`mirrors.LOOK`).
-    """
+    """Returns a table at its newest version, in an object store the one that was seen lately (LOOK); None without one.
+    The next call in this thread may update the object."""
     from deltalake.exceptions import TableNotFoundError
 
     if isinstance(path, ObjectPath):
         return _mirrored(mirror_of(path), path)
     opened = _OPEN.tables.pop(path, None)
-    if opened is None or paths.state(_entry(path, opened.table.version())) != opened.state:
+    if opened is None or paths.state(commit_file(path, opened.table.version())) != opened.state:
         try:
             table = _open(path)
         except TableNotFoundError:
             return None
         keep(path, table)
         return table
-    if paths.exists(_entry(path, opened.table.version() + 1)):
+    if paths.exists(commit_file(path, opened.table.version() + 1)):
         require_modest_commits(path, opened.table.version())
         opened.table.update_incremental()
         require_plain_table(path, opened.table)
@@ -798,7 +754,7 @@ def has_table(path: PurePath) -> bool:
 
 def was_opened(path: PurePath) -> bool:
     """Whether this process has looked at a table of a store; one on a disk can always be looked at."""
-    return not isinstance(path, ObjectPath) or is_mirrored(path)
+    return not isinstance(path, ObjectPath) or (path, os.getpid()) in _MIRRORS
 
 
 def existing(path: PurePath) -> DeltaTable:
@@ -846,14 +802,10 @@ def make_table(path: PurePath, **arguments: Any) -> DeltaTable | None:
 
 
 def change(path: PurePath, table: DeltaTable, work: Callable[[], object]) -> None:
-    """Lets Delta change an open table; of one in an object store the change is in the store afterwards, or nothing is.
+    """Lets Delta change an open table, which `existing` gave to this thread, by work that commits once, or not at all;
+    of one in an object store the change is in the store afterwards, or nothing is.
     Raises CommitFailedError if another writer was faster, DeltaError if Delta fails, and OSError if the store fails;
-    then it is unknown whether the commit is there.
-
-    Args:
-        table: the table, as `existing` gave it to this thread.
-        work: commits once by Delta, or not at all.
-    """
+    then it is unknown whether the commit is there."""
     from deltalake.exceptions import CommitFailedError
 
     if not isinstance(path, ObjectPath):
@@ -873,7 +825,7 @@ def change(path: PurePath, table: DeltaTable, work: Callable[[], object]) -> Non
 
 def entry(path: PurePath, version: int) -> bytes:
     """Returns the content of a commit. Raises OSError if it is not, or no longer, in the log, or cannot be read."""
-    return mirror_of(path).entry(version) if isinstance(path, ObjectPath) else paths.read(_entry(path, version))
+    return mirror_of(path).entry(version) if isinstance(path, ObjectPath) else paths.read(commit_file(path, version))
 
 
 def table_address(table: DeltaTable) -> str:
@@ -888,7 +840,7 @@ def log_folder(path: PurePath) -> PurePath:
 
 def keep(path: PurePath, table: DeltaTable) -> None:
     """Caches a table that was just read or committed to."""
-    state = mirror_of(path).life if isinstance(path, ObjectPath) else paths.state(_entry(path, table.version()))
+    state = mirror_of(path).life if isinstance(path, ObjectPath) else paths.state(commit_file(path, table.version()))
     if state is not None:  # without one the log is gone, or was cut
         _put(path, _Opened(table, state))
 
@@ -905,12 +857,8 @@ def forget(path: PurePath) -> None:
 
 
 def cached_value(path: PurePath, key: Hashable, compute: Callable[[DeltaTable | None], T]) -> T:
-    """Returns a value computed from the newest version of a table; computes it again only if the table has changed.
-
-    Args:
-        key: identifies the function and its arguments; hashable.
-        compute: the function; gets None if there is no table. Nobody changes its result.
-    """
+    """Returns a value computed from the newest version of a table, None without one; computes it again only if the
+    table has changed. The key identifies the function and its arguments. Nobody changes the value."""
     table = newest(path)
     return _VALUES.get((path, key), _identity(path, table), lambda: compute(table))
 
@@ -928,5 +876,11 @@ def _identity(path: PurePath, table: DeltaTable | None) -> object:
     return str(table.metadata().id), table.version(), None if opened is None else opened.state
 
 
-def _entry(path: PurePath, version: int) -> PurePath:
-    return path / "_delta_log" / f"{version:020d}.json"
+def commit_file(path: PurePath, version: int) -> PurePath:
+    """Returns the file of a commit in the log of a table."""
+    return path / "_delta_log" / commit_name(version)
+
+
+def commit_name(version: int) -> str:
+    """Returns the name of a commit in a log."""
+    return f"{version:020d}.json"

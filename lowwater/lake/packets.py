@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,9 +23,9 @@ from lowwater.catalog.time import Skews, is_late
 from lowwater.config import Link, section_of
 from lowwater.errors import LakeError
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, Captures
+from lowwater.lake.ledgers.captures import Capture, Captures, life_of
 from lowwater.lake.open_tables import cached_value
-from lowwater.lake.tables import lake_errors, live_files
+from lowwater.lake.tables import grouped, lake_errors, live_files
 from lowwater.limits import COMPARED_RECORDS
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage import paths
@@ -41,12 +41,13 @@ _TIMES = ("timestamp", "arrival")
 
 
 @dataclass(frozen=True)
-class HashedFile:
-    """A file of `packets/` with hashes."""
+class PacketFile:
+    """A file of `packets/`."""
 
     path: PurePath
     rows: int
-    clock: int  # clock of the link before its capture, ns
+    capture: str  # identity of its capture, hex
+    clock: int  # clock of the link before the capture, ns (T7)
     first: int  # arrival of its first packet, ns
     last: int  # arrival of its last packet, ns
 
@@ -55,10 +56,7 @@ class HashedFile:
 class HashedLink:
     """The packets of a link whose copies are looked for, or among which they are looked for."""
 
-    link: str
-    files: tuple[HashedFile, ...]  # files in the order of the link
-    since: int  # begin of the link's life, ns
-    until: int  # end of its life, ns, exclusive
+    read: LinkRead
     skews: Skews  # skews of its records; late records are not compared (D3)
 
 
@@ -81,34 +79,27 @@ class DuplicateFinder:
     """
 
     def __init__(self, rule: DuplicateRule) -> None:
-        self.link = rule.own.link
         self._rule = rule
-        self._links = sorted([rule.own, *rule.others], key=lambda link: link.link)
-        self._places = {file.path: file for file in rule.own.files}
+        self._links = sorted([rule.own, *rule.others], key=lambda link: link.read.link)
+        self._places = {file.path: file for file in rule.own.read.files}
         self._loaded: dict[PurePath, tuple[Hashed, NDArray[np.int64]]] = {}
         self._found: tuple[PurePath | None, NDArray[np.bool_], NDArray[np.bool_]] = None, _NONE, _NONE
 
-    def copies_of(self, path: PurePath) -> NDArray[np.bool_]:
-        """Returns for every packet of a file whether it is a copy of an earlier one of the link.
+    def marks_of(self, path: PurePath) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Returns for every packet of a file whether it is a copy of an earlier one of the link, and whether an earlier
+        one of another link has its bytes.
         Raises LakeError if a file has no hashes, and OSError if a file cannot be read."""
-        return self._of(path)[0]
-
-    def seen_elsewhere(self, path: PurePath) -> NDArray[np.bool_]:
-        """Returns for every packet of a file whether an earlier one of another link has its bytes. Raises as above."""
-        return self._of(path)[1]
-
-    def _of(self, path: PurePath) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         if self._found[0] != path:
             self._found = path, *self._find(self._places[path])
         return self._found[1:]
 
-    def _find(self, file: HashedFile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _find(self, file: PacketFile) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         # Packets of the file that are not late, and earlier ones of a window, have timestamps of [low, high].
         low, high = file.first - self._rule.own.skews.longest - self._rule.window, file.last
         near = [
             (group, link, other)
             for group, link in enumerate(self._links)
-            for other in link.files
+            for other in link.read.files
             if other.last >= low and other.first <= high + link.skews.longest
         ]
         classes = -(-sum(other.rows for _, _, other in near) // COMPARED_RECORDS)
@@ -130,12 +121,12 @@ class DuplicateFinder:
         return copied, elsewhere
 
     def _load(
-        self, link: HashedLink, file: HashedFile, number: int, classes: int, low: int, high: int
+        self, link: HashedLink, file: PacketFile, number: int, classes: int, low: int, high: int
     ) -> tuple[Hashed, NDArray[np.int64]]:
         """Reads the records of a class of hashes with a timestamp in [low, high], and their numbers in the file."""
         loaded = self._loaded.get(file.path)
         if loaded is None:
-            loaded = read_hashes(link, file, number, classes)
+            loaded = _read_hashes(link, file, number, classes)
             if classes == 1:
                 self._loaded[file.path] = loaded
         records, rows = loaded
@@ -148,8 +139,8 @@ _NONE = np.zeros(0, np.bool_)
 
 def _mark(
     marks: NDArray[np.bool_],
-    file: HashedFile,
-    parts: Sequence[tuple[HashedFile, Hashed, NDArray[np.int64]]],
+    file: PacketFile,
+    parts: Sequence[tuple[PacketFile, Hashed, NDArray[np.int64]]],
     found: NDArray[np.bool_],
 ) -> None:
     """Writes what was found for the records of one file into its marks."""
@@ -160,16 +151,14 @@ def _mark(
         at += len(records)
 
 
-def read_hashes(
-    link: HashedLink, file: HashedFile, number: int = 0, classes: int = 1
-) -> tuple[Hashed, NDArray[np.int64]]:
-    """Reads the hashes of the packets that are compared: those of the link's life that are not late.
-    Raises LakeError if the file has no hashes, and OSError if it cannot be read."""
+def _read_hashes(link: HashedLink, file: PacketFile, number: int, classes: int) -> tuple[Hashed, NDArray[np.int64]]:
+    """Reads the hashes of the packets that are compared, and their numbers in the file: of one class, those of the
+    link's life that are not late."""
     parts, numbers, at = [], [], 0
     for batch in _batches(link, file):
         stamps, arrivals, high, low = (batch.column(name).to_numpy() for name in (*_TIMES, *PACKET_HASH))
         late = is_late(np.maximum(arrivals, file.clock), stamps, link.skews.of(batch))
-        chosen = ~late & (stamps >= link.since) & (stamps < link.until)
+        chosen = ~late & (stamps >= link.read.since) & (stamps < link.read.until)
         if classes > 1:
             chosen &= low.view(np.uint64) % np.uint64(classes) == number
         parts.append(Hashed(high, low, stamps).take(chosen))
@@ -178,14 +167,14 @@ def read_hashes(
     return Hashed.joined(parts), np.concatenate(numbers)
 
 
-def _batches(link: HashedLink, file: HashedFile) -> Iterator[pa.RecordBatch]:
+def _batches(link: HashedLink, file: PacketFile) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(paths.local(file.path)) as stored:
         names = list(dict.fromkeys([*_TIMES, *PACKET_HASH, *link.skews.columns]))
         there = [name for name in names if name in stored.schema_arrow.names]
         if not set(PACKET_HASH) <= set(there):
             raise LakeError(
-                f"link {link.link}: duplicates cannot be found, since {file.path.name} has no hashes of packets",
-                f"ingest its captures again, or write duplicates = 'keep' in {section_of(link.link)}",
+                f"link {link.read.link}: duplicates cannot be found, since {file.path.name} has no hashes of packets",
+                f"ingest its captures again, or write duplicates = 'keep' in {section_of(link.read.link)}",
             )
         for batch in stored.iter_batches(1 << 17, columns=there, use_threads=False):
             columns = [
@@ -208,30 +197,11 @@ _READ_AGAIN = "`lowwater ingest` with --link and the capture file reads what is 
 
 
 @dataclass(frozen=True)
-class PacketFile:
-    """A file of `packets/`."""
-
-    path: PurePath
-    rows: int
-    first: int  # arrival of its first packet within the capture, as stored, ns
-    last: int  # arrival of its last packet within the capture, as stored, ns
-
-
-@dataclass(frozen=True)
-class CaptureRead:
-    """The files of a capture."""
-
-    capture: str  # identity of the capture, hex
-    clock: int  # clock of the link before the capture, ns (T7)
-    files: tuple[PacketFile, ...]  # ordered by hour of arrival and chunk, so by position
-
-
-@dataclass(frozen=True)
 class LinkRead:
-    """The packets of a link that a run reads, or a chunk of them (`lake.packets`); picklable."""
+    """The packets of a link that a run reads, or a chunk of them; picklable."""
 
     link: str
-    captures: tuple[CaptureRead, ...]  # captures in the order of T1
+    files: tuple[PacketFile, ...]  # by capture in the order of T1, then by hour of arrival and chunk, so by position
     read_from: int  # begin of the read range (I2), ns
     start: int
     end: int
@@ -247,7 +217,7 @@ class LinkRead:
 
     @property
     def packets(self) -> int:
-        return sum(file.rows for capture in self.captures for file in capture.files)
+        return sum(file.rows for file in self.files)
 
     def batches(
         self,
@@ -256,36 +226,30 @@ class LinkRead:
         marked: bool = False,
         dropped: DroppedCopies | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Reads the packets in arrival order: by capture, then by position.
+        """Reads the packets in arrival order: capture (dictionary of strings, one value), position, arrival (absolute,
+        ns), timestamp, then the stored `columns` (`catalog.schemas.READABLE`), NULL if a file lacks one.
 
         A packet is read if its timestamp is in [read_from, end) or its arrival in [start, end): a late packet counts in
         the interval of its arrival (A1).
+        Raises LakeError if a file cannot be read, for example since its capture was ingested again meanwhile.
 
         Args:
-            columns: stored columns (`catalog.schemas.READABLE`) beside the KEYS; NULL if a file lacks one.
             rows: most rows of a batch.
             marked: whether copies stay, and the columns COPY and ELSEWHERE tell them; otherwise `copies` decides (D4).
-
-        Yields:
-            Batches of capture (dictionary of strings, one value), position, arrival (absolute, ns), timestamp, columns.
-
-        Raises:
-            LakeError: if a file cannot be read, for example since its capture was ingested again meanwhile.
         """
-        files = [(capture, file) for capture in self.captures for file in capture.files]
         finder = None
         if self.copies is not None and (marked or self.copies.drop):
             finder = DuplicateFinder(self.copies)
-        for number, (capture, file) in enumerate(files):
+        for number, file in enumerate(self.files):
             begin = self.begin if number == 0 else 0
-            stop = file.rows if self.stop is None or number < len(files) - 1 else self.stop
+            stop = file.rows if self.stop is None or number < len(self.files) - 1 else self.stop
             with readable(self.link, file.path):
-                for at, batch in self._file(capture, file.path, columns, rows, begin, stop):
+                for at, batch in self._file(file, columns, rows, begin, stop):
                     part = _marked(batch, at, finder, file.path) if marked else batch
                     if finder is not None and not marked:
                         part = self._without_copies(batch, at, finder, file.path, dropped)
                     if part.num_rows:
-                        yield from self._filtered(part, capture, self.schema(columns, marked))
+                        yield from self._filtered(part, file, self.schema(columns, marked))
 
     def schema(self, columns: Sequence[str] = (), marked: bool = False) -> pa.Schema:
         marks = [pa.field(name, pa.bool_(), nullable=False) for name in (COPY, ELSEWHERE)] if marked else []
@@ -293,24 +257,24 @@ class LinkRead:
         return pa.schema([*keys, *(stored_field(name) for name in columns if name not in KEYS), *marks])
 
     def _file(
-        self, capture: CaptureRead, path: PurePath, columns: Sequence[str], rows: int, begin: int, stop: int
+        self, file: PacketFile, columns: Sequence[str], rows: int, begin: int, stop: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yields stored rows, each batch with the number of its first row in the file."""
         schema = self.schema(columns)
-        with pq.ParquetFile(paths.local(path)) as file:
-            stored = [name for name in schema.names if name in file.schema_arrow.names and name != "capture"]
+        with pq.ParquetFile(paths.local(file.path)) as content:
+            stored = [name for name in schema.names if name in content.schema_arrow.names and name != "capture"]
             if HEAD in schema.names and HEAD not in stored:
                 raise LakeError(
-                    f"link {self.link}: the lake has no sampling columns of capture {capture.capture[:12]}",
+                    f"link {self.link}: the lake has no sampling columns of capture {file.capture[:12]}",
                     f"write sampling = true in {section_of(self.link)} and ingest the capture again",
                 )
             after = 0
-            for number in range(file.num_row_groups):
-                group = file.metadata.row_group(number)
+            for number in range(content.num_row_groups):
+                group = content.metadata.row_group(number)
                 at, after = after, after + group.num_rows
-                if at >= stop or after <= begin or not self._may_hold(_bounds(group), capture):
+                if at >= stop or after <= begin or not self._may_hold(_bounds(group), file.clock):
                     continue
-                for batch in file.iter_batches(rows, [number], stored, use_threads=False):
+                for batch in content.iter_batches(rows, [number], stored, use_threads=False):
                     first, end = max(begin - at, 0), min(stop - at, batch.num_rows)
                     if first < end:
                         yield at + first, batch.slice(first, end - first)
@@ -320,8 +284,7 @@ class LinkRead:
         self, batch: pa.RecordBatch, at: int, finder: DuplicateFinder, path: PurePath, dropped: DroppedCopies | None
     ) -> pa.RecordBatch:
         """Removes the copies of a batch of stored rows; `at` is the number of its first row in the file."""
-        with readable(self.link, path):
-            copied = finder.copies_of(path)[at : at + batch.num_rows]
+        copied = finder.marks_of(path)[0][at : at + batch.num_rows]
         if not copied.any():
             return batch
         if dropped is not None:
@@ -329,18 +292,18 @@ class LinkRead:
             dropped.owned += int(np.count_nonzero(copied & (stamps >= self.start) & (stamps < self.end)))
         return batch.filter(pa.array(~copied))
 
-    def _may_hold(self, bounds: dict[str, tuple[int, int]], capture: CaptureRead) -> bool:
+    def _may_hold(self, bounds: dict[str, tuple[int, int]], clock: int) -> bool:
         if "timestamp" not in bounds or "arrival" not in bounds:
             return True
         least, most = bounds["timestamp"]
-        first, last = (max(value, capture.clock) for value in bounds["arrival"])
+        first, last = (max(value, clock) for value in bounds["arrival"])
         return (least < self.end and most >= self.read_from) or (first < self.end and last >= self.start)
 
-    def _filtered(self, batch: pa.RecordBatch, capture: CaptureRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _filtered(self, batch: pa.RecordBatch, file: PacketFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         stamps, arrivals = columns["timestamp"], columns["arrival"]
-        if arrivals[0].as_py() < capture.clock:
-            arrivals = columns["arrival"] = pc.max_element_wise(arrivals, pa.scalar(capture.clock, pa.int64()))
+        if arrivals[0].as_py() < file.clock:
+            arrivals = columns["arrival"] = pc.max_element_wise(arrivals, pa.scalar(file.clock, pa.int64()))
         low, high = max(self.read_from, self.since), min(self.end, self.until)
         bounds = pc.min_max(stamps)
         all_inside = bounds["min"].as_py() >= low and bounds["max"].as_py() < high
@@ -350,7 +313,7 @@ class LinkRead:
             elif name not in columns:
                 columns[name] = pa.nulls(batch.num_rows, schema.field(name).type)
         zeros = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
-        columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([capture.capture]))
+        columns["capture"] = pa.DictionaryArray.from_arrays(zeros, pa.array([file.capture]))
         result = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
         if not all_inside:
             read = pc.or_(_within(stamps, self.read_from, self.end), _within(arrivals, self.start, self.end))
@@ -368,36 +331,21 @@ class DroppedCopies:
 
 def _marked(batch: pa.RecordBatch, at: int, finder: DuplicateFinder | None, path: PurePath) -> pa.RecordBatch:
     """Adds COPY and ELSEWHERE to a batch of stored rows; `at` is the number of its first row in the file."""
-    marks = {name: np.zeros(batch.num_rows, np.bool_) for name in (COPY, ELSEWHERE)}
-    if finder is not None:
-        with readable(finder.link, path):
-            found = finder.copies_of(path), finder.seen_elsewhere(path)
-        marks = {name: mark[at : at + batch.num_rows] for name, mark in zip(marks, found, strict=True)}
-    for name, mark in marks.items():
+    own = slice(at, at + batch.num_rows)
+    marks = [mark[own] for mark in finder.marks_of(path)] if finder else [np.zeros(batch.num_rows, np.bool_)] * 2
+    for name, mark in zip((COPY, ELSEWHERE), marks, strict=True):
         batch = batch.append_column(name, pa.array(mark))
     return batch
 
 
-def hashed_link(read: LinkRead, skews: Skews) -> HashedLink:
-    """Returns the files of a read, as copies are looked for in them."""
-    files = [
-        HashedFile(file.path, file.rows, capture.clock, max(file.first, capture.clock), max(file.last, capture.clock))
-        for capture in read.captures
-        for file in capture.files
-    ]
-    return HashedLink(read.link, tuple(files), read.since, read.until, skews)
-
-
 @contextmanager
 def readable(link: str, path: PurePath) -> Iterator[None]:
-    """Turns the error of an unreadable packet file into a LakeError that says what may have happened.
-    Raises LakeError if the block cannot read the file."""
+    """Turns the error of an unreadable packet file into a LakeError that says what may have happened."""
     try:
         yield
     except OSError as error:
         raise LakeError(
-            f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}",
-            f"{_AGAIN}; {_READ_AGAIN}",
+            f"{path}: packets of link {link!r} cannot be read: {error.strerror or error}", f"{_AGAIN}; {_READ_AGAIN}"
         ) from error
 
 
@@ -437,8 +385,7 @@ class PacketFiles:
 
     @classmethod
     def of_table(cls, folder: PurePath) -> PacketFiles:
-        """Reads the list of files of `packets/`, or of the table of a link with other records.
-        Raises LakeError if the table cannot be read."""
+        """Reads the list of files of `packets/`, or of the table of a link with other records."""
         with lake_errors(f"{folder}: the table cannot be read"):
             return cached_value(folder, "files", lambda table: cls(folder, _by_attempt(table, folder)))
 
@@ -447,41 +394,36 @@ class PacketFiles:
         path: PurePath = row["folder"] / row["path"]
         return path
 
+    def rows(self, link: str, attempt: str) -> list[dict[str, Any]]:
+        """Returns the files of an attempt and link, in no order."""
+        return [row for row in self.attempts.get(attempt, ()) if row["partition.link"] == link]
+
     def of_capture(self, capture: Capture, link: str) -> list[dict[str, Any]] | None:
         """Returns the files of a capture and link, in order; None where some of its packets are missing."""
-        rows = [row for row in self.attempts.get(capture.attempt, ()) if row["partition.link"] == link]
-        whole = sum(row["num_records"] for row in rows) == capture.packets
-        return sorted(rows, key=_order_of) if whole else None
+        rows = self.rows(link, capture.attempt)
+        if sum(row["num_records"] for row in rows) != capture.packets:
+            return None
+        # By hour of arrival, then by name, which begins with the chunk.
+        return sorted(rows, key=lambda row: (int(row["partition.hour"]), row["path"].rpartition("/")[2]))
 
 
 def _by_attempt(table: DeltaTable | None, folder: PurePath) -> dict[str, list[dict[str, Any]]]:
-    files: dict[str, list[dict[str, Any]]] = {}
-    for row in live_files(table) if table is not None else ():
-        attempt = row["path"].rpartition("-")[2].removesuffix(".parquet")
-        files.setdefault(attempt, []).append({**row, "folder": folder})
-    return files
+    rows = [] if table is None else live_files(table)
+    attempts = (row["path"].rpartition("-")[2].removesuffix(".parquet") for row in rows)
+    return grouped(zip(attempts, ({**row, "folder": folder} for row in rows), strict=True))
 
 
 def packet_files(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, read_from: int, start: int, end: int
 ) -> LinkRead:
-    """Finds the files that a run of [start, end) reads of a link; on the driver. Returns the files of these captures
-    that may hold such packets, by the statistics of their commits. Raises LakeError if files of a capture are missing.
-    `captures`: captures of the link in the order of T1, from `read_captures`."""
-    empty = LinkRead(
-        link,
-        (),
-        read_from,
-        start,
-        end,
-        settings.since or 0,
-        END_OF_TIME if settings.until is None else settings.until,
-    )
-    reads = []
+    """Finds the files that a run of [start, end) reads of a link, on the driver: those of its captures, in the order of
+    T1, that may hold such packets, by the statistics of their commits.
+    Raises LakeError if files of a capture are missing."""
+    empty = LinkRead(link, (), read_from, start, end, *life_of(settings))
+    found: list[PacketFile] = []
     ordered = Captures.of(captures)
     for at in ordered.arriving(read_from, start, end):
         capture, clock = ordered[at], ordered.clocks[at]
-        read = CaptureRead(capture.capture, clock, ())
         placed = files.of_capture(capture, link)
         if placed is None:
             raise LakeError(
@@ -490,23 +432,13 @@ def packet_files(
                 f"{_AGAIN}; else another program changed the table: {_READ_AGAIN}; where that file is gone, restore "
                 "the version before by Delta's RESTORE",
             )
-        needed = tuple(
-            PacketFile(PacketFiles.path(row), row["num_records"], row["min.arrival"], row["max.arrival"])
-            for row in placed
-            if empty._may_hold(_logged_bounds(row), read)
-        )
-        if needed:
-            reads.append(CaptureRead(capture.capture, clock, needed))
-    return LinkRead(link, tuple(reads), read_from, start, end, empty.since, empty.until)
-
-
-def _order_of(row: dict[str, Any]) -> tuple[int, str]:
-    """Sort key of a capture's files: hour of arrival, then the file name, which begins with the chunk."""
-    return int(row["partition.hour"]), row["path"].rpartition("/")[2]
-
-
-def _logged_bounds(row: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    return {name: (row[f"min.{name}"], row[f"max.{name}"]) for name in ("timestamp", "arrival")}
+        for row in placed:
+            bounds = {name: (row[f"min.{name}"], row[f"max.{name}"]) for name in _TIMES}
+            if empty._may_hold(bounds, clock):
+                first, last = (max(arrival, clock) for arrival in bounds["arrival"])
+                path, rows = PacketFiles.path(row), row["num_records"]
+                found.append(PacketFile(path, rows, capture.capture, clock, first, last))
+    return replace(empty, files=tuple(found))
 
 
 def read_packets(
@@ -519,21 +451,13 @@ def read_packets(
     end: int,
     columns: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Reads the packets of a link in one process: `packet_files` and `LinkRead.batches` together.
-
-    Args:
-        captures: ledger rows of the link, in the order of T1.
-        columns: stored columns (`catalog.schemas.READABLE`) besides the KEYS.
-    """
+    """Reads the packets of a link in one process: `packet_files` and `LinkRead.batches` together."""
     files = PacketFiles.of_table(lake.table_of(link, settings.kind != "pcap"))
     return packet_files(files, link, captures, settings, read_from, start, end).batches(columns)
 
 
 # Chunks, so that several tasks read a large capture. A chunk needs the clock of the link before it, which is the
 # arrival of the packet before it. Nothing else of earlier packets matters (SEMANTICS T2, P2).
-
-FileEntry = tuple[CaptureRead, PacketFile, int]
-"""A file, its capture, and the number of the link's packets before the file."""
 
 
 def divide(read: LinkRead, most: int) -> list[LinkRead]:
@@ -545,52 +469,41 @@ def divide(read: LinkRead, most: int) -> list[LinkRead]:
     count = -(-read.packets // most)
     if count <= 1:
         return [read]
-    files = [(capture, file) for capture in read.captures for file in capture.files]
-    ends = list(accumulate(file.rows for _, file in files))
-    placed = [(capture, file, end - file.rows) for (capture, file), end in zip(files, ends, strict=True)]
+    ends = list(accumulate(file.rows for file in read.files))
     cuts, clocks = [0], [-1]
     for number in range(1, count):
         at = read.packets * number // count
-        end = ends[bisect_right(ends, at - 1)]  # end of the file with the packet before the cut
-        entry = placed[bisect_right(ends, at - 1)]
-        cut = end if entry[1].rows <= most else at
+        place = bisect_right(ends, at - 1)  # of the file with the packet before the cut
+        file, end = read.files[place], ends[place]
+        cut = end if file.rows <= most else at
         if cut <= cuts[-1] or cut == ends[-1]:
             continue
-        clock = _clock(read.link, entry, cut)
+        clock = _clock(read.link, file, cut - end + file.rows)
         if clock >= read.end:
             break
         cuts.append(cut)
         clocks.append(clock)
     bounds = zip(cuts, [*cuts[1:], ends[-1]], clocks, [*clocks[1:], None], strict=True)
-    return [_chunk(read, placed, *chunk) for chunk in bounds]
+    return [_chunk(read, ends, *chunk) for chunk in bounds]
 
 
-def _clock(link: str, entry: FileEntry, cut: int) -> int:
-    """Returns the clock of the link after the packet before a cut, ns."""
-    capture, file, before = entry
-    if cut == before + file.rows:
-        return max(capture.clock, file.last)
+def _clock(link: str, file: PacketFile, rows: int) -> int:
+    """Returns the clock of the link after so many packets of a file, ns."""
+    if rows == file.rows:
+        return file.last
     with readable(link, file.path):
-        arrivals = pq.read_table(file.path, columns=["arrival"], partitioning=None).column("arrival")
-    return max(capture.clock, int(arrivals[cut - before - 1].as_py()))
+        arrivals = pq.read_table(paths.local(file.path), columns=["arrival"], partitioning=None).column("arrival")
+    return max(file.clock, int(arrivals[rows - 1].as_py()))
 
 
-def _chunk(
-    read: LinkRead, placed: Sequence[FileEntry], start: int, end: int, entered: int, left: int | None
-) -> LinkRead:
-    overlapping = [entry for entry in placed if entry[2] < end and entry[2] + entry[1].rows > start]
-    captures: dict[str, list[PacketFile]] = {}
-    for capture_read, file, _ in overlapping:
-        captures.setdefault(capture_read.capture, []).append(file)
+def _chunk(read: LinkRead, ends: Sequence[int], start: int, end: int, entered: int, left: int | None) -> LinkRead:
+    begins = [0, *ends]
+    first, last = bisect_right(ends, start), bisect_left(ends, end)  # of the files with its packets
     return replace(
         read,
-        captures=tuple(
-            replace(capture, files=tuple(captures[capture.capture]))
-            for capture in read.captures
-            if capture.capture in captures
-        ),
-        begin=start - overlapping[0][2],
-        stop=end - overlapping[-1][2],
+        files=read.files[first : last + 1],
+        begin=start - begins[first],
+        stop=end - begins[last],
         entered=entered,
         left=left,
         before=start,

@@ -21,11 +21,8 @@ from lowwater.machine_code import cached_njit
 # Pages of 32-bit or 64-bit numbers, after Encodings.md of the Parquet format: levels, DELTA_BINARY_PACKED, dictionary
 # indices. The kernels check no bounds: callers allocate `room`.
 
-MOST_ENTRIES = 1 << 14
-"""Most entries of a dictionary; a column with more values continues as differences."""
-
-SLOTS = 4 * MOST_ENTRIES
-"""Slots of the hash table of a dictionary."""
+MOST_ENTRIES = 1 << 14  # most entries of a dictionary; a column with more values continues as differences
+SLOTS = 4 * MOST_ENTRIES  # slots of the hash table of a dictionary
 
 _SHIFT = 64 - (SLOTS.bit_length() - 1)
 _MULTIPLIER = -0x61C8864680B583EB  # 2^64 / golden ratio, as a signed number (Fibonacci hashing)
@@ -294,11 +291,8 @@ def page(
 
 MAGIC = b"PAR1"
 
-PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8
-"""Numbers of encodings."""
-
-BOOLEAN, INT32, INT64, DOUBLE, TEXT = 0, 1, 2, 5, 6
-"""Numbers of physical types; TEXT is BYTE_ARRAY."""
+PLAIN, RLE, DELTA, DICTIONARY = 0, 3, 5, 8  # numbers of encodings
+BOOLEAN, INT32, INT64, DOUBLE, TEXT = 0, 1, 2, 5, 6  # numbers of physical types; TEXT is BYTE_ARRAY
 
 CREATOR = "lowwater"
 
@@ -465,22 +459,13 @@ class PageBuffers:
 
 
 class NumberColumn:
-    """The pages of a column of 32-bit or 64-bit numbers.
-
-    Args:
-        field: name and type of the column, and whether it may be NULL.
-        counter: whether it counts or has many values, so that it is written as differences. Another column is written
-            as dictionary numbers while the dictionary has room.
-        bounded: whether the file has its smallest and largest value (for a 64-bit column without NULL).
-
-    Attributes:
-        present: number of values so far that are not NULL.
-        bounds: smallest and largest value so far.
-    """
+    """The pages of a column of 32-bit or 64-bit numbers. A `counter` counts or has many values, so that it is written
+    as differences; another column is written as dictionary numbers while the dictionary has room. Of a `bounded`
+    column, of 64 bits and without NULL, the file has the smallest and the largest value."""
 
     def __init__(self, field: pa.Field, counter: bool, bounded: bool) -> None:
-        self.present = 0
-        self.bounds: tuple[int, int] | None = None
+        self.present = 0  # number of values so far that are not NULL
+        self.bounds: tuple[int, int] | None = None  # smallest and largest value so far
         self._bounded = bounded
         self._narrow = field.type == pa.int32()
         self._column = Column(field.name, INT32 if self._narrow else INT64, field.nullable)
@@ -497,8 +482,10 @@ class NumberColumn:
         self._widen(values)
         slots = self._slots
         if self._numbered and not len(slots):
-            # A page of NULLs allocates no table: many files with few columns may wait at a time.
-            slots = scratch.slots if array.null_count == len(array) else self._dictionary()
+            slots = scratch.slots  # a page of NULLs allocates no table: many files with few columns may wait at a time
+            if array.null_count < len(array):
+                slots = self._slots = np.zeros(SLOTS, np.int16)
+                self._entries = np.empty(MOST_ENTRIES, np.int64)
         size, count, entries = page(
             values, valid, offset, self._column.nullable, self._narrow, slots, self._entries, self._size,
             scratch.present, scratch.numbers, scratch.out,
@@ -513,8 +500,7 @@ class NumberColumn:
         self._pages += data_header(len(values), kind, size), scratch.out[:size].tobytes()
 
     def add_pages(self, array: pa.Array, pages: bytes, uses: Collection[int]) -> None:
-        """Adds an array that is pages already, of differences or plain. `pages`: them with their headers, not
-        compressed."""
+        """Adds an array that is pages already, with their headers and not compressed, of differences or plain."""
         self._widen(_parts(array, np.int32 if self._narrow else np.int64)[0])
         self.present += len(array) - array.null_count
         self._uses.update(uses)
@@ -525,11 +511,6 @@ class NumberColumn:
         if self._bounded:
             least, most = int(values.min()), int(values.max())
             self.bounds = (min(least, self.bounds[0]), max(most, self.bounds[1])) if self.bounds else (least, most)
-
-    def _dictionary(self) -> NDArray[np.int16]:
-        self._slots = np.zeros(SLOTS, np.int16)
-        self._entries = np.empty(MOST_ENTRIES, np.int64)
-        return self._slots
 
     def chunk(self) -> tuple[ColumnChunk, list[bytes]]:
         pages, data, uses = self._pages, 0, [RLE, *sorted(self._uses - {RLE})]
@@ -570,12 +551,8 @@ def _constant(name: str, value: str, rows: int) -> tuple[ColumnChunk, list[bytes
 
 
 class FileWriter:
-    """A Parquet file of one row group.
-
-    Args:
-        schema: its columns, in order: integers of 32 and 64 bits, floats of 64, booleans, texts and bytes.
-        bounded: columns whose smallest and largest value the file has.
-    """
+    """A Parquet file of one row group, of integers of 32 and 64 bits, floats of 64, booleans, texts and bytes; with the
+    smallest and largest value of the bounded columns."""
 
     def __init__(self, schema: pa.Schema, counters: Collection[str], bounded: Collection[str]) -> None:
         self.rows = 0
@@ -588,8 +565,8 @@ class FileWriter:
         self._others: dict[str, list[pa.Array]] = {name: [] for name in others}
 
     def add(self, batches: Sequence[pa.RecordBatch], scratch: PageBuffers) -> None:
-        """Adds rows: a page for every column of numbers. Arrow writes the pages while our encoder is not compiled.
-        `batches`: rows of the schema; texts may be in dictionaries of 32-bit numbers."""
+        """Adds rows of the schema, whose texts may be in dictionaries of 32-bit numbers: a page for every column of
+        numbers. Arrow writes the pages while our encoder is not compiled."""
         numbers = [batch.select(list(self._numbers)) for batch in batches]
         page = numbers[0] if len(numbers) == 1 else pa.concat_batches(numbers)
         if _FIRST.few(page.num_rows):
@@ -626,19 +603,16 @@ class FileWriter:
 
 
 def by_arrow(columns: Mapping[pa.Field, Sequence[pa.Array]]) -> dict[str, tuple[ColumnChunk, list[bytes]]]:
-    """Encodes texts, bytes, booleans and floats by Arrow. Returns chunk and pages by column name, without columns that
-    have no value. `columns`: field -> its values, in parts; texts may be in dictionaries."""
+    """Encodes texts, which may be in dictionaries, bytes, booleans and floats by Arrow: field -> its values, in parts.
+    Returns chunk and pages by column name, without columns that have no value."""
     joined = {field: _joined(parts, field.type) for field, parts in columns.items()}
     filled = {field: values for field, values in joined.items() if values.null_count < len(values)}
     if not filled:
         return {}
     fields = [field.with_type(values.type) for field, values in filled.items()]
-    table, sink = pa.Table.from_arrays(list(filled.values()), schema=pa.schema(fields)), pa.BufferOutputStream()
+    table = pa.Table.from_arrays(list(filled.values()), schema=pa.schema(fields))
     texts = [field.name for field in filled if field.type == pa.string()]
-    options = {"compression": "lz4", "use_dictionary": texts, "write_statistics": False, "store_schema": False}
-    pq.write_table(table, sink, table.num_rows, **options)
-    written = sink.getvalue()
-    group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
+    written, group = _written(table, compression="lz4", use_dictionary=texts)
     chunks = {}
     for index, field in enumerate(filled):
         facts = group.column(index)
@@ -651,6 +625,14 @@ def by_arrow(columns: Mapping[pa.Field, Sequence[pa.Array]]) -> dict[str, tuple[
         chunk = ColumnChunk(column, facts.total_compressed_size, encodings, *sizes, codec=_CODECS[facts.compression])
         chunks[field.name] = chunk, pages
     return chunks
+
+
+def _written(table: pa.Table, **options: Any) -> tuple[pa.Buffer, pq.RowGroupMetaData]:
+    """Returns a file of one row group that Arrow writes of a table, and what its footer says of the group."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, table.num_rows, write_statistics=False, store_schema=False, **options)
+    written = sink.getvalue()
+    return written, pq.read_metadata(pa.BufferReader(written)).row_group(0)
 
 
 def _joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.ChunkedArray:
@@ -671,11 +653,7 @@ def _arrows_pages(
     encodings = {
         name: "PLAIN" if table.column(name).null_count == table.num_rows else "DELTA_BINARY_PACKED" for name in names
     }
-    sink = pa.BufferOutputStream()
-    options = {"compression": "none", "use_dictionary": False, "column_encoding": encodings}
-    pq.write_table(table, sink, table.num_rows, write_statistics=False, store_schema=False, **options)
-    written = sink.getvalue()
-    group = pq.read_metadata(pa.BufferReader(written)).row_group(0)
+    written, group = _written(table, compression="none", use_dictionary=False, column_encoding=encodings)
     pages = {}
     for index, name in enumerate(names):
         facts = group.column(index)

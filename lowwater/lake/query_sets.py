@@ -59,15 +59,12 @@ FOLDER = "_looks"
 
 @dataclass(frozen=True)
 class Told:
-    """Intervals [start, end), ns, of which somebody was told that they cannot start, and why.
-
-    `by` names the look that told it, where one that is tried again tells it again.
-    """
+    """Intervals [start, end), ns, of which somebody was told that they cannot start, and why."""
 
     start: int
     end: int
     why: str
-    by: str = ""
+    by: str = ""  # names the look that told it, where one that is tried again tells it again
 
 
 @dataclass(frozen=True)
@@ -100,9 +97,8 @@ def store_look(root: PurePath, query_set: str, look: LastLook) -> None:
     """Keeps a look, in the place of the one before. Raises LakeError if it cannot be written."""
     path = _path(root, query_set)
     told = [{"from": t.start, "to": t.end, "why": t.why} | ({"by": t.by} if t.by else {}) for t in look.told]
-    values = {"at": look.at, "cannot_start": told}
     with _writing(path):
-        paths.write(path, json.dumps(values, indent=1).encode())
+        paths.write(path, json.dumps({"at": look.at, "cannot_start": told}, indent=1).encode())
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -37,16 +36,12 @@ SEMANTICS_VERSION = 2
 def link_inputs(
     link: str, captures: Sequence[Capture], settings: Link, read_from: int, end: int, older: int = 0
 ) -> dict[str, Any]:
-    """Collects the inputs of one link for a run that reads [read_from, end), ns.
+    """Collects the inputs of one link for a run that reads [read_from, end), ns, in the form of now or an OLDER one.
 
     A capture counts if its records meet the read range: its file, decoder and records, and the clock at its first
     record. So a capture added before it counts only if it moves that clock. Coverage counts by its gaps: over covered
     time, it does not matter how captures declare it, nor what the policy says of gaps. max_jump counts by the records
     that it flags. The life of the link counts by its bounds within what is read.
-
-    Args:
-        captures: all captures of the link, in the order of T1.
-        older: 0, or one of OLDER.
     """
     ordered, dropped = Captures.of(captures), dropped_duplicates(settings)
     missing = gaps(link, captures, settings, read_from, end)
@@ -106,14 +101,11 @@ def _reach(settings: Link) -> int:
 
 
 def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[str, Any]]) -> str:
-    """Computes the digest of a run's inputs; it is the same in every process.
+    """Computes the digest of a run's inputs, 64 hex digits; it is the same in every process.
 
     Args:
         names: definitions of the names in the text: sets, parameters, functions, and hashes of files.
         links: `link_inputs` of every link that the query reads.
-
-    Returns:
-        64 hex digits.
 
     Example:
         >>> inputs_digest("q", {"a": "1", "b": "2"}, []) == inputs_digest("q", {"b": "2", "a": "1"}, [])
@@ -129,7 +121,7 @@ def inputs_digest(text: str, names: Mapping[str, str], links: Sequence[Mapping[s
         ),
     }
     canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    return sha256(canonical.encode("ascii")).hexdigest()
 
 
 def outdated(
@@ -144,7 +136,6 @@ def outdated(
     """Lists the captures that must be ingested again before a run (T7): a line for each, with the reason.
 
     Args:
-        captures: ledger rows of the link, in any order.
         decoder_version: current version of the reader of the link's files.
         records: how queries read the records of the link; None for packets.
         content: what queries read of packets beside the headers, as the ledger names it.
@@ -183,9 +174,7 @@ def outdated(
 
 def _read_otherwise(capture: Capture, records: TableOptions | None) -> bool:
     """Whether a file was read as another kind of records, or by another protocol or form of text, than now."""
-    if records is None:
-        return capture.format in RECORD_KINDS
-    return capture.kept != str(records)
+    return capture.format in RECORD_KINDS if records is None else capture.kept != str(records)
 
 
 # A summary of a run's inputs, stored beside their digest, to explain how the inputs changed (S1). `replays` stores the
@@ -199,12 +188,8 @@ _CAUSES = ("its records", "its decoder", "the clock before it", "what is kept of
 
 
 def inputs_summary(text: Sequence[tuple[str, str]], links: Iterable[Mapping[str, Any]]) -> InputSummary:
-    """Summarises the inputs of a run, small enough to store with every publication.
-
-    Args:
-        text: (name, text) of the parts of the canonical text.
-        links: `digest.link_inputs` of every link.
-    """
+    """Summarises the inputs of a run, the parts (name, text) of its canonical text and `link_inputs` of every link,
+    small enough to store with every publication."""
     return {
         "semantics": SEMANTICS_VERSION,
         "text": {name: _hash(part) for name, part in text},
@@ -223,12 +208,8 @@ def _link(inputs: Mapping[str, Any]) -> InputSummary:
 
 
 def changes(before: InputSummary, now: InputSummary, captures: Mapping[str, Sequence[Capture]]) -> list[str]:
-    """Describes how the inputs differ from those of a publication, a line for every change.
-
-    Args:
-        before: stored parts; empty if the publication is older than the parts.
-        captures: link -> ledger rows, for the names of files.
-    """
+    """Describes how the inputs differ from those of a publication, a line for every change. What was stored is empty if
+    the publication is older than such parts; the captures, by link, have the names of files."""
     if not before:
         return ["its inputs have changed since"]
     lines = [] if before["semantics"] == now["semantics"] else ["the rules of evaluation are another version"]
@@ -245,7 +226,6 @@ def changes(before: InputSummary, now: InputSummary, captures: Mapping[str, Sequ
 
 
 def _link_changes(name: str, old: InputSummary, new: InputSummary, captures: Sequence[Capture]) -> list[str]:
-    lines = []
     reads = new.get(READS)  # not stored by older versions
     (born, over), (born_now, over_now) = _within(old["life"], reads) if reads else old["life"], new["life"]
     values: tuple[tuple[str, Any, Any, Callable[[Any], str]], ...] = (
@@ -256,15 +236,12 @@ def _link_changes(name: str, old: InputSummary, new: InputSummary, captures: Seq
         ("until", over, over_now, lambda value: "after what it reads" if value is None else format_instant(value)),
         ("policy", old["policy"], new["policy"], _policy),
     )
-    for key, was, is_, say in values:
-        if was != is_:
-            lines.append(f"link {name}: {key} was {say(was)}, is {say(is_)}")
+    lines = [f"link {name}: {key} was {say(was)}, is {say(is_)}" for key, was, is_, say in values if was != is_]
     if old["captures"] != new["captures"]:
         lines += _capture_changes(name, old["captures"], new["captures"], captures)
-    for gap in _only(old["gaps"], new["gaps"]):
-        lines.append(f"link {name}: the gap {_span(gap)} is not as it was")
-    for gap in _only(new["gaps"], old["gaps"]):
-        lines.append(f"link {name}: there is a gap {_span(gap)}")
+    was, is_ = old["gaps"], new["gaps"]
+    lines += [f"link {name}: the gap {_span(gap)} is not as it was" for gap in was if gap not in is_]
+    lines += [f"link {name}: there is a gap {_span(gap)}" for gap in is_ if gap not in was]
     return lines
 
 
@@ -278,16 +255,9 @@ def _capture_changes(
         change = f"{files[key]} is no longer read" if key in files else f"{key[:8]} was replaced, or is gone"
         yield f"link {link}: capture {change}"
     for key in sorted(new.keys() & old.keys()):
-        if causes := _causes(old[key], new[key]):
-            yield f"link {link}: capture {files.get(key, key)}: {causes} changed"
-
-
-def _causes(old: Sequence[Any], new: Sequence[Any]) -> str:
-    return " and ".join(cause for cause, was, is_ in zip(_CAUSES, old, new, strict=True) if was != is_)
-
-
-def _only(some: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    return [gap for gap in some if gap not in others]
+        causes = [cause for cause, was, is_ in zip(_CAUSES, old[key], new[key], strict=True) if was != is_]
+        if causes:
+            yield f"link {link}: capture {files.get(key, key)}: {' and '.join(causes)} changed"
 
 
 def _span(gap: Sequence[int]) -> str:

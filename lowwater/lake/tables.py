@@ -10,15 +10,16 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import partial, reduce
 from hashlib import sha256
+from operator import and_
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from lowwater import limits
 from lowwater.errors import LakeError, OwnerError
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.open_tables import change as apply
-from lowwater.lake.open_tables import existing, forget, keep, make_table, newest, table_address
+from lowwater.lake.open_tables import commit_file, existing, forget, keep, make_table, newest, table_address
 from lowwater.limits import LIBRARY_MESSAGE_CHARACTERS
 from lowwater.storage import paths
 from lowwater.storage.failures import Door, StoreError, lake_error, store_error
@@ -110,11 +111,8 @@ _OTHER, _DIGEST = re.compile(r"[^A-Za-z0-9_.-]"), re.compile(r"\.[0-9a-f]{16}$")
 
 
 def interval_label(start: int, end: int) -> str:
-    """Makes the value of the partition column `interval` of the bounds (ns); its text order is the order of time.
-    Example:
-        >>> interval_label(0, 3600 * 10**9)
-        '1970-01-01T000000Z_1970-01-01T010000Z'
-    """
+    """Makes the value of the partition column `interval` of the bounds (ns), such as
+    `1970-01-01T000000Z_1970-01-01T010000Z`; its text order is the order of time."""
     return "_".join(format_instant(bound).replace(":", "") for bound in (start, end))
 
 
@@ -158,18 +156,15 @@ def _one_line(error: BaseException) -> str:
     text = " ".join(re.sub("\x1b\\[[0-9;]*m|↳", " ", str(error)).split())
     text = _FRAMES.sub("", text)
     found = _DISK.search(text)
-    return (
-        found[0]
-        if found
-        else text
-        if len(text) <= LIBRARY_MESSAGE_CHARACTERS
-        else f"{text[:LIBRARY_MESSAGE_CHARACTERS]}..."
-    )
+    if found:
+        return found[0]
+    return text if len(text) <= LIBRARY_MESSAGE_CHARACTERS else f"{text[:LIBRARY_MESSAGE_CHARACTERS]}..."
 
 
 def require_room(path: PurePath, more: int = 0) -> None:
-    """Checks that the disk of a local table has room for a commit: Delta's threads panic in the middle of one. Raises
-    OSError if it has not. `more`: bytes that are written beside the commit."""
+    """Checks that the disk of a local table has room for a commit, and so many bytes more: Delta's threads panic in the
+    middle of one.
+    Raises OSError if it has not."""
     if isinstance(path, Path):
         disk = os.statvfs(path)
         if disk.f_bavail * disk.f_frsize < limits.COMMIT_ROOM_BYTES + more:
@@ -186,16 +181,9 @@ def create(
 ) -> DeltaTable:
     """Opens a table, and creates it if it does not exist; several processes may do so at once.
 
-    A table of the lake itself gets missing columns.
-
-    Args:
-        schema: schema, partition columns included.
-        owner: query set that claims the table (S3); None for tables of the lake itself.
-
-    Raises:
-        OwnerError: if another query set owns the table.
-        LakeError: if the table cannot be created.
-    """
+    `owner` is the query set that claims the table (S3). Without one it is a table of the lake itself, which gets
+    missing columns.
+    Raises OwnerError if another query set owns the table, and LakeError if the table cannot be created."""
     from deltalake import CommitProperties
 
     properties: dict[str, str | None] = {"delta.enableDeletionVectors": "false", **more}
@@ -280,10 +268,8 @@ def with_constraints(
     path: PurePath, table: DeltaTable, wanted: Mapping[str, str], fence: Fence | None = None
 ) -> DeltaTable:
     """Gives a table on this machine the CHECK constraints that are wanted (name -> SQL), takes others of ours from it,
-    and returns it. Delta reads the table for each that is new.
-
-    The names of ours begin with `lowwater_`, and a name is always of the same SQL.
-    """
+    and returns it. Delta reads the table for each that is new. The names of ours begin with `lowwater_`, and a name is
+    always of the same SQL."""
     from deltalake.exceptions import DeltaError
 
     has = table.metadata().configuration
@@ -330,14 +316,9 @@ def commit(path: PurePath, change: Callable[[DeltaTable, Options], object], fenc
     Every commit of a lake comes through here, and is for exactly the version that `change` was given (docs/adr/0151):
     Delta's own tries on newer versions let two commits remove the same file. It has a token by which it is found in the
     log. Where it is unknown whether the store wrote it, the same version is written again, until it is known.
-
-    Args:
-        change: makes the change, with the options given for the method of Delta that commits it. It may run often.
-        fence: lease of the writer; a former holder of it cannot commit any more. None where the kernel has the lock.
-
-    Raises:
-        LakeError: if the lease is lost, or the commit fails for another reason than other writers, or every time.
-    """
+    `change` makes the change, with the options for the method of Delta that commits it, and may run often. A former
+    holder of the lease `fence` cannot commit any more; there is none where the kernel has the lock.
+    Raises LakeError if the lease is lost, or the commit fails for another reason than other writers, or every time."""
     doubts: list[Exception] = []
     try:
         with lake_errors(f"{path}: cannot be written"):
@@ -368,7 +349,9 @@ def _commit(
             break
         except (DeltaError, OSError) as error:
             conflict = isinstance(error, CommitFailedError) and _CONFLICT.search(str(error))
-            doubtful = not conflict and _is_doubtful(path, error)
+            of_store = not isinstance(path, Path) and _STORE.search(str(error))
+            # The store may have done, or may still do, what failed.
+            doubtful = not conflict and bool(of_store) and not store_error(error).lasting
             doubts += [error] * doubtful
             try:
                 if _in_log(path, first, token):
@@ -383,16 +366,9 @@ def _commit(
         keep(path, table)
 
 
-def _is_doubtful(path: PurePath, error: Exception) -> bool:
-    """Whether a store may have done, or may still do, what failed with an error."""
-    return not isinstance(path, Path) and bool(_STORE.search(str(error))) and not store_error(error).lasting
-
-
 def _options(path: PurePath, table: DeltaTable, token: str, fence: Fence | None) -> Options:
-    """Returns what a commit carries, and whether it cleans the log: as often as Delta makes a checkpoint.
-
-    By itself Delta looks for old entries at each commit, for which a store lists the whole log.
-    """
+    """Returns what a commit carries, and whether it cleans the log: as often as Delta makes a checkpoint. By itself
+    Delta looks for old entries at each commit, for which a store lists the whole log."""
     from deltalake import PostCommitHookProperties
 
     if isinstance(path, ObjectPath):  # its mirror does both
@@ -449,7 +425,7 @@ def _in_log(path: PurePath, before: int, token: str) -> bool:
     version = before + 1
     while True:
         try:
-            if token.encode() in paths.read(path / "_delta_log" / f"{version:020d}.json"):
+            if token.encode() in paths.read(commit_file(path, version)):
                 return True
         except FileNotFoundError:
             return False
@@ -480,12 +456,8 @@ def claim(path: PurePath, fence: Fence) -> None:
 
 
 def replace_rows(path: PurePath, rows: pa.Table, predicate: str | None, fence: Fence | None = None) -> None:
-    """Replaces the rows that satisfy an SQL predicate, or all rows without one, in one commit.
-
-    Args:
-        rows: new rows; all satisfy the predicate.
-        predicate: condition on columns; partition columns in it keep parallel writers apart.
-    """
+    """Replaces the rows that satisfy an SQL predicate, or all rows without one, by rows that satisfy it, in one commit.
+    Partition columns in the predicate keep parallel writers apart."""
     from deltalake import write_deltalake
 
     def overwrite(table: DeltaTable, options: Options) -> None:
@@ -518,11 +490,11 @@ def swap_files(
     """Replaces files by others, in one atomic commit; commits nothing without files and without a note.
 
     Args:
-        files: files to add; they are in the directory already.
+        files: to add; they are in the directory already.
         old: returns the rows of `live_files` to remove from the version that is changed.
         rest: gets these rows; writes and returns files for the part of their content that stays.
-        note: returns what the commit says of itself, key -> text, for the version that is changed; what is a number is
-            kept by Delta until another commit has the key.
+        note: returns what the commit says of itself, for the version that is changed; Delta keeps numbers until another
+            commit has the key.
         rows_change: False if the new files have the same rows, which subscribers then are not told.
     """
     from deltalake.transaction import AddAction, RemoveAction
@@ -572,6 +544,11 @@ def live_files(table: DeltaTable) -> list[dict[str, Any]]:
     return rows
 
 
+def interval_files(table: DeltaTable | None, label: str) -> list[dict[str, Any]]:
+    """Lists the files of an interval of a stream, as `live_files`; none without a table."""
+    return [] if table is None else [row for row in live_files(table) if row["partition.interval"] == label]
+
+
 def files_of(table: DeltaTable) -> pa.Table:
     """Returns what `live_files` lists as a table.
     Raises LakeError if the log names a file outside of the folder of the table, or does not say what a file holds."""
@@ -612,13 +589,9 @@ def _groups(most: int = limits.LEDGER_GROUP_ROWS) -> WriterProperties:
 
 
 def partition_of(row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Returns the values of the partition columns of a row of `live_files`."""
+    """Returns the values of the partition columns of a row of `live_files`, none of which is NULL."""
     prefix = "partition."
-    return {
-        name.removeprefix(prefix): None if value is None else str(value)
-        for name, value in row.items()
-        if name.startswith(prefix)
-    }
+    return {name.removeprefix(prefix): str(value) for name, value in row.items() if name.startswith(prefix)}
 
 
 def _statistics(file: DataFile) -> str:
@@ -627,11 +600,8 @@ def _statistics(file: DataFile) -> str:
 
 
 def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
-    """Returns an open table as an Arrow dataset.
-
-    The dataset reads by Arrow's own files. Delta's files are Python objects, which Arrow's threads may still hold when
-    the interpreter is gone: the process would abort ("terminate called without an active exception").
-    """
+    """Returns an open table as an Arrow dataset, which reads by Arrow's own files. Delta's files are Python objects,
+    which Arrow's threads may still hold when the interpreter is gone: the process would abort."""
     names = files_of(table).column("path").to_pylist()  # none lies elsewhere
     known = [] if isinstance(path, ObjectPath) else [unquote(name) for name in names]  # of a store, `fetch_rows` looks
     folder = fs.SubTreeFileSystem(str(paths.local_table(path, known)), fs.LocalFileSystem())
@@ -639,8 +609,8 @@ def table_dataset(path: PurePath, table: DeltaTable) -> pads.Dataset:
 
 
 def files_dataset(path: PurePath, files: Iterable[tuple[str, Any]], schema: pa.Schema) -> pads.Dataset:
-    """Returns some files of a table as an Arrow dataset; that of the whole table takes a millisecond for each file.
-    `files`: path of each file in the log, and an expression that says the values of its partition."""
+    """Returns some files of a table as an Arrow dataset: path of each in the log, and expression of the values of
+    its partition. That of the whole table takes a millisecond for each file."""
     import pyarrow.dataset as pads
 
     parts = [(unquote(name), partition) for name, partition in files]  # the log writes paths as URLs
@@ -689,14 +659,46 @@ def chosen_rows(dataset: pads.Dataset, names: Sequence[str], predicate: Any = No
 
 
 def column_values(column: pa.ChunkedArray | pa.Array, pool: dict[int, int]) -> list[Any]:
-    """Returns the values of a column; equal texts, such as states, and equal whole numbers are one object. `pool`:
-    whole numbers that were met before, of other columns too."""
+    """Returns the values of a column; equal texts, such as states, and equal whole numbers, which the `pool` keeps also
+    of other columns, are one object."""
     if not pa.types.is_string(column.type):
         return [pool.setdefault(value, value) if type(value) is int else value for value in column.to_pylist()]
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     coded = whole.dictionary_encode()
     texts = [*coded.dictionary.to_pylist(), None]
     return [texts[at] for at in coded.indices.fill_null(len(texts) - 1).to_pylist()]
+
+
+def table_of(rows: Iterable[Any], schema: pa.Schema) -> pa.Table:
+    """Returns dataclass objects as a table: their attributes by the names of the columns."""
+    objects = list(rows)
+    columns = [pa.array([getattr(row, column.name) for row in objects], column.type) for column in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Returns key -> its values, in order."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def within(column: str, start: int, end: int) -> pads.Expression:
+    """Returns the condition that a column of instants is in [start, end), ns."""
+    import pyarrow.dataset as pads
+
+    return (pads.field(column) >= start) & (pads.field(column) < end)
+
+
+def all_of(conditions: Iterable[Any]) -> Any:
+    """Returns the condition that all of some hold; None without any."""
+    some = list(conditions)
+    return reduce(and_, some) if some else None
 
 
 def quote(text: str) -> str:
@@ -712,32 +714,43 @@ def quote(text: str) -> str:
 # What a commit says of a file of a table, from the footer of the file.
 
 
-def describe(table: PurePath, file: PurePath, partition: Mapping[str, str]) -> DataFile:
-    """Describes a file in the folder of its table, for a commit.
-
-    Every column has its bounds: Delta's reader for Arrow takes a column without them as one without a value, and a
-    filter of it finds no row.
-    """
+def describe(table: PurePath, file: PurePath, partition: Mapping[str, str | None] = MappingProxyType({})) -> DataFile:
+    """Describes a file in the folder of its table, for a commit. Every column has its bounds: Delta's reader for Arrow
+    takes a column without them as one without a value, and a filter of it finds no row."""
     content = paths.local(file)
     metadata = pq.read_metadata(content)
     bounds: dict[str, tuple[Any, Any]] = {}
     nulls: Counter[str] = Counter()
-    complete = {metadata.schema.column(index).path for index in range(metadata.num_columns)}
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            column = metadata.row_group(group).column(index)
-            _widen(bounds, complete, column.path_in_schema, column.statistics)
-            if column.statistics is not None and column.statistics.has_null_count:
-                nulls[column.path_in_schema] += column.statistics.null_count
+    unknown: set[str] = set()
+    for name, statistics in columns_of(metadata):
+        if statistics is not None and statistics.has_null_count:
+            nulls[name] += statistics.null_count
+        if statistics is not None and not statistics.num_values:
+            continue  # NULL in all rows of this part
+        if statistics is None or not statistics.has_min_max or isinstance(statistics.min, bytes):
+            unknown.add(name)
+            continue
+        low, high = bounds.get(name, (statistics.min, statistics.max))
+        bounds[name] = (min(low, statistics.min), max(high, statistics.max))
+    known = bounds.keys() - unknown
     return DataFile(
         file.relative_to(table).as_posix(),
         content.stat().st_size,
         metadata.num_rows,
-        partition,
-        {name: _bound(bounds[name][0]) for name in complete & set(bounds)},
-        {name: _bound(bounds[name][1], "\U0010ffff") for name in complete & set(bounds)},
+        dict(partition),
+        {name: _bound(bounds[name][0]) for name in known},
+        {name: _bound(bounds[name][1], "\U0010ffff") for name in known},
         dict(nulls),
     )
+
+
+def columns_of(metadata: pq.FileMetaData) -> Iterator[tuple[str, Any]]:
+    """Yields the path and the statistics, or None, of each column of each row group of a file."""
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for at in range(group.num_columns):
+            column = group.column(at)
+            yield column.path_in_schema, column.statistics
 
 
 def _bound(value: Any, behind: str = "") -> Any:
@@ -747,16 +760,6 @@ def _bound(value: Any, behind: str = "") -> Any:
     if isinstance(value, str) and len(value) > limits.BOUND_CHARACTERS:
         return value[: limits.BOUND_CHARACTERS] + behind
     return value
-
-
-def _widen(bounds: dict[str, tuple[Any, Any]], complete: set[str], name: str, statistics: Any) -> None:
-    if statistics is not None and not statistics.num_values:
-        return  # NULL in all rows of this part
-    if statistics is None or not statistics.has_min_max or isinstance(statistics.min, bytes):
-        complete.discard(name)
-    else:
-        low, high = bounds.get(name, (statistics.min, statistics.max))
-        bounds[name] = (min(low, statistics.min), max(high, statistics.max))
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

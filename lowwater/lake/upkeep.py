@@ -1,15 +1,13 @@
-"""Upkeep of a table: its small files are joined and have the same rows; doubled rows and wrong bounds are found and
-mended.
-"""
+"""Upkeep of a table: its small files are joined; doubled rows and wrong bounds are found, and the rows mended."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -31,7 +29,7 @@ from lowwater.storage.untrusted import require_modest, require_names
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Joins of the small files of tables: the same rows in fewer files. Above `tables`. Delta's own join commits beside
+# Joins of the small files of tables: the same rows in fewer files. Delta's own join commits beside
 # another one that removed the same files, and rows are there twice. Here the joined files are written first; the
 # commit takes those whose files are all still there in the version that it follows, and leaves the others out. So
 # nobody waits, and a join that was overtaken does nothing (docs/adr/0151).
@@ -54,9 +52,8 @@ class _Join:
 
 def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[PurePath] = ()) -> None:
     """Joins the small files of some ledgers, at the end of a command that wrote to them, and packs the logs of a lake.
-
-    Ledgers that cannot be joined stay as they are: who reads them says what is wrong. `unread`: those that no run
-    reads, which wait for others."""
+    Those that no run reads, `unread`, wait for others. Ledgers that cannot be joined stay as they are: who reads them
+    says what is wrong."""
 
     def need(path: PurePath) -> float:
         return max(_fragments(path).values(), default=0) / (SELDOM if path in unread else 1)
@@ -69,8 +66,8 @@ def tidy_ledgers(root: PurePath, ledgers: Iterable[PurePath], unread: Container[
 
 
 def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:
-    """Joins the small files of those partitions of a ledger that have the most, once these are many. `grouped`: most
-    rows of a row group, which readers decode as a whole."""
+    """Joins the small files of those partitions of a ledger that have the most, once these are many, into row groups of
+    so many rows, which readers decode as a whole."""
     fragments = _fragments(path)
     most = max(fragments.values(), default=0)
     if most > (limits.LEDGER_FRAGMENTS_OF_STORE if isinstance(path, ObjectPath) else limits.LEDGER_FRAGMENTS):
@@ -79,35 +76,24 @@ def compact(path: PurePath, grouped: int = limits.LEDGER_GROUP_ROWS) -> None:
 
 def _fragments(path: PurePath) -> Counter[Hashable]:
     table = tables.open_table(path)
-    return (
-        Counter(_part(row) for row in tables.live_files(table) if _is_small(path, row))
-        if table is not None
-        else Counter()
-    )
+    files = [] if table is None else tables.live_files(table)
+    return Counter(_part(row) for row in files if _is_small(path, row))
 
 
 def _is_small(path: PurePath, row: Mapping[str, Any]) -> bool:
-    return (
-        int(row["size_bytes"])
-        < (limits.JOINED_LEDGER_BYTES if isinstance(path, ObjectPath) else limits.JOINED_FILE_BYTES) // 2
-    )
+    whole = limits.JOINED_LEDGER_BYTES if isinstance(path, ObjectPath) else limits.JOINED_FILE_BYTES
+    return int(row["size_bytes"]) < whole // 2
 
 
-def join_files(path: PurePath, column: str, values: Sequence[str]) -> bool:
+def join_files(path: PurePath, column: str, values: Collection[str]) -> bool:
     """Joins the files of some partitions. Returns False if a writer changed one of them meanwhile."""
-    wanted = set(values)
-    return join(path, lambda row: str(row[f"partition.{column}"]) in wanted)
+    return join(path, lambda row: str(row[f"partition.{column}"]) in values)
 
 
 def join(path: PurePath, chosen: Callable[[Mapping[str, Any]], bool], grouped: int = limits.JOINED_GROUP_ROWS) -> bool:
-    """Joins the chosen files of each partition. Returns whether all were joined; a file that a writer has removed
-    meanwhile is not there to be joined.
-    Raises LakeError if the table cannot be read or written.
-
-    Args:
-        chosen: says of a row of `live_files` whether the file is joined with others.
-        grouped: most rows of a row group.
-    """
+    """Joins the files of each partition whose row of `live_files` is chosen, into row groups of so many rows. Returns
+    whether all were joined; a file that a writer has removed meanwhile is not there to be joined.
+    Raises LakeError if the table cannot be read or written."""
     with tables.lake_errors(f"{path}: its files cannot be joined"):
         table = existing(path)
         groups = list(_groups(row for row in tables.live_files(table) if chosen(row)))
@@ -134,10 +120,7 @@ def commit_joins(path: PurePath, joins: Sequence[_Join]) -> bool:
 
 def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Yields files of one partition, several together, that fit one file; in the order of their rows' `_last`."""
-    parts: dict[Hashable, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        parts[_part(row)].append(row)
-    for part in parts.values():
+    for part in tables.grouped((_part(row), row) for row in rows).values():
         group: list[dict[str, Any]] = []
         size = 0
         for row in sorted(part, key=lambda row: row.get("min._last") or 0):
@@ -158,12 +141,7 @@ def _part(row: Mapping[str, Any]) -> Hashable:
 
 
 def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any]], grouped: int) -> tables.DataFile:
-    """Writes the rows of files of one partition into a new file beside the first of them, and describes it.
-
-    Args:
-        rows: the files, of `live_files`.
-        grouped: most rows of a row group.
-    """
+    """Writes the rows of files of one partition into a new file beside the first of them, and describes it."""
     partition = tables.partition_of(rows[0])
     columns = pa.schema(
         [pa.field(each.name, tables.plain_type(each.type)) for each in schema if each.name not in partition]
@@ -178,7 +156,7 @@ def write_joined(path: PurePath, schema: pa.Schema, rows: Sequence[dict[str, Any
         for rows_together in _gathered(dataset.to_batches(batch_readahead=2, fragment_readahead=1), columns):
             writer.write_table(rows_together, row_group_size=grouped)
     paths.put(target)
-    return replace(tables.describe(path, target, {}), partition=partition)
+    return tables.describe(path, target, partition)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -194,11 +172,10 @@ def _gathered(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[
         yield pa.Table.from_batches(held, schema)
 
 
-# What is old is judged by the store's own times: no clock of a machine that writes plays a part (docs/adr/0152). A
-# commit that removes a file which was gone already has doubled rows: another program joined files beside others, and
-# Delta let both commit (docs/adr/0151).
-
-# The commits of a table as its log has them, and what `maintain` and `doctor` check by them.
+# The commits of a table as its log has them, and what `maintain` and `doctor` check by them. What is old is judged by
+# the store's own times: no clock of a machine that writes plays a part (docs/adr/0152). A commit that removes a file
+# which was gone already has doubled rows: another program joined files beside others, and Delta let both commit
+# (docs/adr/0151).
 
 MENDED = "lowwater.mended"
 """Key of what a commit says that took doubled rows out: the versions that had doubled them, JSON."""
@@ -210,19 +187,13 @@ MEND = "run `lowwater maintain` with --mend: it takes out what is there twice, a
 
 @dataclass(frozen=True)
 class Change:
-    """A commit.
-
-    Attributes:
-        at: when its entry was written, ns since the epoch by the clock of its store.
-        added: path of each file that it added -> its add action.
-        rows: whether it changed rows, and not only their files.
-    """
+    """A commit."""
 
     version: int
-    at: int
-    added: dict[str, dict[str, Any]]
+    at: int  # when its entry was written, ns since the epoch by the clock of its store
+    added: dict[str, dict[str, Any]]  # path of each file that it added -> its add action
     removed: tuple[str, ...]
-    rows: bool
+    rows: bool  # whether it changed rows, and not only their files
     info: dict[str, Any]
 
     @property
@@ -231,14 +202,13 @@ class Change:
 
 
 def changes(path: PurePath, since: int = 0) -> list[Change]:
-    """Reads the commits whose entries were written at an instant or later, in order. Raises LakeError if the log cannot
-    be read, or names a file outside of the table. `since`: the instant, ns since the epoch by the clock of the store.
-    """
+    """Reads the commits whose entries were written at an instant or later (ns, by the clock of the store), in order.
+    Raises LakeError if the log cannot be read, or names a file outside of the table."""
     with tables.lake_errors(f"{path}: its log cannot be read"):
-        found = sorted((entry.path, entry.at) for entry in paths.listed(path / LOG) if _is_commit(entry.path))
-        chosen = [(file, at) for file, at in found if at >= since]
-        contents = paths.read_all([file for file, _ in chosen])
-    return [_change(file, at, data) for (file, at), data in zip(chosen, contents, strict=True)]
+        recent = ((entry.path, entry.at) for entry in paths.listed(path / LOG) if entry.at >= since)
+        commits = sorted((file, at) for file, at in recent if _is_commit(file))
+        contents = paths.read_all([file for file, _ in commits])
+    return [_change(file, at, data) for (file, at), data in zip(commits, contents, strict=True)]
 
 
 def _is_commit(file: PurePath) -> bool:
@@ -314,14 +284,6 @@ def doubled(commits: Iterable[Change]) -> Doubled | None:
     return Doubled(tuple(causes), frozenset(void), lacking, unclear) if causes else None
 
 
-def mended_note(found: Doubled) -> dict[str, str]:
-    """What the commit says that takes doubled rows out."""
-    return {MENDED: json.dumps([each.version for each in found.causes])}
-
-
-# Doubled rows, taken out by `maintain --mend`.
-
-
 def doubled_tables(lake: Lake) -> Iterator[tuple[PurePath, Doubled]]:
     """Yields the tables of a lake whose logs say that they have rows twice.
     Raises LakeError if a log cannot be read."""
@@ -340,19 +302,19 @@ def mend(lake: Lake, path: PurePath, found: Doubled) -> None:
             f"{found.causes[0].version}, so its log does not say any more which are right",
             f"remove {path}, and make its rows again with `lowwater backfill`",
         )
+    back, void = list[tables.DataFile](), found.void
     if found.unclear is not None:
         _keep_one_of_each(lake, path)
-        tables.swap_files(
-            path, [], lambda _: [], fence=lake.fence, note=lambda _: mended_note(found), rows_change=False
-        )
-        return
-    with tables.lake_errors(f"{path}: files cannot be put back"):
-        back = [_again(path, name, action) for name, action in found.lacking.items()]
+        void = frozenset()
+    else:
+        with tables.lake_errors(f"{path}: files cannot be put back"):
+            back = [_again(path, name, action) for name, action in found.lacking.items()]
 
-    def void(newest: DeltaTable) -> list[dict[str, Any]]:
-        return [row for row in tables.live_files(newest) if unquote(row["path"]) in found.void]
+    def doubled_files(newest: DeltaTable) -> list[dict[str, Any]]:
+        return [row for row in tables.live_files(newest) if unquote(row["path"]) in void]
 
-    tables.swap_files(path, back, void, fence=lake.fence, note=lambda _: mended_note(found), rows_change=False)
+    note = {MENDED: json.dumps([each.version for each in found.causes])}
+    tables.swap_files(path, back, doubled_files, fence=lake.fence, note=lambda _: note, rows_change=False)
 
 
 def _again(path: PurePath, name: str, action: dict[str, Any]) -> tables.DataFile:
@@ -381,14 +343,10 @@ def _keep_one_of_each(lake: Lake, path: PurePath) -> None:
     assert table is not None
     with tables.lake_errors(f"{path}: the table cannot be read"):
         rows: pa.Table = tables.fetch_rows(path, tables.table_dataset(path, table)).to_table()
-    seen: set[str] = set()
-    kept = []
+    first: dict[str, int] = {}
     for at, row in enumerate(rows.to_pylist()):
-        text = repr(row)
-        if text not in seen:
-            seen.add(text)
-            kept.append(at)
-    tables.replace_rows(path, rows.take(pa.array(kept, pa.int64())), None, lake.fence)
+        first.setdefault(repr(row), at)
+    tables.replace_rows(path, rows.take(pa.array(first.values(), pa.int64())), None, lake.fence)
 
 
 # Bounds that the log says of a file. Commands choose files by them, so a bound that is wrong hides rows in silence.
@@ -445,16 +403,12 @@ def _bounds(metadata: Any) -> dict[str, tuple[int, int]]:
     """Returns the smallest and the largest value of each column of whole numbers, where every row group says them."""
     found: dict[str, tuple[int, int]] = {}
     unknown: set[str] = set()
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for at in range(group.num_columns):
-            column = group.column(at)
-            statistics, name = column.statistics, column.path_in_schema
-            is_number = statistics is not None and statistics.logical_type.type in ("NONE", "INT")
-            if not is_number or not statistics.has_min_max or type(statistics.min) is not int:
-                if statistics is None or statistics.null_count != column.num_values:
-                    unknown.add(name)
-                continue
-            least, most = found.get(name, (statistics.min, statistics.max))
-            found[name] = min(least, statistics.min), max(most, statistics.max)
+    for name, statistics in tables.columns_of(metadata):
+        is_number = statistics is not None and statistics.logical_type.type in ("NONE", "INT")
+        if not is_number or not statistics.has_min_max or type(statistics.min) is not int:
+            if statistics is None or statistics.num_values:  # else all are NULL
+                unknown.add(name)
+            continue
+        least, most = found.get(name, (statistics.min, statistics.max))
+        found[name] = min(least, statistics.min), max(most, statistics.max)
     return {name: bounds for name, bounds in found.items() if name not in unknown}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -53,7 +53,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures, standing_for
 from lowwater.lake.ledgers.files import file_of
-from lowwater.lake.packets import CaptureRead, LinkRead, PacketFiles, packet_files, read_packets
+from lowwater.lake.packets import LinkRead, PacketFile, PacketFiles, packet_files, read_packets
 from lowwater.lake.run_inputs import outdated
 from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS, ROW_PACKETS
 from lowwater.low.predicate import Predicate
@@ -360,39 +360,38 @@ def _selected(
     test = predicate.test(read.link)
     low, high = max(read.read_from, read.since), min(read.end, read.until)
     names = list(dict.fromkeys(["arrival", "timestamp", "position", "len", "caplen", FRAME, *predicate.columns]))
-    for capture in read.captures:
-        for path in (file.path for file in capture.files):
-            try:
-                for batch in _batches(path, capture, names, low, high):
-                    if predicate.reads_payload:
-                        require_frames(batch, read.link, "whose payload the condition asks for")
-                    chosen = batch.filter(pa.array(test(batch)))
-                    if admitted is not None:
-                        positions = admitted.get((read.link, capture.capture), [])
-                        inside = pa.chunked_array(positions, pa.int64()).combine_chunks()
-                        chosen = chosen.filter(pc.is_in(chosen.column("position"), inside))
-                    if chosen.num_rows:
-                        yield capture.capture, feed.link_types[capture.capture], chosen
-            except OSError as error:
-                raise LakeError(
-                    f"{path}: packets of link {read.link!r} cannot be read: {error.strerror or error}",
-                    "if the capture was ingested anew meanwhile, export again",
-                ) from error
+    for file in read.files:
+        try:
+            for batch in _batches(file, names, low, high):
+                if predicate.reads_payload:
+                    require_frames(batch, read.link, "whose payload the condition asks for")
+                chosen = batch.filter(pa.array(test(batch)))
+                if admitted is not None:
+                    positions = admitted.get((read.link, file.capture), [])
+                    inside = pa.chunked_array(positions, pa.int64()).combine_chunks()
+                    chosen = chosen.filter(pc.is_in(chosen.column("position"), inside))
+                if chosen.num_rows:
+                    yield file.capture, feed.link_types[file.capture], chosen
+        except OSError as error:
+            raise LakeError(
+                f"{file.path}: packets of link {read.link!r} cannot be read: {error.strerror or error}",
+                "if the capture was ingested anew meanwhile, export again",
+            ) from error
 
 
-def _batches(path: PurePath, capture: CaptureRead, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
+def _batches(file: PacketFile, names: list[str], low: int, high: int) -> Iterator[pa.RecordBatch]:
     """Reads the packets of a file within [low, high), ns, with absolute arrivals; a missing column is NULL."""
-    with pq.ParquetFile(local(path)) as file:
-        stored = file.schema_arrow.names
-        for group in range(file.num_row_groups):
-            if not _meets(file.metadata.row_group(group), stored, low, high):
+    with pq.ParquetFile(local(file.path)) as content:
+        stored = content.schema_arrow.names
+        for group in range(content.num_row_groups):
+            if not _meets(content.metadata.row_group(group), stored, low, high):
                 continue
-            rows = _rows_at_once(file.metadata.row_group(group), stored)
-            for batch in file.iter_batches(
+            rows = _rows_at_once(content.metadata.row_group(group), stored)
+            for batch in content.iter_batches(
                 rows, [group], [name for name in names if name in stored], use_threads=False
             ):
                 columns = [_column(batch, name) for name in names]
-                columns[0] = pc.max_element_wise(columns[0], pa.scalar(capture.clock, pa.int64()))
+                columns[0] = pc.max_element_wise(columns[0], pa.scalar(file.clock, pa.int64()))
                 whole = pa.RecordBatch.from_arrays(columns, names)
                 stamps = whole.column("timestamp")
                 inside = whole.filter(pc.and_(pc.greater_equal(stamps, low), pc.less(stamps, high)))

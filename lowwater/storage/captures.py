@@ -1,7 +1,6 @@
 """Captures in object stores: a path that opens as a local file does, and reads its object in ranges.
 
-Between `objects` and the readers of captures. No copy of a capture is made on the disk: plain files are read in ranges,
-compressed ones from begin to end.
+No copy of a capture is made on the disk: plain files are read in ranges, compressed ones from begin to end.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ class StoredCapture(ObjectPath, PosixPath):
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Returns size and time of the last write. Raises OSError if there is no such object, or the store fails."""
-        meta = objects.head(self)
-        if meta is None:
-            raise FileNotFoundError(2, "there is no such object", str(self))
+        meta = _head(self)
         written = meta["last_modified"].timestamp()
         fields = stat.S_IFREG | 0o444, 0, 0, 1, 0, 0, meta["size"], 0, int(written), 0
         return os.stat_result(fields, {"st_mtime": written, "st_mtime_ns": int(written * 1_000_000) * 1000})
@@ -46,34 +43,28 @@ class StoredCapture(ObjectPath, PosixPath):
         return bool(objects.below(self, first=True))
 
     def open(self, mode: str = "r", buffering: int = -1, *_: Any, **__: Any) -> Any:
-        """Opens the object for reading bytes, as `Path.open` does.
-        Raises OSError if there is no such object, or the store fails.
-
-        Args:
-            mode: `rb`; an object is read only.
-            buffering: 0 for no buffer, as of the built-in `open`.
-            _: further arguments of `open`, which concern text.
-        """
+        """Opens the object for reading bytes, as `Path.open` does; further arguments of that concern text.
+        Raises OSError if there is no such object, or the store fails."""
         if mode != "rb":
             raise io.UnsupportedOperation("a capture in an object store is only read")
         file = ObjectFile(self)
         return io.BufferedReader(file) if buffering else file
 
 
+def _head(path: ObjectPath) -> dict[str, Any]:
+    """Returns size, e_tag and last_modified of an object. Raises OSError if there is none, or the store fails."""
+    if (meta := objects.head(path)) is None:
+        raise FileNotFoundError(2, "there is no such object", str(path))
+    return meta
+
+
 class ObjectFile(io.RawIOBase):
-    """An object as a file for reading; each read is a request for a range, or comes from the last one.
-
-    Requests grow while the file is read on, up to READ_AHEAD_BYTES, and begin small again after a seek.
-
-    Attributes:
-        size: its size, bytes.
-    """
+    """An object as a file for reading; each read is a request for a range, or comes from the last one. Requests grow
+    while the file is read on, up to READ_AHEAD_BYTES, and begin small again after a seek."""
 
     def __init__(self, path: ObjectPath) -> None:
         super().__init__()
-        meta = objects.head(path)
-        if meta is None:
-            raise FileNotFoundError(2, "there is no such object", str(path))
+        meta = _head(path)
         self.name = str(path)
         self.size = int(meta["size"])
         self._path, self._version = path, meta["e_tag"] or ""
@@ -115,14 +106,7 @@ class ObjectFile(io.RawIOBase):
 
 def capture_path(text: str | os.PathLike[str]) -> Path:
     """Returns the path of a capture: a file of this machine, or an object.
-
-    Raises:
-        ValueError: if it is an address that no capture can have.
-
-    Example:
-        >>> str(capture_path("s3://taps/main1/a.pcap"))
-        's3://taps/main1/a.pcap'
-    """
+    Raises ValueError if it is an address that no capture can have."""
     path = parse(text if isinstance(text, PurePath) else os.fspath(text))
     return StoredCapture(*path.parts) if isinstance(path, ObjectPath) else Path(path)
 
@@ -139,9 +123,9 @@ def is_address(text: str) -> bool:
 
 
 def captures_like(pattern: str) -> Iterator[Path]:
-    """Yields the captures whose paths match a pattern, in any order; `*`, `?` and `[...]` match within a folder. Raises
-    OSError if the store cannot be listed, and ValueError if it is an address that no capture can have. `pattern`:
-    pattern of local files as in `glob`, or an address with the same wildcards."""
+    """Yields the captures whose paths match a pattern of local files, or an address with wildcards, in any order; `*`,
+    `?` and `[...]` match within a folder.
+    Raises OSError if the store cannot be listed, and ValueError if it is an address that no capture can have."""
     if not is_address(pattern):
         yield from (Path(name) for name in glob.glob(pattern))
         return

@@ -65,11 +65,7 @@ _KINDS = (
         "the object store refuses the keys: the session token is not theirs",
         "check AWS_SESSION_TOKEN; unset it where the keys are of no session",
     ),
-    (
-        r"AuthenticationFailed|401 Unauthorized|Unauthenticated",
-        "the object store refuses the keys",
-        KEYS,
-    ),
+    (r"AuthenticationFailed|401 Unauthorized|Unauthenticated", "the object store refuses the keys", KEYS),
     (
         r"RequestTimeTooSkewed",
         "the clock of this machine is too far from that of the object store",
@@ -102,11 +98,7 @@ _KINDS = (
         "add its issuer to the certificates of this machine, or name a file with it: SSL_CERT_FILE",
     ),
     (r"credential(?!=)", "there are no keys for the object store", KEYS),
-    (
-        r"SlowDown|503 Service|ServiceUnavailable|429 Too Many",
-        "the object store is overloaded",
-        LATER,
-    ),
+    (r"SlowDown|503 Service|ServiceUnavailable|429 Too Many", "the object store is overloaded", LATER),
     (
         r"timed? ?out|connect|error sending request|500 Internal|502|504|InternalError|retries|decoding|body",
         "the object store does not answer",
@@ -116,13 +108,8 @@ _KINDS = (
 """Pattern of the texts of stores and their clients, what it means, what to do."""
 
 _PASSING = (LATER, ANSWER)
-_AWAY = frozenset(
-    (
-        *(errno.ENOSPC, errno.EDQUOT),
-        *(errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH),
-        *(errno.ECONNREFUSED, errno.ECONNRESET),
-    )
-)
+_AWAY = {errno.ENOSPC, errno.EDQUOT, errno.ECONNREFUSED, errno.ECONNRESET}
+_AWAY |= {errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETUNREACH}
 _ROOM = re.compile(r"No space left on device|[Qq]uota exceeded")
 """How libraries tell of a full disk in the texts of their own errors."""
 _BUSY = re.compile(r"status code: ((?!501)5\d\d|429|408|409)")
@@ -132,11 +119,8 @@ _SILENT = re.compile(r"timed? ?out|connect|error sending request|dns", re.IGNORE
 
 
 class StoreError(LakeError, OSError):
-    """An object store refused or failed. It is an OSError too, for callers that have a better message.
-
-    Args:
-        lasting: whether the same request fails again until somebody has done something.
-    """
+    """An object store refused or failed; `lasting` if the same request fails again until somebody has done something.
+    It is an OSError too, for callers that have a better message."""
 
     def __init__(self, message: str, hint: str = "", lasting: bool = False, answered: bool = True) -> None:
         super().__init__(message, hint)
@@ -215,11 +199,8 @@ def lake_error(error: BaseException, message: str, hint: str) -> LakeError:
 
 class Door:
     """Turns errors of a client into ours, which hold nothing of them: neither the error, whose text may show keys, nor
-    its frames, whose variables may. A cause that a new error names stays.
-
-    Args:
-        translate: returns the error for one of a client; None or the error itself for one that passes.
-    """
+    its frames, whose variables may. A cause that a new error names stays. `translate` returns the error for one of a
+    client; None or the error itself for one that passes."""
 
     def __init__(
         self, translate: Callable[[BaseException], BaseException | None], done: Callable[[], None] = lambda: None
@@ -281,15 +262,12 @@ def redacted(text: str) -> str:
 
 
 # Whether this process still gets on with its work: a lease is renewed as long as it does, and not as long as it
-# lives. Beside the leases of `locks`. Signs of work are answers of the store, what a registered sign says (tasks of
+# lives. Signs of work are answers of the store, what a registered sign says (tasks of
 # Spark on other machines), and processor time of the process and of those that it started, such as a JVM: a process
 # that waits for ever has none.
 
-RENEWER = "lowwater-lease"
-"""Name of the threads whose own requests are no work."""
-
-SHARE = 0.1
-"""Processor seconds a second of silence that are work; a JVM without any takes a tenth of this."""
+RENEWER = "lowwater-lease"  # name of the threads whose own requests are no work
+SHARE = 0.1  # processor seconds a second of silence that are work; a JVM without any takes a tenth of this
 
 _last = time.monotonic()
 _signs: dict[str, Callable[[], object]] = {}

@@ -94,21 +94,14 @@ def _container() -> str:
 
 # In a folder of this machine the kernel frees locks when their process dies.
 
-PAUSE = 0.02
-"""Seconds between two looks at a lock that another process holds."""
-
-_BOUNDS = re.compile(r"(-?[0-9]{1,20})_(-?[0-9]{1,20})")
-"""Name of the file of a range."""
+PAUSE = 0.02  # seconds between two looks at a lock that another process holds
+_BOUNDS = re.compile(r"(-?[0-9]{1,20})_(-?[0-9]{1,20})")  # name of the file of a range
 
 Range = tuple[int, int]
 
 
 class HeldError(Exception):
-    """Somebody else holds a lock.
-
-    Args:
-        first: begin of the range that is held, ns; 0 for a lock without a range.
-    """
+    """Somebody else holds a lock, on a range (ns), or (0, 0) where the lock has none."""
 
     def __init__(self, holder: Holder, first: int = 0, end: int = 0) -> None:
         super().__init__(holder, first, end)
@@ -118,18 +111,23 @@ class HeldError(Exception):
 
 @contextmanager
 def hold_file(path: Path, wait: float = 0.0) -> Iterator[None]:
-    """Holds the lock of a file, which is made if it is not there. Raises HeldError if another process still holds it,
-    and OSError if the file cannot be made. `wait`: seconds to wait for the holder."""
+    """Holds the lock of a file, which is made if it is not there; waits so many seconds for its holder.
+    Raises HeldError if another process still holds it, and OSError if the file cannot be made."""
     handle = _open(path)
     try:
-        deadline = time.monotonic() + wait
-        while not _acquire(handle):
-            if time.monotonic() >= deadline:
-                raise HeldError(_holder(handle))
-            time.sleep(PAUSE)
+        _wait_for(handle, _acquire, wait)
         yield
     finally:
         os.close(handle)  # the file stays: if it were removed, a third process could lock a new one beside a waiter
+
+
+def _wait_for(handle: int, take: Callable[[int], bool], seconds: float) -> None:
+    """Takes a lock as soon as its holder frees it. Raises HeldError if that takes longer."""
+    deadline = time.monotonic() + seconds
+    while not take(handle):
+        if time.monotonic() >= deadline:
+            raise HeldError(_holder(handle))
+        time.sleep(PAUSE)
 
 
 def claim_range(folder: Path, first: int, end: int) -> int:
@@ -154,50 +152,32 @@ def claim_range(folder: Path, first: int, end: int) -> int:
         os.close(handle)  # who held this range freed it between the two looks: the handle locks nothing
 
 
-def release(handle: int) -> None:
-    """Frees a range; the next process that looks finds its file free, and removes it."""
-    os.close(handle)
-
-
 def ranges_of_folder(folder: Path) -> dict[Range, Holder]:
     """Returns the locked ranges with their processes; removes the files of processes that have ended."""
     ranges = {}
     for path in folder.glob("*_*.lock"):
-        bounds = _BOUNDS.fullmatch(path.stem)
-        if bounds is None:
-            continue
-        handle = _open(path)
-        try:
-            if _free(handle):
-                path.unlink(missing_ok=True)
-            else:
-                ranges[int(bounds[1]), int(bounds[2])] = _holder(handle)
-        finally:
-            os.close(handle)
+        if bounds := _BOUNDS.fullmatch(path.stem):
+            handle = _open(path)
+            try:
+                if _free(handle):
+                    path.unlink(missing_ok=True)
+                else:
+                    ranges[int(bounds[1]), int(bounds[2])] = _holder(handle)
+            finally:
+                os.close(handle)
     return ranges
 
 
 def seen_ranges(folder: Path, wait: float) -> dict[Range, Holder]:
     """Returns the locked ranges with their processes, for one who may only read: nothing is made, written or removed.
-
-    Args:
-        wait: seconds to wait for a process that changes the ranges.
-
-    Raises:
-        HeldError: somebody changes them for longer.
-        OSError: they cannot be read.
-    """
+    Raises HeldError if somebody changes them for more than so many seconds, and OSError if they cannot be read."""
     with ExitStack() as stack:
         try:
             # Whoever claims a range has this file alone, and so does not meet the locks of this look.
             handle = stack.enter_context(_reading(lock_of(folder)))
         except FileNotFoundError:
             return {}  # nothing ever ran
-        deadline = time.monotonic() + wait
-        while not _free(handle, fcntl.LOCK_SH):
-            if time.monotonic() >= deadline:
-                raise HeldError(_holder(handle))
-            time.sleep(PAUSE)
+        _wait_for(handle, lambda handle: _free(handle, fcntl.LOCK_SH), wait)
         ranges = {}
         for path in folder.glob("*_*.lock"):
             if bounds := _BOUNDS.fullmatch(path.stem):
@@ -278,17 +258,10 @@ LEASE_PATIENCE = 900.0
 """Seconds without a sign of work after which a holder no longer renews its claim; the longest wait for a store is far
 shorter."""
 
-LEASE_PAUSE = 0.5
-"""Seconds between two looks at a claim that another process holds."""
-
-WRITES = 50
-"""Most tries to change claims that others change too."""
-
-FAILURES = 3
-"""Failed requests after which a change of claims fails; the client has sent each of them several times."""
-
-WHOLE: Range = 0, 1
-"""The range of a lease without ranges."""
+LEASE_PAUSE = 0.5  # seconds between two looks at a claim that another process holds
+WRITES = 50  # most tries to change claims that others change too
+FAILURES = 3  # failed requests after which a change of claims fails; the client has sent each of them several times
+WHOLE: Range = 0, 1  # the range of a lease without ranges
 
 
 class LostError(Exception):
@@ -365,25 +338,18 @@ class Fence:
 
 
 class Lease:
-    """A lease that is held, and renewed by a thread of its own.
-
-    Args:
-        begun: when the write of the claim began, s of the monotonic clock.
-        length: seconds after which others take it over.
-        taken: whether it was taken over, see `Fence`.
-
-    Attributes:
-        doubted: whether a request under it may still be on its way.
-        unfenced: whether requests of the former holder may still be done, as its number is not in the tables yet.
-    """
+    """A lease that is held, and renewed by a thread of its own. The write of its claim began at an instant, s of the
+    monotonic clock; others take it over after so many seconds of silence."""
 
     def __init__(
-        self, path: ObjectPath, claim: Claim, stored: _Stored, begun: float, length: float, taken: bool = False
+        self, path: ObjectPath, claim: Claim, stored: _Stored, begun: float, length: float, taken: bool
     ) -> None:
         self.claim, self._stored = claim, stored
         self._path, self._length = path, length
         self._renewed, self._lost = begun, ""
-        self.doubted, self.unfenced = False, taken
+        self.doubted = False  # whether a request under it may still be on its way
+        # whether requests of the former holder may still be done, as its number is not in the tables yet
+        self.unfenced = taken
         self._work = progress.Watch()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew, name=progress.RENEWER, daemon=True)
@@ -422,26 +388,18 @@ class Lease:
             self._renewed = begun
 
     def _beaten(self, claims: Claims) -> Claims:
-        mine = {self.claim.token}
-        return replace(
-            claims,
-            claims=tuple(
-                replace(claim, beat=claim.beat + 1) if claim.token in mine else claim for claim in claims.claims
-            ),
-        )
+        own = self.claim.token
+        beaten = (replace(each, beat=each.beat + 1) if each.token == own else each for each in claims.claims)
+        return replace(claims, claims=tuple(beaten))
 
 
 @contextmanager
 def hold_lease(
     path: ObjectPath, first: int, end: int, wait: float = 0.0, length: float | None = None
 ) -> Iterator[Fence]:
-    """Holds a lease on a range of a thing.
-    Raises HeldError if another process holds an overlapping range, and lives, and OSError if the store fails.
-
-    Args:
-        wait: seconds to wait for a holder that lives. A dead one is always waited for.
-        length: seconds after which a claim that is not renewed is dead; None for LENGTH.
-    """
+    """Holds a lease on a range of a thing; waits so many seconds for a holder that lives, and always for a dead one,
+    whose claim was not renewed for `length` seconds, or LEASE_LENGTH.
+    Raises HeldError if another process holds an overlapping range, and lives, and OSError if the store fails."""
     seconds = LEASE_LENGTH if length is None else length
     dead: tuple[str, ...] = ()
     deadline, watch = time.monotonic() + wait, _Watch(seconds)
@@ -465,20 +423,11 @@ def hold_lease(
         lease.release()
 
 
-def leased_ranges(path: ObjectPath) -> dict[Range, Holder]:
-    """Returns the claimed ranges of a thing with their holders, of whom some may be dead."""
-    return {(claim.first, claim.end): claim.process for claim in _read(path)[0].claims}
-
-
 class _Watch:
-    """How long the claims of others have been unchanged, by the clock of this process.
-
-    Attributes:
-        lives: whether a claim was seen to change, so that its holder lives.
-    """
+    """How long the claims of others have been unchanged, by the clock of this process."""
 
     def __init__(self, length: float) -> None:
-        self.lives = False
+        self.lives = False  # whether a claim was seen to change, so that its holder lives
         self._length = length
         self._since: dict[str, tuple[int, float]] = {}
 
@@ -524,15 +473,10 @@ def _claim(path: ObjectPath, first: int, end: int, watch: _Watch) -> tuple[Claim
 def _change(path: ObjectPath, change: Callable[[Claims], Claims], known: _Stored | None = None) -> _Stored:
     """Changes the claims on a thing, and tries again while others are faster; returns the claims that stand.
 
-    After a write without an answer the claims are read again: `change` then finds its own work done, or does it.
-
-    Args:
-        known: claims that may still stand, which saves to read them; None to read them.
-
-    Raises:
-        HeldError: if others are faster every time.
-        OSError: if the store refuses the write, or fails again and again.
-    """
+    After a write without an answer the claims are read again: `change` then finds its own work done, or does it. Claims
+    that are known, and may still stand, need not be read.
+    Raises HeldError if others are faster every time, and OSError if the store refuses the write, or fails again and
+    again."""
     failures = 0
     for attempt in range(WRITES):
         claims, version = known or _read(path)
@@ -576,15 +520,10 @@ RANGES_WAIT = 30.0
 
 @contextmanager
 def hold_lock(path: PurePath, wait: float = 0.0, sees: Sequence[PurePath] = ()) -> Iterator[Fence | None]:
-    """Holds a lock. Raises HeldError if another process still holds it, and OSError if the lock cannot be made.
-
-    Args:
-        wait: seconds to wait for the holder.
-        sees: tables of a store that are looked at again, since the holder before may have written them; all if empty.
-
-    Yields:
-        The fence of the lease; None where the kernel has the lock, which nobody can take from a living process.
-    """
+    """Holds a lock; waits so many seconds for its holder. Yields the fence of the lease; None where the kernel has the
+    lock, which nobody can take from a living process. `sees`: tables of a store that are looked at again, since the
+    holder before may have written them; all if empty.
+    Raises HeldError if another process still holds it, and OSError if the lock cannot be made."""
     if isinstance(path, ObjectPath):
         with hold_lease(path, *WHOLE, wait) as fence:
             objects.look_again(*sees)
@@ -602,26 +541,19 @@ def hold_range(path: PurePath, first: int, end: int, sees: Sequence[PurePath] = 
             objects.look_again(*sees)
             yield fence
         return
-    with _folder_of_ranges(path) as folder:
+    folder = Path(path)
+    with hold_file(lock_of(folder), RANGES_WAIT):  # meanwhile no other process adds or removes a range
+        folder.mkdir(exist_ok=True)
         handle = claim_range(folder, first, end)
     try:
         yield None
     finally:
-        release(handle)
+        os.close(handle)  # the next process that looks finds its file free, and removes it
 
 
 def held_ranges(path: PurePath) -> dict[Range, Holder]:
     """Returns the held ranges with the processes that hold them; in an object store some of these may be dead.
     Raises HeldError if the ranges of a folder are locked for too long, and OSError if they cannot be read."""
     if isinstance(path, ObjectPath):
-        return leased_ranges(path)
+        return {(claim.first, claim.end): claim.process for claim in _read(path)[0].claims}
     return seen_ranges(Path(path), RANGES_WAIT)
-
-
-@contextmanager
-def _folder_of_ranges(path: PurePath) -> Iterator[Path]:
-    """Yields the folder with a file for each range; meanwhile no other process adds or removes one."""
-    folder = Path(path)
-    with hold_file(lock_of(folder), RANGES_WAIT):
-        folder.mkdir(exist_ok=True)
-        yield folder

@@ -1,7 +1,4 @@
-"""Paths in object stores: `s3://bucket/prefix`, `gs://`, `abfss://` and `az://`.
-
-Beside `objects`, which reads and writes what they name.
-"""
+"""Paths in object stores: `s3://bucket/prefix`, `gs://`, `abfss://` and `az://`."""
 
 from __future__ import annotations
 
@@ -15,12 +12,7 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 
 class ObjectPath(PurePosixPath):
-    """A path below a bucket; its text is the address.
-
-    Example:
-        >>> str(ObjectPath("s3://lakes/office") / "tables")
-        's3://lakes/office/tables'
-    """
+    """A path below a bucket; its text is the address."""
 
     __slots__ = ()
 
@@ -29,29 +21,19 @@ class ObjectPath(PurePosixPath):
 
     @property
     def bucket(self) -> str:
-        """Address of the bucket or container.
-
-        Example:
-            >>> ObjectPath("s3://lakes/office").bucket
-            's3://lakes'
-        """
+        """Address of the bucket or container, such as `s3://lakes`."""
         return f"{self.parts[0]}//{self.parts[1]}"
 
     @property
     def key(self) -> str:
-        """Name of the object within its bucket.
-
-        Example:
-            >>> ObjectPath("s3://lakes/office/a.html").key
-            'office/a.html'
-        """
+        """Name of the object within its bucket, such as `office/a.html`."""
         return "/".join(self.parts[2:])
 
 
 def require_no_keys(authority: str, scheme: str) -> None:
-    """Checks that nothing stands before the bucket of an address. Addresses go into ledgers, reports and logs. Raises
-    ValueError: keys may stand there; the message has no part of them. `authority`: what follows `://`, up to the first
-    slash; a secret may have one, then this is its beginning."""
+    """Checks that nothing stands before the bucket of an address in its authority, which follows `://` up to the first
+    slash; of a secret with one this is the beginning. Addresses go into ledgers, reports and logs.
+    Raises ValueError: keys may stand there; the message has no part of them."""
     authority = unquote(authority)
     before, mark, _ = authority.rpartition("@")
     container = scheme in ("abfs", "abfss") and ":" not in before

@@ -1,6 +1,4 @@
-"""Objects of a store, by the client that Delta uses too: reads, conditional writes, lists; and copies of objects on
-this machine.
-"""
+"""Objects of a store, by the client that Delta uses too, and copies of them on this machine."""
 
 from __future__ import annotations
 
@@ -51,9 +49,9 @@ _REACH = "check the host and the port of {name}, that the store runs, and that t
 # Only what is right is remembered: an error is raised, and the next process, or request, looks again.
 @lru_cache(maxsize=16)
 def require_endpoint(name: str, address: str) -> None:
-    """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address. Raises
-    StoreError if it does not; names the variable, never what stands in the address beside host and port. `address`: the
-    address, `http://HOST:PORT` or `https://HOST:PORT`."""
+    """Checks that something that speaks HTTP, with or without TLS as the address says, listens at an address,
+    `http://HOST:PORT` or `https://HOST:PORT`.
+    Raises StoreError if it does not; names the variable, never what stands in the address beside host and port."""
     from urllib.request import getproxies, proxy_bypass
 
     parts, port = _parsed(name, address)
@@ -248,20 +246,13 @@ def _told(error: BaseException) -> BaseException | None:
 
 
 def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False) -> T:
-    """Sends a request, and again while it fails for the moment: the one policy of tries (docs/object-stores.md).
+    """Sends a request, and again while it fails for the moment: the one policy of tries (docs/object-stores.md). It may
+    run often, also after it has succeeded without an answer.
 
     Pauses grow to LONGEST_PAUSE. After STORE_PATIENCE seconds in all, or STORE_FIRST_PATIENCE where the store has never
-    answered this process, the last failure is the error. What is waited for is said every TELL seconds.
-
-    Args:
-        request: sends it; it may run often, also after it has succeeded without an answer.
-        conditional: whether it has a condition. Without one a conflict is that of a store which is busy with another
-            request on the object.
-
-    Raises:
-        OSError: FileNotFoundError, or StoreError.
-        ChangedError: if a condition did not hold.
-    """
+    answered this process, the last failure is the error. What is waited for is said every TELL seconds. A conflict of a
+    request that is not conditional is that of a store which is busy with another request on the object.
+    Raises OSError (FileNotFoundError, or StoreError), and ChangedError if a condition did not hold."""
     begun, attempt = time.monotonic(), 0
     while True:
         try:
@@ -285,12 +276,9 @@ def tried(path: ObjectPath, request: Callable[[], T], conditional: bool = False)
             time.sleep(pause)
 
 
-LONGEST_PAUSE = 10.0
-"""Longest pause between two tries, s."""
-TELL = 10.0
-"""Seconds between two lines about a store that is waited for."""
-_ANSWERED: set[str] = set()
-"""Buckets of stores that have answered this process."""
+LONGEST_PAUSE = 10.0  # longest pause between two tries, s
+TELL = 10.0  # seconds between two lines about a store that is waited for
+_ANSWERED: set[str] = set()  # buckets of stores that have answered this process
 _LIMIT: ContextVar[float | None] = ContextVar("limit", default=None)
 _said = [0.0]
 
@@ -338,12 +326,8 @@ def _get(path: ObjectPath, most: int = -1) -> tuple[bytes, Version]:
 
 
 def read_range(path: ObjectPath, start: int, size: int, version: Version) -> bytes:
-    """Reads a part of an object. Raises OSError if the object was replaced or removed, or the store fails.
-
-    Args:
-        start: offset of the first byte.
-        size: number of bytes, at least 1; the object has them.
-    """
+    """Reads so many bytes of an object, at least 1, from an offset on; the object has them.
+    Raises OSError if the object was replaced or removed, or the store fails."""
     import obstore
 
     options: Any = {"range": (start, start + size), "if_match": version or None}
@@ -354,32 +338,36 @@ def read_range(path: ObjectPath, start: int, size: int, version: Version) -> byt
 
 
 def download(path: ObjectPath, target: Path) -> None:
-    """Reads an object into a new file; where its connection breaks, reading goes on from there."""
+    """Reads an object into a new file, which appears whole; where its connection breaks, reading goes on from there."""
     import obstore
 
     size: int | None = None
     pieces: Iterator[Any] | None = None
+    part = target.with_name(f"{target.name}.part")
+    try:
+        with part.open("wb") as file:
 
-    with target.open("wb") as file:
+            def piece() -> Any:
+                nonlocal size, pieces
+                try:
+                    if size is None:
+                        answer = obstore.get(store(path), path.key)
+                        size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=STORE_PIECE_BYTES))
+                    elif pieces is None:
+                        pieces = _pieces(store(path), path.key, file.tell(), size)
+                    found = next(pieces, b"")
+                    if not len(found) and file.tell() < size:
+                        raise obstore.exceptions.GenericError("the body is cut")
+                    return found
+                except BaseException:
+                    pieces = None
+                    raise
 
-        def piece() -> Any:
-            nonlocal size, pieces
-            try:
-                if size is None:
-                    answer = obstore.get(store(path), path.key)
-                    size, pieces = answer.meta["size"], iter(answer.stream(min_chunk_size=STORE_PIECE_BYTES))
-                elif pieces is None:
-                    pieces = _pieces(store(path), path.key, file.tell(), size)
-                found = next(pieces, b"")
-                if not len(found) and file.tell() < size:
-                    raise obstore.exceptions.GenericError("the body is cut")
-                return found
-            except BaseException:
-                pieces = None
-                raise
-
-        while len(found := tried(path, piece)):
-            file.write(found)
+            while len(found := tried(path, piece)):
+                file.write(found)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _pieces(of: ObjectStore, key: str, begin: int, size: int) -> Iterator[Any]:
@@ -404,9 +392,8 @@ def write(path: ObjectPath, data: bytes) -> None:
 
 
 def swap(path: ObjectPath, data: bytes, before: Version | None) -> Version:
-    """Writes a small object if its version is still the one given; None if there is to be no object.
-
-    Where the answer of the store is lost, it is unknown whether the object was written: the content tells.
+    """Writes a small object if its version is still the one given; None if there is to be no object. Where the answer
+    of the store is lost, it is unknown whether the object was written: the content tells.
     Raises ChangedError if there is another version."""
     return tried(path, lambda: _swap(path, data, before), conditional=True)
 
@@ -552,14 +539,10 @@ LATELY = 600.0
 
 
 class FileCache:
-    """Copies of objects in a folder.
+    """Copies of objects in a folder; old ones go above FILE_CACHE_BYTES."""
 
-    Args:
-        most: bytes above which old copies are removed.
-    """
-
-    def __init__(self, folder: Path, most: int = FILE_CACHE_BYTES) -> None:
-        self._folder, self._most = folder, most
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._lock = threading.Lock()
         self._used: OrderedDict[Path, tuple[float, int]] = OrderedDict()
         self._busy: dict[Path, threading.Lock] = {}
@@ -576,12 +559,7 @@ class FileCache:
         with busy:
             if target not in self._used or not target.exists():  # a draft that was not placed may be a part
                 target.parent.mkdir(parents=True, exist_ok=True)
-                part = target.with_name(f"{target.name}.part")
-                try:
-                    download(path, part)
-                    os.replace(part, target)
-                finally:
-                    part.unlink(missing_ok=True)
+                download(path, target)
             self._note(target)
         return target
 
@@ -614,7 +592,7 @@ class FileCache:
             self._used[target] = now, target.stat().st_size
             self._used.move_to_end(target)
             total = sum(size for _, size in self._used.values())
-            while total > self._most and next(iter(self._used.values()))[0] < now - LATELY:
+            while total > FILE_CACHE_BYTES and next(iter(self._used.values()))[0] < now - LATELY:
                 old, (_, size) = self._used.popitem(last=False)
                 old.unlink(missing_ok=True)
                 total -= size
@@ -630,9 +608,9 @@ def _of_process(process: int) -> FileCache:
     return FileCache(make_folder("lowwater-files-"))
 
 
-# What a command has seen of a store lately: it asks once, and takes what it saw as one snapshot. Below `objects`.
-# What others write meanwhile is seen after LOOK seconds, or once `look_again` was called: whoever has taken a lease
-# calls it, since the holder before may have written until then.
+# What a command has seen of a store lately: it asks once, and takes what it saw as one snapshot. What others write
+# meanwhile is seen after LOOK seconds, or once `look_again` was called: whoever has taken a lease calls it, since the
+# holder before may have written until then.
 
 LOOK = 30.0
 """Seconds for which what was seen stands."""

@@ -1,8 +1,8 @@
 """Reads, writes, lists and removes the files of a lake; no other module opens, moves or lists them.
 
-Above the errors only. A path of a lake is a `PurePath`, which cannot open anything by itself: a `Path` of a folder on
-this machine, or an `ObjectPath` of an object store. Captures, queries and temporary files are local files, and not the
-business of this module.
+A path of a lake is a `PurePath`, which cannot open anything by itself: a `Path` of a folder on this machine, or an
+`ObjectPath` of an object store. Captures, queries and temporary files are local files, and not the business of this
+module.
 """
 
 from __future__ import annotations
@@ -28,17 +28,12 @@ from lowwater.storage.untrusted import open_file, require_folder, require_inside
 if TYPE_CHECKING:
     from lowwater.storage.locks import Fence
 
-OTHERS = stat.S_IRWXO | stat.S_IWGRP
-"""Rights that no new file gives."""
-WHOLE = "_whole"
-"""Name of the object that says that all others of a folder are there: a store shows them one by one."""
+OTHERS = stat.S_IRWXO | stat.S_IWGRP  # rights that no new file gives
+WHOLE = "_whole"  # name of the object that says that all others of a folder are there: a store shows them one by one
 
 
-FENCED = 5
-"""Most tries to write a small file under a lease."""
-
-FileState = tuple[int, int, int] | str
-"""Inode, time of change (ns) and size of a file, or version of an object."""
+FENCED = 5  # most tries to write a small file under a lease
+FileState = tuple[int, int, int] | str  # inode, time of change (ns) and size of a file, or version of an object
 
 
 def keep_private() -> int:
@@ -152,18 +147,12 @@ def take(source: PurePath, target: PurePath) -> None:
         objects.upload(target, source)
         file_cache().keep(target, source)
         return
-    require_inside(target)
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    os.replace(source, target)
+    os.replace(source, draft(target))
 
 
 def send(source: Path, begin: int, end: int | None, target: PurePath) -> None:
-    """Copies bytes of a local file into the lake. Raises OSError if it cannot be read or written.
-
-    Args:
-        begin: offset of the first byte.
-        end: offset behind the last byte; None for all that follow.
-    """
+    """Copies the bytes [begin, end), or all from an offset on, of a local file into the lake.
+    Raises OSError if it cannot be read or written."""
     waiting = draft(target)
     try:
         with source.open("rb") as file, waiting.open("wb") as part:
@@ -186,9 +175,7 @@ def copy(source: PurePath, target: PurePath) -> None:
     if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
         objects.copy(source, target)
         return
-    require_inside(target)
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    shutil.copyfile(source, draft(target))
 
 
 def take_folder(source: Path, target: PurePath) -> None:
@@ -198,10 +185,9 @@ def take_folder(source: Path, target: PurePath) -> None:
             objects.upload(target / file.name, file)
         objects.write(target / WHOLE, b"")
         return
-    require_inside(target)
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(target, ignore_errors=True)
-    os.replace(source, target)
+    place = draft(target)
+    shutil.rmtree(place, ignore_errors=True)
+    os.replace(source, place)
 
 
 def has_folder(path: PurePath) -> bool:
@@ -241,11 +227,7 @@ def read_lately(path: PurePath, most: int = -1) -> bytes:
 
 
 def read(path: PurePath, most: int = -1) -> bytes:
-    """Reads a small file, or the first bytes of it.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """Reads a small file, or the first bytes of it. Raises OSError if it cannot be read."""
     if isinstance(path, ObjectPath):
         return objects.read(path, most)[0]
     require_inside(path)
@@ -261,35 +243,30 @@ def write(
 
     Args:
         scratch: temporary folder on the disk of a local lake; None for the folder of the file.
-        fence: lease of the writer, who replaces nothing that a later holder wrote; None without one.
+        fence: lease of the writer, who replaces nothing that a later holder wrote.
         new: whether there is most likely no file of this name.
     """
     if isinstance(path, ObjectPath):
         if fence is None:
             objects.write(path, data)
-        else:
-            _write_fenced(path, data, fence, new)
+        elif not (new and _created(path, data, fence)):
+            _revise_object(path, lambda _: data, fence)
         objects.look_again(path)
         return
-    require_inside(path)
-    folder = scratch or Path(path).parent
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    target = draft(path)
+    folder = scratch or target.parent
     folder.mkdir(parents=True, exist_ok=True)
     waiting = folder / f"{path.name}.{os.getpid()}"
     waiting.write_bytes(data)
-    os.replace(waiting, path)
+    os.replace(waiting, target)
 
 
 def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence: Fence | None = None) -> None:
-    """Replaces a small file by what a change makes of it, if that is another content.
+    """Replaces a small file, on which the caller has a lock if it is on a disk, by what a change makes of its content
+    (None without a file), if that is another one. The change may run often: it is for exactly this content, so what
+    others write meanwhile is not lost.
     Raises ContestedError if others write it all the time, LostError if the lease is lost, and OSError if it cannot be
-    read or written.
-
-    Args:
-        path: the file; on a disk the caller has a lock on it.
-        change: gets the content, None without a file; returns the new one. It may run often: it is for exactly this
-            content, so what others write meanwhile is not lost.
-    """
+    read or written."""
     if isinstance(path, ObjectPath):
         _revise_object(path, change, fence)
         objects.look_again(path)
@@ -302,14 +279,13 @@ def revise(path: PurePath, change: Callable[[bytes | None], bytes | None], fence
         write(path, data)
 
 
-def _write_fenced(path: ObjectPath, data: bytes, fence: Fence, new: bool) -> None:
-    """Writes under a lease; see `write`."""
-    if new:
-        fence.require()
-        with suppress(objects.ChangedError):
-            objects.swap(path, data, None)
-            return
-    _revise_object(path, lambda _: data, fence)
+def _created(path: ObjectPath, data: bytes, fence: Fence) -> bool:
+    """Writes an object under a lease, unless there is one of this name; returns whether it did."""
+    fence.require()
+    with suppress(objects.ChangedError):
+        objects.swap(path, data, None)
+        return True
+    return False
 
 
 class ContestedError(StoreError):
@@ -444,12 +420,7 @@ def read_all(files: Sequence[PurePath]) -> list[bytes]:
 
 
 def matching(folder: PurePath, pattern: str) -> list[PurePath]:
-    """Lists what is below a folder and whose last parts match a pattern, in any order.
-
-    Example:
-        >>> matching(Path("lakes/none"), "hour=*/*.parquet")
-        []
-    """
+    """Lists what is below a folder and whose last parts match a pattern such as `hour=*/*.parquet`, in any order."""
     if isinstance(folder, ObjectPath):
         return [path for path in objects.below(folder) if path.match(pattern)]
     return [*Path(folder).glob(pattern)]

@@ -1,7 +1,6 @@
 """Tries what a lake needs of its store, or of its disk: it writes, reads, lists, races, times, and cleans up.
 
-Above `objects` and `locks`, whose requests and locks it uses. `lowwater doctor --lake` prints what it finds;
-docs/object-stores.md says why each is needed.
+`lowwater doctor --lake` prints what it finds; docs/object-stores.md says why each is needed.
 """
 
 from __future__ import annotations
@@ -29,29 +28,17 @@ from lowwater.storage.failures import StoreError
 from lowwater.storage.object_paths import ObjectPath
 from lowwater.storage.untrusted import know, require_inside
 
-FOLDER = "_doctor"
-"""Folder of a lake in which all of it happens."""
-
-RACERS, ROUNDS = 8, 5
-"""Writers at once of one name, and how often they meet."""
-
-TIMES = 10
-"""Times that a thing is tried that a store may do late."""
-
-PATIENCE = 10.0
-"""Seconds to wait for what is late."""
-
-APART = 60.0
-"""Seconds by which two clocks may differ without a word."""
+FOLDER = "_doctor"  # folder of a lake in which all of it happens
+RACERS, ROUNDS = 8, 5  # writers at once of one name, and how often they meet
+TIMES = 10  # times that a thing is tried that a store may do late
+PATIENCE = 10.0  # seconds to wait for what is late
+APART = 60.0  # seconds by which two clocks may differ without a word
 
 ODD = ("a b+c", "d%2Fe%20f=g", "h~!$&'()*,;:@[]", "i\u00e9", "i\u0065\u0301", "I\u00e9", "\u65e5\u672c", "j" * 200)
 """Names that must stay what they are, byte for byte: two of them look alike, and two differ by a capital letter."""
 
-PARTS, PART = 3, 5 << 20
-"""Parts of a large file, and the bytes of each: the least that stores take."""
-
-FREE = 5 << 30
-"""Free bytes below which a disk is told."""
+PARTS, PART = 3, 5 << 20  # parts of a large file, and the bytes of each: the least that stores take
+FREE = 5 << 30  # free bytes below which a disk is told
 
 T = TypeVar("T")
 OK, WARNING, MISSING = "ok", "warning", "missing"
@@ -120,9 +107,10 @@ def _found(name: str, then: str, probe: Probe) -> Finding:
 
 
 def findings(root: PurePath) -> Iterator[Finding]:
-    """Tries everything that a lake needs, one after the other, below `_doctor` of the lake alone. Raises LakeError if
-    nothing can be tried: there is no such folder or bucket, the store refuses the keys, or a link leads out of the
-    lake. `root`: the lake; nothing needs to be there but the bucket, or the folder."""
+    """Tries everything that a lake needs, one after the other, below `_doctor` of the lake alone; nothing needs to be
+    there but the bucket, or the folder.
+    Raises LakeError if nothing can be tried: there is no such folder or bucket, the store refuses the keys, or a link
+    leads out of the lake."""
     if isinstance(root, ObjectPath):
         yield from _of_store(root / FOLDER / uuid.uuid4().hex[:12])
         return
@@ -138,14 +126,12 @@ def findings(root: PurePath) -> Iterator[Finding]:
         hint = "`status`, `rows` and `report` need no more; for everything else use a folder that you may write"
         raise LakeError(f"{root}: cannot be written: {error.strerror}", hint) from None
     try:
-        yield from _of_disk(own)
+        for name, then, probe in _Disk(own).probes():
+            yield _found(name, then, probe)
     finally:
         shutil.rmtree(own, ignore_errors=True)
         with suppress(OSError):  # another doctor is at work
             (folder / FOLDER).rmdir()
-
-
-# ------------------------------------------------------------------ stores
 
 
 def _of_store(home: ObjectPath) -> Iterator[Finding]:
@@ -167,15 +153,11 @@ def _of_store(home: ObjectPath) -> Iterator[Finding]:
 
 
 class _Store:
-    """Probes of a store.
-
-    Attributes:
-        made: objects that a list may not show.
-    """
+    """Probes of a store."""
 
     def __init__(self, home: ObjectPath) -> None:
         self._home = home
-        self.made: list[ObjectPath] = [home / "first"]
+        self.made: list[ObjectPath] = [home / "first"]  # objects that a list may not show
 
     def probes(self) -> list[tuple[str, str, Probe]]:
         """Name of each thing, what does not hold without it, and how it is tried."""
@@ -269,18 +251,12 @@ class _Store:
 
     def _race(self, clock: _Clock, path: ObjectPath, version: objects.Version | None) -> list[bytes]:
         """Lets writers change an object at once, each if nobody did; returns what the winners wrote."""
-        ready, winners = threading.Barrier(RACERS), list[bytes]()
+        data = [f"{number} {uuid.uuid4().hex}".encode() for number in range(RACERS)]
 
         def write(number: int) -> None:
-            data = f"{number} {uuid.uuid4().hex}".encode()
-            ready.wait()
-            with suppress(objects.ChangedError):
-                clock(lambda: objects.swap(path, data, version))
-                winners.append(data)
+            clock(lambda: objects.swap(path, data[number], version))
 
-        with ThreadPoolExecutor(RACERS) as pool:
-            list(pool.map(write, range(RACERS)))
-        return winners
+        return [data[number] for number in _race(write, objects.ChangedError)]
 
     def _one_winner(self, path: ObjectPath, winners: list[bytes]) -> None:
         if len(winners) != 1:
@@ -370,15 +346,11 @@ class _Store:
     def _names(self, clock: _Clock) -> str:
         for name in ODD:
             objects.write(self._at(f"odd/{name}"), name.encode())
-        listed = {
-            path.key.removeprefix(f"{self._home.key}/odd/") for path in clock(lambda: objects.below(self._home / "odd"))
-        }
-        lost = [
-            name for name in ODD if name not in listed or objects.read(self._home / "odd" / name)[0] != name.encode()
-        ]
-        if lost:
-            raise _Missing(f"{len(lost)} of {len(ODD)} are lost or changed: {', '.join(map(ascii, lost[:3]))}")
-        return f"{len(ODD)} names"
+        folder = self._home / "odd"
+        listed = {path.key.removeprefix(f"{folder.key}/") for path in clock(lambda: objects.below(folder))}
+        return _lost_names(
+            [name for name in ODD if name not in listed or objects.read(folder / name)[0] != name.encode()]
+        )
 
     def _clock(self, clock: _Clock) -> str:
         path = self._at("clock")
@@ -391,6 +363,28 @@ class _Store:
         return _clocks(before, after, stored["last_modified"].timestamp(), 1.0, "the store")
 
 
+def _race(step: Callable[[int], object], refused: type[Exception]) -> list[int]:
+    """Lets threads do a step at once that only one may do; returns the numbers of those that were not refused."""
+    ready, winners = threading.Barrier(RACERS), list[int]()
+
+    def run(number: int) -> None:
+        ready.wait()
+        with suppress(refused):
+            step(number)
+            winners.append(number)
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        list(pool.map(run, range(RACERS)))
+    return winners
+
+
+def _lost_names(lost: list[str]) -> str:
+    """Says whether names stayed what they are."""
+    if lost:
+        raise _Missing(f"{len(lost)} of {len(ODD)} are lost or changed: {', '.join(map(ascii, lost[:3]))}")
+    return f"{len(ODD)} names"
+
+
 def _clocks(before: float, after: float, told: float, grain: float, who: str) -> str:
     """Compares the time of a write with the clock of this machine before and after it, s since the epoch."""
     early, late = before - grain - told, told - after - grain
@@ -399,15 +393,6 @@ def _clocks(before: float, after: float, told: float, grain: float, who: str) ->
         return f"{who} agrees with this machine" + (f", but for {off:.1f} s" if off >= 1 else "")
     text = f"{who} is {off:,.0f} s {'behind' if early > late else 'ahead of'} this machine"
     raise _Missing(text) if off >= 15 * APART else _Doubtful(text)
-
-
-# ------------------------------------------------------------------ disks
-
-
-def _of_disk(home: Path) -> Iterator[Finding]:
-    disk = _Disk(home)
-    for name, then, probe in disk.probes():
-        yield _found(name, then, probe)
 
 
 _HOLDER = """
@@ -420,11 +405,7 @@ time.sleep(60)
 
 
 class _Disk:
-    """Probes of a folder.
-
-    Args:
-        home: an empty folder of the lake.
-    """
+    """Probes of an empty folder of the lake."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -498,24 +479,10 @@ class _Disk:
                 time.sleep(0.05)
         raise _Missing("a lock stays after its process was killed")
 
-    def _race(self, step: Callable[[int], None]) -> int:
-        """Lets threads do a step at once that only one may do; returns how many did."""
-        ready, winners = threading.Barrier(RACERS), list[int]()
-
-        def run(number: int) -> None:
-            ready.wait()
-            with suppress(FileExistsError):
-                step(number)
-                winners.append(number)
-
-        with ThreadPoolExecutor(RACERS) as pool:
-            list(pool.map(run, range(RACERS)))
-        return len(winners)
-
     def _create(self, clock: _Clock) -> str:
         for number in range(ROUNDS):
             path = self._home / f"created {number}"
-            won = self._race(lambda _, path=path: clock(lambda: path.open("xb").close()))  # type: ignore[misc]
+            won = len(_race(lambda _, path=path: clock(lambda: path.open("xb").close()), FileExistsError))  # type: ignore[misc]
             if won != 1:
                 raise _Missing(f"{won} of {RACERS} writers at once succeeded, not one")
         return f"one of {RACERS} writers at once, {ROUNDS} times"
@@ -530,7 +497,7 @@ class _Disk:
                 clock(lambda: os.link(self._home / f"draft {racer}", path))
 
             try:
-                won = self._race(link)
+                won = len(_race(link, FileExistsError))
             except OSError as error:
                 raise _Missing(f"a file cannot have two names: {error.strerror}") from None
             if won != 1 or path.stat().st_nlink < 2:
@@ -576,15 +543,13 @@ class _Disk:
     def _names(self, clock: _Clock) -> str:
         folder = self._home / "odd"
         folder.mkdir()
-        lost = []
         for name in ODD:
             with suppress(OSError):
                 (folder / name).write_text(name, encoding="utf-8")
         names = clock(lambda: os.listdir(folder))
-        lost = [name for name in ODD if name not in names or (folder / name).read_text(encoding="utf-8") != name]
-        if lost:
-            raise _Missing(f"{len(lost)} of {len(ODD)} are lost or changed: {', '.join(map(ascii, lost[:3]))}")
-        return f"{len(ODD)} names"
+        return _lost_names(
+            [name for name in ODD if name not in names or (folder / name).read_text(encoding="utf-8") != name]
+        )
 
     def _free(self, clock: _Clock) -> str:
         usage, status = shutil.disk_usage(self._home), os.statvfs(self._home)

@@ -1,6 +1,4 @@
-"""What is looked at in a lake that may be somebody else's: nothing leads out of it, and no file takes more memory than
-it has a right to.
-"""
+"""A lake may be somebody else's: nothing leads out of it, and no file takes more memory than it has a right to."""
 
 from __future__ import annotations
 
@@ -27,9 +25,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-# Nothing of a lake leads out of it: neither a link in its folders nor a path in the log of a table. Below `paths`. A
-# lake may come from somebody else. What it names is read, overwritten and removed by commands, so a path is followed
-# only where it ends inside of the folder of the lake. The folder itself may be a link, and lie below some.
+# Nothing of a lake leads out of it: neither a link in its folders nor a path in the log of a table. A lake may come
+# from somebody else. What it names is read, overwritten and removed by commands, so a path is followed only where it
+# ends inside of the folder of the lake. The folder itself may be a link, and lie below some.
 
 REMEDY = "if the lake is yours, move what lies there into its folder, or mount it there; do not use a lake of strangers"
 
@@ -118,8 +116,8 @@ def require_plain_folder(folder: PurePath) -> None:
         require_inside(Path(folder) / name)
 
 
-# Looks at parquet files of a lake before they are decoded: a small file can say that it is gigabytes of memory. Below
-# `paths`. Decoders take memory by what the headers of pages say, not by the footer. So the headers are walked, which
+# Looks at parquet files of a lake before they are decoded: a small file can say that it is gigabytes of memory.
+# Decoders take memory by what the headers of pages say, not by the footer. So the headers are walked, which
 # decompresses nothing, and the few pages whose values can stand for many others, dictionaries, are read.
 
 
@@ -135,16 +133,14 @@ class UnreadableError(LakeError, OSError):
     It is an OSError too, for callers to whom any file that cannot be read is one that is not there.
     """
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint)
         self.errno, self.strerror = errno.EINVAL, message
 
 
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
-_CODED = (2, 8)
-"""Encodings by a dictionary."""
-_PREFIXES = 7
-"""The encoding in which a text is said by the one before it."""
+_CODED = (2, 8)  # encodings by a dictionary
+_PREFIXES = 7  # the encoding in which a text is said by the one before it
 _TEXTS = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _OWN = ("UNCOMPRESSED", "SNAPPY")
 """Compressions that all decoders bound by the size in the header."""
@@ -167,13 +163,10 @@ class _Other(Exception):
 
 
 def require_modest(name: object, path: str | os.PathLike[str], whole: int | None = None) -> None:
-    """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once.
-    Raises UnreadableError if it takes more, or too long; or it cannot be read as a whole.
-
-    Args:
-        whole: most bytes of all of it in memory, for a decoder that decodes it as a whole and that takes memory by what
-            comes out of a page; None for Arrow's, which goes by row groups.
-    """
+    """Checks that a parquet file takes a bounded memory; a file that has not changed is looked at once. `whole`: most
+    bytes of all of it, for a decoder that decodes it as a whole and takes memory by what comes out of a page; None for
+    Arrow's, which goes by row groups.
+    Raises UnreadableError if it takes more, or too long; or it cannot be read as a whole."""
     try:
         state = os.stat(path)
     except OSError:

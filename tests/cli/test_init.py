@@ -11,7 +11,7 @@ import pytest
 
 from lowwater.config import load_config
 from lowwater.instants import HOUR, SECOND, parse_instant
-from lowwater.lake.files.names import files_by_link
+from lowwater.lake.files.names import group_names, name_links
 from lowwater.lake.layout import open_lake
 from lowwater.lake.ledgers.captures import read_captures
 from tests.capturemaker import pcap_bytes, tcp
@@ -54,7 +54,7 @@ def capture(path: Path, begin: int, late: int = 0, count: int = 60) -> None:
     ],
 )
 def test_names_tell_links_and_patterns(names: list[str], links: dict[str, str]) -> None:
-    assert {each.link: each.pattern for each in files_by_link(names)} == links
+    assert {each.link: ", ".join(each.patterns) for each in name_links(group_names(names))} == links
 
 
 @pytest.mark.slow

@@ -23,10 +23,10 @@ from lowwater.lake.packets import (
     COPY,
     DroppedCopies,
     DuplicateRule,
+    HashedLink,
     LinkRead,
     PacketFiles,
     divide,
-    hashed_link,
     packet_files,
 )
 from lowwater.lake.run_inputs import dropped_duplicates, link_inputs, outdated
@@ -92,7 +92,7 @@ def whole_read(lake: Lake, link: Link, low: int = 0, start: int = 0, end: int = 
     captures, files = read_captures(lake, ["a"])["a"], PacketFiles.of(lake)
     around = packet_files(files, "a", captures, link, min(low, start - SKEW) - WINDOW, start, end)
     read = packet_files(files, "a", captures, link, low, start, end)
-    return replace(read, copies=DuplicateRule(WINDOW, True, hashed_link(around, RULE)))
+    return replace(read, copies=DuplicateRule(WINDOW, True, HashedLink(around, RULE)))
 
 
 def rows(read: LinkRead, dropped: DroppedCopies | None = None) -> list[tuple[int, int]]:
@@ -147,7 +147,8 @@ def test_a_report_drops_nothing_and_counts_other_links(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, records, 1, link)
     read = whole_read(lake, link)
     assert read.copies is not None
-    earlier = replace(read.copies.own, link="0")
+    own = read.copies.own
+    earlier = replace(own, read=replace(own.read, link="0"))
     rule = replace(read.copies, drop=False, others=(earlier,))
     scan = scan_link(replace(read, copies=rule), RULE)
     copied = oracle(records)
@@ -156,7 +157,7 @@ def test_a_report_drops_nothing_and_counts_other_links(tmp_path: Path) -> None:
     assert (scan.copies.copies, scan.copies.compared, scan.sane) == (len(copied), admitted, admitted)
     # The other link has the same packets, and its name comes first: each packet was seen there at the same instant.
     assert scan.copies.elsewhere == admitted
-    later = replace(rule, others=(replace(earlier, link="b"),))
+    later = replace(rule, others=(replace(own, read=replace(own.read, link="b")),))
     again = scan_link(replace(read, copies=later), RULE).copies
     assert again is not None and again.elsewhere == len(oracle_elsewhere(records))
     marked = [flag for batch in replace(read, copies=rule).batches(marked=True) for flag in batch[COPY].to_pylist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,15 @@ def test_rows_added_gone_and_changed_are_those_of_duckdb(lake: Lake, seed: int) 
     whole = compare(before, after, [], start, end)
     assert (whole.added, whole.gone, whole.changed) == (wanted[0] + wanted[2], wanted[1] + wanted[2], 0)
     assert compare(before, before, ["tb"], start, end).equal
+
+
+def test_a_row_with_nan_is_the_same_in_both_versions(lake: Lake) -> None:
+    rows = pa.table({"tb": [1, 2], "share": [math.nan, 0.5], "_last": [0, 1], "_hour": [0, 0]})
+    fill(lake, rows)
+    table = result_table(lake, "flows")
+    for key in (["tb"], []):
+        found = compare(table, table, key, 0, HOUR)
+        assert found.equal and found.same == 2
 
 
 HOURS = 130

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.lake.files.names import files_by_link, group_names
+from lowwater.lake.files.names import group_names, name_links
 from lowwater.lake.files.patterns import named_time, regex_of
 from lowwater.lake.locks import _component
 from lowwater.lake.tables import safe_name
@@ -55,7 +55,7 @@ def test_a_name_matches_its_own_pattern(names: list[str]) -> None:
             match = next((match for pattern in patterns if (match := pattern.fullmatch(name))), None)
             assert match is not None, (group.patterns, name)
             named_time(match, "Europe/Berlin")
-    assert len({files.link for files in files_by_link(names)}) == len(groups)
+    assert len({files.link for files in name_links(group_names(names))}) == len(groups)
 
 
 SETS = [

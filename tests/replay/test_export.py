@@ -185,8 +185,8 @@ def packets_of(root: Path, capture: Path) -> pa.RecordBatch:
     lake, config = open_lake(root, make=False), load_config(root)
     captures = read_captures(lake, ["main1"])["main1"]
     (sha256,) = [each.capture for each in captures if each.path == str(capture)]
-    reads = packet_files(PacketFiles.of(lake), "main1", captures, config.link("main1"), 0, 0, END_OF_TIME).captures
-    files = [file.path for read in reads if read.capture == sha256 for file in read.files]
+    read = packet_files(PacketFiles.of(lake), "main1", captures, config.link("main1"), 0, 0, END_OF_TIME)
+    files = [file.path for file in read.files if file.capture == sha256]
     parts = [RECORD.empty_table(), *(pq.ParquetFile(path).read() for path in files)]
     table = pa.concat_tables(parts, promote_options="default")  # a column without a value is not in a file
     (batch,) = table.append_column("number", pa.array(range(table.num_rows))).combine_chunks().to_batches()

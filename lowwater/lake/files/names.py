@@ -15,7 +15,6 @@ from datetime import date
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 from lowwater.capture.inspect import CaptureFacts
 from lowwater.instants import HOUR, SECOND, format_duration, format_instant
@@ -152,7 +151,10 @@ def parse(name: str, form: Form) -> Iterator[Piece]:
     seen = set[str]()
     while at <= len(name):
         found = (
-            _counted(name, at) or _weekday(name, at) or _time(name, at, form, seen, name[told:at]) or _number(name, at)
+            _alone("count", _COUNTED.match(name, at))
+            or _alone("weekday", _WEEKDAY.match(name, at))
+            or _time(name, at, form, seen, name[told:at])
+            or _alone("number", _NUMBER.match(name, at))
         )
         if not found:
             at += 1
@@ -170,18 +172,8 @@ def parse(name: str, form: Form) -> Iterator[Piece]:
         yield Piece("text", (("", name[start:]),))
 
 
-def _weekday(name: str, at: int) -> Found | None:
-    match = _WEEKDAY.match(name, at)
-    return ([Piece("weekday", (("", match.group()),))], match.end()) if match else None
-
-
-def _counted(name: str, at: int) -> Found | None:
-    return ([Piece("count", (("", name[at:]),))], len(name)) if _COUNTED.match(name, at) else None
-
-
-def _number(name: str, at: int) -> Found | None:
-    match = _NUMBER.match(name, at)
-    return ([Piece("number", (("", match.group()),))], match.end()) if match else None
+def _alone(kind: str, match: re.Match[str] | None) -> Found | None:
+    return ([Piece(kind, (("", match.group()),))], match.end()) if match else None
 
 
 def _time(name: str, at: int, form: Form, seen: set[str], before: str) -> Found | None:
@@ -191,7 +183,7 @@ def _time(name: str, at: int, form: Form, seen: set[str], before: str) -> Found 
             return found
     if match := _EPOCH.match(name, at):
         parts = [("s", match["s"]), *([("", ".")] if match["dot"] else [])]
-        parts += [(fraction_field(digits), digits) for digits in (match["N"], match["N2"]) if digits]
+        parts += [(f"{len(digits)}N", digits) for digits in (match["N"], match["N2"]) if digits]
         return [Piece("time", tuple(parts))], match.end()
     for day in _WEAK_DAYS[form.day_first] if form.weak else ():
         if (match := day.match(name, at)) and (found := _date(name, match, form)):
@@ -260,11 +252,6 @@ def _parts(match: re.Match[str], fields: str) -> list[tuple[str, str]]:
     return parts
 
 
-def fraction_field(digits: str) -> str:
-    """The field of a fraction of a second of so many digits."""
-    return f"{len(digits)}N"
-
-
 # The pattern of a group. What one name leaves open (a fraction or a count, an end or the same date again) all names
 # of a group decide.
 
@@ -288,6 +275,11 @@ class LinkFiles:
     def dated(self) -> bool:
         """Whether every pattern has the begin of a file."""
         return all(is_dated(pattern) for pattern in self.patterns)
+
+    @property
+    def fields(self) -> set[str]:
+        """Letters of the fields in the patterns."""
+        return {piece[-1] for pattern in self.patterns for piece in pieces_of(pattern) if piece[0] == "%"}
 
 
 @dataclass(frozen=True)
@@ -379,32 +371,26 @@ def _grouped(names: Iterable[str], form: Form) -> list[dict[str, tuple[Piece, ..
     return [*groups.values()]
 
 
-class Group(Protocol):
-    """Files of a link, with their patterns."""
+@dataclass(frozen=True)
+class JoinedGroup:
+    """Files whose names differ in a word, and that are of one link by their times."""
 
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def patterns(self) -> tuple[str, ...]: ...
-    @property
-    def bare(self) -> str: ...
+    names: tuple[str, ...]  # names of the files, sorted
+    patterns: tuple[str, ...]
+    bare: str  # a name with placeholders for what differs
 
 
-def name_links(groups: Iterable[Group]) -> list[LinkFiles]:
-    """Finds a link name and the patterns for every group of files."""
+def name_links(groups: Iterable[NameGroup | JoinedGroup]) -> list[LinkFiles]:
+    """Finds a link name and the patterns for every group of files.
+
+    Example:
+        >>> found = name_links(group_names(["a/a_2026010100.pcap", "a/a_2026010101.pcap"]))
+        >>> [(files.link, files.patterns) for files in found]
+        [('a', ('a/a_%Y%m%d%H.pcap',))]
+    """
     by_patterns = {group.patterns: group for group in groups}
     links = link_names({patterns: group.bare for patterns, group in by_patterns.items()})
     return [LinkFiles(links[patterns], patterns, group.names) for patterns, group in by_patterns.items()]
-
-
-def files_by_link(names: Iterable[str]) -> list[LinkFiles]:
-    """Groups names by link, from the names alone.
-
-    Example:
-        >>> [(files.link, files.pattern) for files in files_by_link(["a/a_2026010100.pcap", "a/a_2026010101.pcap"])]
-        [('a', 'a/a_%Y%m%d%H.pcap')]
-    """
-    return name_links(group_names(names))
 
 
 # -- the names of a group
@@ -440,13 +426,12 @@ def _render(columns: Sequence[Column], fixed: frozenset[int]) -> list[str]:
                 begins |= {name: tuple(piece.values[name] for piece in column) for name in first.values}
             zone_of_end = ending and not first.values.keys() - {"z", "Z"}
             patterns.append(_anything(column) if place == "else" else first.as_fields(place == "end" or zone_of_end))
+        elif _is_number(column):
+            patterns.append(_number_pattern(column, numbers in fixed))
+            numbers += 1
         else:
-            if is_number := _is_number(column):
-                patterns.append(_number_pattern(column, numbers in fixed))
-                numbers += 1
-            if not is_number:
-                patterns.append(_below_second(column, ending))
-                ending = ending or "%E" in patterns[-1]
+            patterns.append(_below_second(column, ending))
+            ending = ending or "%E" in patterns[-1]
     for at, column in enumerate(columns):
         if column[0].kind == "weekday":
             patterns[at] = _weekday_pattern([piece.text for piece in column], begins)
@@ -485,17 +470,17 @@ def _place(columns: Sequence[Column], at: int, begins: Mapping[str, tuple[str, .
     values = {name: tuple(piece.values[name] for piece in columns[at]) for name in fields}
     if "s" not in fields and "s" in begins:
         return "else"
-    if all(values[name] == begins[name] for name in shared) and not (shared and _behind_to(columns, at)):
-        return "begin"
-    if not _behind_to(columns, at):
-        return "else"
+    same, behind = all(values[name] == begins[name] for name in shared), _behind_to(columns, at)
     dated = fields.keys() & {*"sYymdjbB"}
+    if same and (dated or not (shared and behind)):
+        return "begin"
+    if not behind:
+        return "else"
     later = all(
         [_ordinal(name, values[name][row]) for name in shared] >= [_ordinal(name, begins[name][row]) for name in shared]
         for row in range(len(columns[at]))
     )
-    same = all(values[name] == begins[name] for name in shared)
-    return "begin" if same and dated else "end" if later or not dated else "else"
+    return "end" if later or not dated else "else"
 
 
 def _behind_to(columns: Sequence[Column], at: int) -> bool:
@@ -554,7 +539,7 @@ def _below_second(column: Column, ending: bool) -> str:
     gap = literal(gaps[0][1]) if gaps else ""
     if gap in ("-", "_") and all(_is_clock(piece.parts[-1][1]) for piece in column):
         return f"{gap}%n" if ending else f"{gap}%EH%EM%ES"
-    return f"{gap}{'%E' if ending else '%'}{fraction_field(digits)}"
+    return f"{gap}{'%E' if ending else '%'}{len(digits)}N"
 
 
 # -- the names of links
@@ -592,11 +577,8 @@ QUARTER = 15 * MINUTE
 LENGTHS = tuple(MINUTE * n for n in (1, 2, 5, 10, 15, 20, 30)) + tuple(HOUR * n for n in (1, 2, 3, 4, 6, 8, 12, 24))
 """Candidates for the length of a rotation, and of an interval."""
 
-NEAR = 20
-"""Divisor for tolerances: a link begins, and a single file fills its time, within this part of a rotation."""
-
-MOST_AHEAD, MOST_BEHIND = 14, 12
-"""Zones of the tz database: hours ahead of UTC and behind it."""
+NEAR = 20  # divisor for tolerances: a link begins, and a single file fills its time, within this part of a rotation
+MOST_AHEAD, MOST_BEHIND = 14, 12  # zones of the tz database: hours ahead of UTC and behind it
 
 FRACTIONAL = {
     12_600: "Asia/Tehran",
@@ -660,14 +642,9 @@ Spans = Mapping[Path, tuple[int, int]]
 def check_dates(
     folder: Path, named: LinkFiles, facts: Sequence[CaptureFacts], skew: int, early: bool = False
 ) -> NameDates:
-    """Reads the dates in the names of a link's files, and checks them against the records of a sample.
-
-    Args:
-        folder: folder to which the names are relative.
-        facts: facts of some of the files, among them the first and the last file with a record.
-        early: whether the first file may hold records of the time before it, as the log of a tool does, which writes a
-            connection when it ends.
-    """
+    """Reads the dates in the names of a link's files, which are relative to a folder, and checks them against the facts
+    of some files, among them the first and the last one with a record. `early`: whether the first file may hold records
+    of the time before it, as the log of a tool does, which writes a connection when it ends."""
     if not named.dated:
         return NameDates(why="the files have no date in their names")
     zone = _zone_in_names(named)
@@ -715,15 +692,13 @@ def check_dates(
     )  # fmt: skip
 
 
-def confirmed(folder: Path, named: LinkFiles, firsts: Mapping[str, int]) -> bool:
-    """Whether the first records (file -> ns) fit a reading of the names that their digits alone do not prove.
-
-    All lead or lag by about the same time, as in a time zone.
-    """
+def confirmed(named: LinkFiles, firsts: Mapping[str, int]) -> bool:
+    """Whether the first records (file -> ns) fit a reading of the names that their digits alone do not prove: all lead
+    or lag by about the same time, as in a time zone."""
     leads = [time.start - firsts[name] for name in firsts if (time := _read(named, name, "UTC")) is not None]
     if len(leads) < len(firsts):
         return False
-    fields = {piece[-1] for pattern in named.patterns for piece in pieces_of(pattern) if piece[0] == "%"}
+    fields = named.fields
     unit = HOUR if fields & {"H", "I", "s"} else 24 * HOUR if fields & {"d", "j"} else 31 * 24 * HOUR
     return not leads or (
         max(leads) - min(leads) <= unit and min(leads) >= -unit - 15 * HOUR and max(leads) <= 15 * HOUR
@@ -732,9 +707,8 @@ def confirmed(folder: Path, named: LinkFiles, firsts: Mapping[str, int]) -> bool
 
 def _read(named: LinkFiles, name: str, zone: str) -> NamedTime | None:
     """Returns the moment in the name of a file; None without one."""
-    matches = (regex_of(pattern).fullmatch(name) for pattern in named.patterns)
-    match = next((match for match in matches if match is not None), None)
-    return named_time(match, zone) if match is not None else None
+    match = next(filter(None, (regex_of(pattern).fullmatch(name) for pattern in named.patterns)), None)
+    return named_time(match, zone) if match else None
 
 
 def _zone_in_names(named: LinkFiles) -> str:
@@ -780,10 +754,8 @@ def _checked(
 
 
 def _beside(spans: Spans, ordered: Sequence[int], dated: Sequence[CaptureFacts], skew: int, ahead: int) -> str:
-    """Returns a file that another one follows sooner than its rotation, though its records go on; empty without one.
-
-    A recorder that is started again begins a file at once. The file before it then covers to its last record (T5).
-    """
+    """Returns a file that another one follows sooner than its rotation, though its records go on; empty without one. A
+    recorder that is started again begins a file at once. The file before it then covers to its last record (T5)."""
     following = dict(pairwise(ordered))
     for capture in dated:
         begin, end = spans[capture.path]
@@ -817,10 +789,9 @@ def _ahead(named: LinkFiles, spans: Spans, dated: Sequence[CaptureFacts], skew: 
     A clock in the names tells it by the begin of at least two files. A date alone tells it by days that are filled to
     both ends: an hour in the middle of a day fits many zones.
     """
-    fields = {piece[-1] for pattern in named.patterns for piece in pieces_of(pattern) if piece[0] == "%"}
     told = list(dated)
-    if not fields & {"H", "I"}:
-        told = [each for each in dated if _end(each) - _begin(each, skew) > _length(spans, each) * 9 // 10]
+    if not named.fields & {"H", "I"}:
+        told = [each for each in dated if _held(each, skew) > _length(spans, each) * 9 // 10]
     offsets = {(spans[capture.path][0] - _begin(capture, skew) + QUARTER // 2) // QUARTER * QUARTER for capture in told}
     if len(offsets) != 1 or len({spans[capture.path][0] for capture in dated}) < 2:
         return None
@@ -874,16 +845,21 @@ def _partly(spans: Spans, dated: Sequence[CaptureFacts], skew: int) -> int:
     dated = [capture for capture in dated if counts[spans[capture.path]] == 1]
     if not dated:
         return 0
-    held = max(_end(capture) - _begin(capture, skew) for capture in dated)
-    rest = min(_length(spans, capture) - (_end(capture) - _begin(capture, skew)) for capture in dated)
+    held = max(_held(capture, skew) for capture in dated)
+    rest = min(_length(spans, capture) - _held(capture, skew) for capture in dated)
     silence = max((length for each in dated for one in each.interfaces for _, length in one.gaps.longest()), default=0)
     whole = min(_length(spans, capture) for capture in dated)
     return max(held, 1) if rest > whole // 2 and rest > 4 * silence else 0
 
 
+def _held(facts: CaptureFacts, skew: int) -> int:
+    """How long the records of a file last, ns."""
+    return _end(facts) - _begin(facts, skew)
+
+
 def _next_length(facts: CaptureFacts) -> int | None:
-    durations = [interface.duration or 0 for interface in facts.interfaces]
-    return next((length for length in LENGTHS if length >= max(durations)), None)
+    lasts = max(interface.duration or 0 for interface in facts.interfaces)
+    return next((length for length in LENGTHS if length >= lasts), None)
 
 
 def _most_frequent(distances: Sequence[int]) -> int | None:

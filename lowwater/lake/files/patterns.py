@@ -195,7 +195,9 @@ def _moment(values: Mapping[str, str], zone: ZoneInfo) -> datetime | None:
     """The moment of fields; None if its zone has no such abbreviation then."""
     if "s" in values:
         return _EPOCH + timedelta(seconds=int(values["s"]))
-    year = int(values["Y"]) if "Y" in values else _century(int(values["y"])) if "y" in values else 1970
+    year = int(values.get("Y") or values.get("y") or 1970)
+    if "Y" not in values and "y" in values:
+        year += 1900 if year > 68 else 2000  # as POSIX reads two digits
     named = values.get("b") or values.get("B")
     month = MONTHS.index(named[:3].lower()) + 1 if named else int(values.get("m", 1))
     day, hour = int(values.get("d", 1)), int(values.get("H", 0))
@@ -225,11 +227,6 @@ def _zoned(moment: datetime, values: Mapping[str, str]) -> datetime | None:
         folds = (moment.replace(fold=fold) for fold in (0, 1))
         return next((each for each in folds if (each.tzname() or "").upper() == name), None)
     return moment
-
-
-def _century(year: int) -> int:
-    """The year of two digits, as POSIX reads them."""
-    return year + (1900 if year > 68 else 2000)
 
 
 def _fraction(values: Mapping[str, str]) -> int:
@@ -279,9 +276,8 @@ def declared_coverage(link: Link, path: Path) -> tuple[int, int] | None:
 
 def _time(link: Link, path: Path) -> NamedTime | None:
     """Returns what the name of a file says of its time, by the first pattern that fits."""
-    matches = (_match(pattern, path) for pattern in link.captures or ())
-    match = next((match for match in matches if match is not None), None)
-    return named_time(match, link.timezone) if match is not None else None
+    match = next(filter(None, (_match(pattern, path) for pattern in link.captures or ())), None)
+    return named_time(match, link.timezone) if match else None
 
 
 def _match(pattern: str, path: Path) -> re.Match[str] | None:
@@ -316,21 +312,16 @@ def idle_keys(name: str, link: Link, ingested: Iterable[Path]) -> list[str]:
 def _why_idle(key: str, names: Iterable[str]) -> str:
     if "/" in key:
         return "write the name of the file, without its folder"
-    if "[" in key and any(fnmatchcase(path_name, _literal(key)) for path_name in names):
-        return f"[...] stands for one character of a set; write {_literal(key)!r} for brackets in the name"
+    escaped = key.replace("[", "[[]")
+    if "[" in key and any(fnmatchcase(path_name, escaped) for path_name in names):
+        return f"[...] stands for one character of a set; write {escaped!r} for brackets in the name"
     similar = get_close_matches(key, sorted(names), 1)
     return f"is it {similar[0]!r}?" if similar else "write the name of a file, * for any characters"
 
 
-def _literal(key: str) -> str:
-    """Escapes the brackets of a wildcard pattern."""
-    return key.replace("[", "[[]")
-
-
 def files_of(link: Link, start: int, end: int) -> list[Path]:
-    """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin.
-
-    Without a rotation, or an end in the names, nothing is declared, and all files of the pattern are listed.
+    """Lists the files whose pattern declares coverage in [start, end), ns, in order of their begin. Without a rotation,
+    or an end in the names, nothing is declared, and all files of the pattern are listed.
     Raises ConfigError if the link has no pattern, or its pattern has an unknown field."""
     if link.captures is None:
         raise ConfigError("the link has no pattern of its files", "set captures in its section of lowwater.toml")

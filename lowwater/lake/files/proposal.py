@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 
 from lowwater.capture.inspect import CaptureFacts, InterfaceFacts, digests_of_records, identity_of
@@ -23,6 +23,7 @@ from lowwater.instants import HOUR, SECOND, format_duration, format_instant
 from lowwater.lake.files.names import (
     LENGTHS,
     Form,
+    JoinedGroup,
     LinkFiles,
     NameDates,
     NameGroup,
@@ -48,20 +49,8 @@ from lowwater.storage.untrusted import open_regular
 DISORDER = 10 * SECOND
 """A longer overlap means several links; so does a shorter one of at least half of the shorter capture."""
 
-MOST_PLACES = 6
-"""Most numbers of a name that are tried to tell the links apart."""
-
-Span = tuple[int, int]
-"""First and largest timestamp of a file, ns."""
-
-
-@dataclass(frozen=True)
-class JoinedGroup:
-    """Files whose names differ in a word, and that are of one link by their times."""
-
-    names: tuple[str, ...]  # names of the files, sorted
-    patterns: tuple[str, ...]
-    bare: str  # a name with placeholders for what differs
+MOST_PLACES = 6  # most numbers of a name that are tried to tell the links apart
+Span = tuple[int, int]  # first and largest timestamp of a file, ns
 
 
 @dataclass(frozen=True)
@@ -84,11 +73,9 @@ def split_by_link(group: NameGroup, sample: Sample) -> list[LinkGroup]:
     choices = [places for count in range(1, len(differing) + 1) for places in combinations(differing, count)]
     disorder = sample.disorder(names)
     choices_apart = [divided for places in choices if not _mixed(divided := group.by(places), spans, disorder)]
-    return (
-        [LinkGroup(members, of=", ".join(group.patterns)) for members in min(choices_apart, key=len)]
-        if choices_apart
-        else [LinkGroup(group, mixed=True)]
-    )
+    if not choices_apart:
+        return [LinkGroup(group, mixed=True)]
+    return [LinkGroup(members, of=", ".join(group.patterns)) for members in min(choices_apart, key=len)]
 
 
 def _apart(names: Sequence[str]) -> list[str]:
@@ -97,56 +84,42 @@ def _apart(names: Sequence[str]) -> list[str]:
 
 
 def _mixed(groups: Iterable[NameGroup], spans: Mapping[str, Span], disorder: int) -> bool:
-    return any(any_overlap((spans[name] for name in group.names if name in spans), disorder) for group in groups)
-
-
-def any_overlap(spans: Iterable[Span], disorder: int = 0) -> bool:
-    """Whether some files were taken at the same time, and so are of different links."""
-    ordered = sorted(spans)
-    return any(beside(before, after, disorder) for before, after in pairwise(ordered))
-
-
-def overlap(names: Sequence[str], sample: Sample, read: Iterable[str]) -> int:
-    """Returns the largest overlap (ns) of a file among `read` with the next one; names are in order of time."""
-    return max((-pause for pause in _pauses(names, sample, read)), default=0)
+    """Whether some files of a group were taken at the same time, and so are of different links."""
+    ordered = (sorted(spans[name] for name in group.names if name in spans) for group in groups)
+    return any(beside(before, after, disorder) for of_group in ordered for before, after in pairwise(of_group))
 
 
 def pause(names: Sequence[str], sample: Sample, read: Iterable[str], silence: int) -> int:
-    """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time.
-
-    A pause that is long beside the silences inside of files is a gap: the recorder was stopped. `silence`: longest
-    silence inside of files, ns."""
+    """Returns the longest usual pause (ns) between a file among `read` and the next one; names are in order of time. A
+    pause that is long beside the longest silence (ns) inside of files is a gap: the recorder was stopped."""
     return max((length for length in _pauses(names, sample, read) if length <= LONG_SILENCE * silence), default=0)
 
 
 def _pauses(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[int]:
+    return (begins - found[1] for _, found, _, begins in _followed(names, sample, read))
+
+
+def _followed(names: Sequence[str], sample: Sample, read: Iterable[str]) -> Iterator[tuple[str, Span, str, int]]:
+    """Yields the files among `read`, with their spans, and the next one, with its begin; names are in order of time."""
     after = dict(pairwise(names))
     for name in read:
         found, follower = span(name, sample), after.get(name)
         if found and follower and (begins := sample.first(follower)) is not None:
-            yield begins - found[1]
+            yield name, found, follower, begins
 
 
 def _overlaps(names: Sequence[str], sample: Sample, read: Iterable[str]) -> bool:
     """Whether a file among `read` was taken at the same time as the next one, which is read only if they overlap."""
-    after = dict(pairwise(names))
-    for name in read:
-        found, follower = span(name, sample), after.get(name)
-        begins = sample.first(follower) if follower else None
-        if found and follower and begins is not None and begins < found[1]:
-            other = span(follower, sample)
-            if other and beside(found, other, sample.disorder((name, follower))):
-                return True
+    for name, found, follower, begins in _followed(names, sample, read):
+        other = span(follower, sample) if begins < found[1] else None
+        if other and beside(found, other, sample.disorder((name, follower))):
+            return True
     return False
 
 
 def beside(before: Span, after: Span, disorder: int = 0) -> bool:
-    """Whether two files were taken at the same time.
-
-    Args:
-        before: the file that begins first.
-        disorder: by how much the records of a log are behind, ns, since it writes them when they end; 0 for packets.
-    """
+    """Whether two files were taken at the same time; the first one begins first. `disorder`: by how much the records of
+    a log are behind, ns, since it writes them when they end; 0 for packets."""
     shared = min(before[1], after[1]) - after[0]
     if disorder:
         return shared > max(DISORDER, disorder)
@@ -170,11 +143,8 @@ def span(name: str, sample: Sample) -> Span | None:
 # differ in the names of one recorder; so do the names of several. Where the times do not decide, both readings are
 # said.
 
-MOST_TURNS = 64
-"""Most places at which one name follows another; sensors that recorded side by side have more."""
-
-PAUSE = 2_000_000_000
-"""A pause that a recorder needs to open its next file, ns."""
+MOST_TURNS = 64  # most places at which one name follows another; sensors that recorded side by side have more
+PAUSE = 2_000_000_000  # a pause that a recorder needs to open its next file, ns
 
 _APART = "eth|en[ops]?|em|wlan|wl[ops]?|wan|lan|vlan|port|if|int|gi|te|ge|xe|bond|br|tun|tap|node|host|sensor|probe"
 _GLUED = re.compile(rf"(?<![A-Za-z])((?!(?:{_APART})\d)[A-Za-z]+)(\d{{1,6}})(?![0-9A-Za-z])", re.IGNORECASE)
@@ -318,10 +288,8 @@ def _noted(part: LinkGroup, parts: Sequence[LinkGroup]) -> LinkGroup:
 
 
 def doubles(sample: Sample, links: Mapping[str, Sequence[str]]) -> list[str]:
-    """Describes links with files of the same records: a line for each two links that have some.
-
-    Files that begin at the same instant are compared, some of each two links, to their end. `links`: link -> its files.
-    """
+    """Describes links, of link -> its files, with files of the same records: a line for each two that have some. Files
+    that begin at the same instant are compared, some of each two links, to their end."""
     beginning: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for link, names in links.items():
         for name in names:
@@ -362,11 +330,8 @@ def _identity(sample: Sample, name: str, known: dict[str, str]) -> str:
 # Settings of the links that were found.
 
 SKEWS = tuple(SECOND * n // 10 for n in (1, 2, 5, 10, 20, 50, 100, 200, 300, 600, 1200, 3000, 6000, 18000, 36000))
-MOST_SKEW = 10 * SECOND
-"""A longer skew is proposed only if a shorter one would refuse too many records."""
-
-BEARABLE = 0.001
-"""Largest share of the records that a proposed skew may refuse."""
+MOST_SKEW = 10 * SECOND  # a longer skew is proposed only if a shorter one would refuse too many records
+BEARABLE = 0.001  # largest share of the records that a proposed skew may refuse
 
 NO_DISORDER = 24 * 3600 * SECOND
 """Lateness (ns) that no skew is proposed for: records of another day are of a clock that was not set."""
@@ -375,14 +340,9 @@ SAID = 5
 """Most files that are named for one reason."""
 
 
-COUNTABLE = re.compile(r"(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")
-"""Dated names to which tcpdump may append a count."""
-
-COPY_BEGINNING = 1 << 16
-"""Bytes that are compared before the whole files are."""
-
-LEAST_COPY = 100
-"""Fewest bytes of a file that is a copy of another one: captures without a packet are alike."""
+COUNTABLE = re.compile(r"(?:\.pcap|\.cap|\.dmp|\.dump|%S)$")  # dated names to which tcpdump may append a count
+COPY_BEGINNING = 1 << 16  # bytes that are compared before the whole files are
+LEAST_COPY = 100  # fewest bytes of a file that is a copy of another one: captures without a packet are alike
 
 
 @dataclass(frozen=True)
@@ -424,26 +384,22 @@ class Proposal:
 
 
 def propose(
-    folder: Path,
-    sample: int,
-    progress: Callable[[str], None] = lambda text: None,
-    names: Sequence[str] | None = None,
+    folder: Path, sample: int, progress: Callable[[str], None] = lambda text: None, names: Sequence[str] | None = None
 ) -> Proposal:
-    """Proposes settings for a folder of captures, and of other records.
-    Raises ConfigError if the folder has no capture, or too many files.
-
-    Args:
-        folder: folder with the files of all links, in subfolders or side by side.
-        names: the files, relative to the folder; None for all files in it, at any depth.
-    """
+    """Proposes settings for a folder with the captures, and other records, of all links, in subfolders or side by side:
+    of the files with these names relative to it, or of all.
+    Raises ConfigError if the folder has no capture, or too many files."""
     read = Sample(folder, sample, progress)
 
     def read_group(group: NameGroup) -> list[LinkGroup]:
         read.copies.update(_copies(folder, group.names, progress))
         (named,) = name_links([group])
         read.describe(group.names, named.link)
-        if group.weak and not confirmed(folder, named, _firsts(read, group)):
-            return [part for each in group_names(group.names, Form(weak=False)) for part in split_by_link(each, read)]
+        if group.weak:
+            firsts = {name: first for name in read.spread(group.names) if (first := read.first(name)) is not None}
+            if not confirmed(named, firsts):
+                others = group_names(group.names, Form(weak=False))
+                return [part for each in others for part in split_by_link(each, read)]
         return split_by_link(group, read)
 
     found = files_below(folder) if names is None else names
@@ -518,7 +474,7 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
         return None
     interfaces = [interface for capture in facts for interface in capture.interfaces]
     latest = max((interface.lateness.largest for interface in interfaces), default=0)
-    behind = 0 if part.mixed else max(overlap(names, sample, read), 0)
+    behind = 0 if part.mixed else max([0, *(-between for between in _pauses(names, sample, read))])
     skew = max(_skew(interfaces), _usual(behind))
     records = sample.records.get(facts[0].path.relative_to(sample.folder).as_posix())
     dates = check_dates(sample.folder, named, facts, skew, early=records is not None)
@@ -539,10 +495,8 @@ def _link(sample: Sample, named: LinkFiles, part: LinkGroup) -> LinkProposal | N
 
 
 def _settled(named: LinkFiles, dates: NameDates, packets: bool) -> LinkFiles:
-    """The patterns as the settings have them: without an end that no record confirms, and with a count to come.
-
-    `tcpdump -G -C` appends a count to a name when a file is full before its time is over.
-    """
+    """The patterns as the settings have them: without an end that no record confirms, and with a count to come, which
+    `tcpdump -G -C` appends to a name when a file is full before its time is over."""
     patterns = named.patterns
     if not dates.ends:
         patterns = tuple(re.sub(r"(?:%E\d?[A-Za-z][-_:.T]?)*%E\d?[A-Za-z]", "*", pattern) for pattern in patterns)
@@ -591,23 +545,11 @@ def _few(lines: Sequence[str]) -> list[str]:
 
 
 def _cut(sample: Sample, names: Sequence[str]) -> list[str]:
-    """The files that end inside a record, among those that are read to the end."""
-    facts = {name: sample.facts(name) for name in _read_whole(sample, names)}
+    """The files that end inside a record, among those that are read to the end: all, while they are small."""
+    sizes = accumulate((sample.folder / name).stat().st_size for name in names)
+    read = sample.spread(names) if any(size > PROPOSAL_READ_BYTES for size in sizes) else names
+    facts = {name: sample.facts(name) for name in read}
     return [name for name, found in facts.items() if found is not None and not found.summary.ended_cleanly]
-
-
-def _read_whole(sample: Sample, names: Sequence[str]) -> list[str]:
-    """The files of a link that are read to the end: all of them, while they are small."""
-    left, chosen = PROPOSAL_READ_BYTES, [*sample.spread(names)]
-    for name in names:
-        left -= (sample.folder / name).stat().st_size
-        if left < 0:
-            return chosen
-    return [*names]
-
-
-def _firsts(sample: Sample, group: NameGroup) -> dict[str, int]:
-    return {name: first for name in sample.spread(group.names) if (first := sample.first(name)) is not None}
 
 
 def _copies(folder: Path, names: Sequence[str], progress: Callable[[str], None]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Sample of a folder of captures before a lake exists: first timestamps of all files, and facts of some.
 
-Below the proposal. A file is read at most once for every question. Files of records that are no packets are read by a
-protocol that is proposed for all files of like names: a ready one for logs, else a PROTOCOL block.
+A file is read at most once for every question. Files of records that are no packets are read by a protocol that is
+proposed for all files of like names: a ready one for logs, else a PROTOCOL block.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ class LogProposal:
 
 
 def propose_log(path: Path) -> LogProposal | None:
-    """Proposes the ready protocol of a log, and reads it once for its disorder; None if the file is no such log.
-
-    A log is written when a flow ends, so its times run behind by minutes, which are no time jumps.
+    """Proposes the ready protocol of a log, and reads it once for its disorder; None if the file is no such log. A log
+    is written when a flow ends, so its times run behind by minutes, which are no time jumps.
     Raises CaptureError if the file cannot be read, or no ready protocol reads this log of its tool."""
     log = sniff_log(path)
     if log is None:
@@ -96,6 +95,12 @@ class RecordProposal:
         return TableOptions(self.table.kind, self.layout, self.text)
 
     @property
+    def ahead(self) -> int:
+        """How far its records run behind one another, ns."""
+        disorder = self.table.disorders.get(self.table.clock) if self.table.clock is not None else None
+        return disorder.largest if disorder else 0
+
+    @property
     def text(self) -> TextOptions:
         """How delimited text is written; a header is named where no field reads its column by name."""
         options = self.table.text
@@ -116,13 +121,9 @@ class RecordProposal:
 
 
 def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind | None] | None = None) -> RecordProposal:
-    """Proposes a protocol for the records of a link.
-    Raises CaptureError if no column can be the clock, or none can be a field.
-
-    Args:
-        link: name for the protocol; a number is added to a name that is built in.
-        others: label of a column -> another type than that of the sample; None to leave the column out.
-    """
+    """Proposes a protocol for the records of a link, after which it is called. `others`: label of a column -> another
+    type than that of the sample; None to leave the column out.
+    Raises CaptureError if no column can be the clock, or none can be a field."""
     if table.clock is None:
         raise CaptureError(
             f"its records have no clock: {table.clockless}",
@@ -149,7 +150,7 @@ def propose_protocol(table: SniffedTable, link: str, others: Mapping[str, Kind |
     return RecordProposal(replace(table, left_out=left_out), name, tuple(fields), clock, layout)
 
 
-def weaker(column: Column, kind: str) -> Kind | None:
+def _weaker(column: Column, kind: str) -> Kind | None:
     """Returns the next type of a column some of whose values its type refuses; None to leave the column out."""
     if column.kind.type is Type.INT and not column.kind.form:
         return Kind(Type.FLOAT, nulls=column.kind.nulls)
@@ -306,10 +307,9 @@ class Sample:
         return self._read_before[name]
 
     def describe(self, names: Sequence[str], link: str) -> None:
-        """Proposes a protocol for files of like names that hold records, but no packets; reads some of them.
-
-        A type that a file read whole refuses for more than a few values gives way to a wider one. `link`: name of their
-        link, after which the protocol is called."""
+        """Proposes a protocol, called after their link, for files of like names that hold records, but no packets;
+        reads some of them. A type that a file read whole refuses for more than a few values gives way to a wider one.
+        """
         chosen = self.spread(names)
         table = self._table(chosen)
         if table is None:
@@ -359,35 +359,23 @@ class Sample:
         """Returns wider types for the columns whose type refuses too many values of the files.
         Raises CaptureError if the clock is among them."""
         facts = [capture for name in names if (capture := self.facts(name)) is not None]
-        records = sum(
-            capture.interfaces[0].packets + sum(capture.interfaces[0].malformed.values()) for capture in facts
-        )
+        own = [capture.interfaces[0] for capture in facts]
+        records = sum(each.packets + sum(each.malformed.values()) for each in own)
         refused = {name: count for name, count in refused_fields(facts).items() if count > BEARABLE * records}
         if proposal.clock in refused:
             raise CaptureError(
                 f"its records have no clock: {refused[proposal.clock]:,} of {records:,} values of {proposal.clock} are "
                 "no times"
             )
-        return {
-            each.column.label: weaker(each.column, proposal.table.kind)
-            for each in proposal.fields
-            if each.name in refused
-        }
-
-    def _jump(self, proposal: RecordProposal | LogProposal) -> int:
-        """Returns how far a timestamp may be ahead, ns, so that the disorder of the sample passes."""
-        if isinstance(proposal, LogProposal):
-            return Link().jump + proposal.ahead
-        assert proposal.table.clock is not None
-        found = proposal.table.disorders.get(proposal.table.clock)
-        return Link().jump + (found.largest if found else 0)
+        columns = (each.column for each in proposal.fields if each.name in refused)
+        return {column.label: _weaker(column, proposal.table.kind) for column in columns}
 
     def _first(self, name: str) -> int | None:
         """Returns the first sane timestamp of a file, ns; None without one."""
         self.progress(name)
         try:
             if proposal := self.records.get(name):
-                return first_timestamp(self.folder / name, proposal.options, self._jump(proposal))
+                return first_timestamp(self.folder / name, proposal.options, Link().jump + proposal.ahead)
             with closing(read(self.folder / name, Link().jump, BEGINNING, sha256="").spans()) as spans:
                 return next((int(span.records[STAMP, span.sane[0]]) for span in spans if len(span.sane)), None)
         except CaptureError as error:
@@ -398,8 +386,8 @@ class Sample:
         self.progress(name)
         try:
             if proposal := self.records.get(name):
-                path = self.folder / name
-                return inspect_records(path, proposal.options, self._jump(proposal), Link().skew)
+                jump = Link().jump + proposal.ahead  # so that the disorder of the sample passes
+                return inspect_records(self.folder / name, proposal.options, jump, Link().skew)
             open_capture(self.folder / name)
             return _as_it_looks(inspect_times(self.folder / name, Link().jump, Link().skew))
         except CaptureError as error:

@@ -1,6 +1,4 @@
-"""New files of the links' patterns, and files that have changed since they were ingested; which are complete while
-somebody watches.
-"""
+"""New and changed files of the links' patterns, and which of them are complete while somebody watches."""
 
 from __future__ import annotations
 
@@ -76,12 +74,9 @@ class Arrivals:
 def arrivals(
     lake: Lake, config: Config, link: str | None = None, start: int | None = None, end: int | None = None
 ) -> dict[str, Arrivals]:
-    """Finds the files of every link with a pattern, or of one link. Raises ConfigError if no link has a pattern.
-
-    Args:
-        start: begin of a range, ns since the epoch; only files with declared coverage in it count. None for all.
-        end: end of the range, ns, exclusive; None for all.
-    """
+    """Finds the files of every link with a pattern, or of one link; of those with declared coverage, only those of
+    [start, end), ns.
+    Raises ConfigError if no link has a pattern."""
     files = _of_patterns(config, link, start, end)
     return {name: _of_link(lake, config, name, paths) for name, paths in files.items()}
 
@@ -133,20 +128,16 @@ def missing_folders(settings: Link) -> list[MissingFolder]:
     """Returns the folders of the patterns of a link that are not there, or cannot be read."""
     missing = []
     for pattern, folder in FolderNames(settings).folders:
-        if is_address(folder):
-            # A prefix without an object is one that nobody has written to, or that is mistyped.
-            try:
-                why = "" if names_in(lake_path(folder)) else "has no object"
-            except OSError as error:
-                why = f"cannot be listed: {error.strerror}"
-        else:
-            try:
+        why, there = "", is_address(folder)
+        try:
+            if not there:
                 os.scandir(folder or "/").close()
-                why = ""
-            except FileNotFoundError:
+            elif not names_in(lake_path(folder)):
+                why = "has no object"  # a prefix that nobody has written to, or that is mistyped
+        except OSError as error:
+            why = f"cannot be {'listed' if there else 'read'}: {error.strerror}"
+            if isinstance(error, FileNotFoundError) and not there:
                 why = "is not there"
-            except OSError as error:
-                why = f"cannot be read: {error.strerror}"
         if why:
             missing.append(MissingFolder(pattern, folder, why))
     return missing
@@ -161,15 +152,11 @@ def _of_link(lake: Lake, config: Config, name: str, found: Sequence[Path]) -> Ar
     assert settings.captures is not None
     return Arrivals(
         ", ".join(settings.captures),
-        tuple(_without(files, unchanged)),
+        tuple(path for path in files if path not in unchanged),
         tuple(path for path in files if path in unchanged),
         len(found) - len(files),
         tuple(each for each in missing_folders(settings) if each.folder not in aside),
     )
-
-
-def _without(files: Iterable[Path], unchanged: set[Path]) -> list[Path]:
-    return [path for path in files if path not in unchanged]
 
 
 class _Known:
@@ -254,14 +241,9 @@ class Found:
 
 
 class Watch:
-    """Finds the files of all patterns that are new or have changed, each state of a file once.
-
-    A file is complete if it was not written to for a time, and the time that its name declares is over.
-
-    Args:
-        settle: time without a write after which a file may be complete, ns; at least SETTLED.
-        span: only files that cover some of [start, end), ns, count; None for no bound.
-    """
+    """Finds the files of all patterns, or of a span [start, end), ns, that are new or have changed, each state of a
+    file once. A file is complete if it was not written to for a time, `settle` (ns) but at least SETTLED, and the time
+    that its name declares is over."""
 
     def __init__(
         self,
@@ -357,20 +339,14 @@ def lying(lake: Lake, config: Config, links: Iterable[str], now: int) -> list[tu
 def not_refused(lake: Lake, arrivals: Sequence[Found]) -> list[Found]:
     """Leaves out files that were refused as they are now, under the present settings: who looks now and then, in a
     process of its own each time, would else read them each time."""
-    settings = paths.written_at(lake.root / FILE_NAME) if paths.has_file(lake.root / FILE_NAME) else 0.0
+    settings = paths.written_at(lake.root / FILE_NAME)
     known = {
         (location(lake, row.path), row.size, row.written)
         for row in told_files(lake).values()
         if row.state in (REFUSED, EMPTY) and row.seen_at >= settings * 1e9
     }
-    return [
-        replace(
-            each,
-            complete=tuple(
-                (path, state)
-                for path, state in each.complete
-                if (str(path.absolute()), state.size, state.written) not in known
-            ),
-        )
-        for each in arrivals
-    ]
+
+    def is_new(path: Path, state: FileState) -> bool:
+        return (_place(path), state.size, state.written) not in known
+
+    return [replace(each, complete=tuple(file for file in each.complete if is_new(*file))) for each in arrivals]

@@ -1,7 +1,4 @@
-"""An ingest of several files: the tasks that each needs, and the commits once the tasks of a portion of files are done.
-
-Between `ingest`, which holds the lock of the link, and the tasks.
-"""
+"""An ingest of several files: the tasks that each needs, and the commits once a portion of files is packed."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from lowwater.catalog.protocols import RECORD_KINDS
 from lowwater.config import Link
 from lowwater.errors import LowwaterError
 from lowwater.instants import format_instant
-from lowwater.lake.files.patterns import by_rotation
+from lowwater.lake.files import patterns
 from lowwater.lake.ingestion import replacement
 from lowwater.lake.ingestion.tasks import (
     FailedTask,
@@ -90,22 +87,14 @@ class _Portion:
     damage: dict[str, pa.Table] = field(default_factory=dict)  # attempt -> its malformed rows, schema `MALFORMED`
     bytes: int = 0
 
-    @property
-    def is_full(self) -> bool:
-        return len(self.results) >= COMMIT_CAPTURES or self.bytes >= COMMIT_BYTES
-
 
 class Batch:
-    """The files of one ingest, from their survey to their ledger rows.
+    """The files of one ingest, from their survey to their ledger rows; `results` and `refused` are by their numbers.
 
     Args:
         coverage: declared coverage [from, to), ns, of every file; None without a declaration.
         by_hand: whether `--covers` declared the coverage.
         shared: folder of the lake by which tasks on other machines get the captures; None where they read them.
-
-    Attributes:
-        results: number of the file -> result.
-        refused: number of the file -> its error.
     """
 
     def __init__(
@@ -199,10 +188,10 @@ class Batch:
 
     def _is_damaged(self, file: replacement.LedgerFile) -> bool:
         """Whether packets are missing of a file that is in the ledger: another program changed the table."""
+        if file.row.attempt in self._portion.files:
+            return False
         packets = PacketFiles.of_table(self._table)
-        found = (
-            [] if file.row.attempt in self._portion.files else [packets.of_capture(row, row.link) for row in file.rows]
-        )
+        found = (packets.of_capture(row, row.link) for row in file.rows)
         return any(rows is None or not all(exists(packets.path(row)) for row in rows) for rows in found)
 
     def _links_of(self, path: Path, facts: CaptureSummary) -> list[str]:
@@ -314,7 +303,7 @@ class Batch:
             self._add(number, work, work.survey)
         except LowwaterError as error:
             self._refuse(number, error)
-        if self._portion.is_full:
+        if len(self._portion.results) >= COMMIT_CAPTURES or self._portion.bytes >= COMMIT_BYTES:
             self.commit()
 
     def _refuse(self, number: int, error: LowwaterError) -> None:
@@ -349,9 +338,6 @@ class Batch:
         now = self._clock()
         return self._growing or file_survey.grew or (declared is not None and declared[0] <= now < declared[1])
 
-    def _is_rotated(self, number: int) -> bool:
-        return by_rotation(self._settings, self._paths[number])
-
     def _redeclare(self, number: int, file_survey: Survey, old: replacement.LedgerFile) -> None:
         """Updates what the ledger says of a file whose records it has: declared coverage, place, and copies."""
         declared_now, keeps_declared = self._coverage[number], bool(old.row.by_hand) and not self._by_hand
@@ -373,7 +359,8 @@ class Batch:
         elif self._ledger.has_moved(file_survey.path, old):
             note = f"it was {old.row.path}"
             here = self._ledger.here(old, file_survey.path)
-        rotated = self._is_rotated(number) if declared == declared_now and not by_hand else old.row.rotated
+        by_rotation = patterns.by_rotation(self._settings, self._paths[number])
+        rotated = by_rotation if declared == declared_now and not by_hand else old.row.rotated
         new = here.covering(declared, growing, by_hand, rotated and not by_hand)
         covers_same = (
             new.covers == old.covers
@@ -434,9 +421,7 @@ class Batch:
             self._redeclare(number, survey, same)
             return
         try:
-            files = [
-                (name, packed_file.of(identity, self._table)) for packed in done for name, packed_file in packed.files
-            ]
+            files = [named for packed in done for named in packed.finished(identity, self._table)]
         except OSError as error:
             raise not_written(self._table, survey.path, error) from error
         names = [part.interface.name for part in parts]
@@ -451,12 +436,12 @@ class Batch:
             part = of_link[0]
             if len(of_link) > 1:
                 marks = pc.is_in(damage.column("interface"), pa.array([each.interface.index for each in of_link]))
-                joined = merge_summaries(of_link, locals_of(paths[link]), damage.filter(marks))
-                part, damage = joined.summary, pa.concat_tables([damage.filter(pc.invert(marks)), joined.damage])
+                part, merged = merge_summaries(of_link, locals_of(paths[link]), damage.filter(marks))
+                damage = pa.concat_tables([damage.filter(pc.invert(marks)), merged])
             count = len({each.interface.name for each in of_link})
             rows.append(_row(link, survey.path, work, facts, part, count, self._content_of(number), self._ledger.link))
         bare = self._ledger.here(replacement.LedgerFile(tuple(sorted(rows, key=lambda row: row.link))), survey.path)
-        rotated = not self._by_hand and self._is_rotated(number)
+        rotated = not self._by_hand and patterns.by_rotation(self._settings, self._paths[number])
         file, note_kept = bare.covering(self._coverage[number], work.growing, self._by_hand, rotated), ""
         by_hand = None if self._by_hand else self._ledger.declared_by_hand(file, self._settings, facts.unpacked)
         if by_hand is not None:  # the user need not repeat it for a file that grew or was read again
@@ -469,14 +454,12 @@ class Batch:
         notes = "; ".join(text for text in (note, note_kept, _note(file), absent_words(file.row), doubt) if text)
         portion, state = self._portion, "replaced" if replaced else "added"
         portion.results[number] = IngestResult(survey.path, file.rows, state, notes, doubt)
-        portion.files[work.attempt] = [_of_link(data_file, link_of[name]) for name, data_file in files]
+        portion.files[work.attempt] = [
+            replace(file, partition={"link": link_of[name], **file.partition}) for name, file in files
+        ]
         if damage.num_rows:
             portion.damage[work.attempt] = malformed_rows(damage, links, identity, work.attempt)
         portion.bytes += facts.bytes
-
-
-def _of_link(file: DataFile, link: str) -> DataFile:
-    return replace(file, partition={"link": link, **file.partition})
 
 
 def _coverage_kept(declared: replacement.Coverage) -> str:

@@ -1,6 +1,4 @@
-"""Looks into the folders of the links and keeps the ledger `files` (SEMANTICS T9): what is read, what is not, what is
-set aside.
-"""
+"""Looks into the folders of the links, and keeps the ledger `files` (SEMANTICS T9) of what it sees."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from lowwater.capture.tables.reader import first_timestamp, inspect_records
 from lowwater.catalog.protocols import LOG_KINDS
 from lowwater.config import Config
 from lowwater.documents import stored_object
-from lowwater.errors import CaptureError, ConfigError, LakeError, LowwaterError
+from lowwater.errors import CaptureError, ConfigError, LowwaterError
 from lowwater.instants import SECOND
 from lowwater.lake.files.patterns import date_shape, dated_parts, declared_coverage, files_of, wildcard
 from lowwater.lake.ingestion.batch import IngestResult
@@ -34,6 +33,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers import files as ledger
 from lowwater.lake.ledgers.captures import Captures, CopiedFile, ingested_links, read_captures
+from lowwater.lake.tables import grouped
 from lowwater.limits import LISTED_FOLDERS, LOOK_READ_BYTES, UNCLAIMED_FILES
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import StoredCapture, capture_path, is_address, objects_beside
@@ -73,22 +73,12 @@ class Listing:
     _folders: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     def candidates(self, file: FoundFile) -> tuple[str, ...]:
-        """Returns the links that a file belongs to if it belongs to any.
-
-        In a folder of several links, the name tells: it begins as the names of a pattern do. Where it begins as none,
-        it may be of all of them.
-        """
+        """Returns the links that a file belongs to if it belongs to any. In a folder of several links, the name tells:
+        it begins as the names of a pattern do. Where it begins as none, it may be of all of them."""
         owners = self.links.get(file.folder, [])
-        longest = max((len(begin) for begin, _ in owners if begin and file.name.startswith(begin)), default=0)
-        return tuple(
-            sorted(
-                {
-                    link
-                    for begin, link in owners
-                    if not longest or (len(begin) == longest and file.name.startswith(begin))
-                }
-            )
-        )
+        fitting = [(len(begin), link) for begin, link in owners if begin and file.name.startswith(begin)]
+        longest = max(fitting, default=(0, ""))[0]
+        return tuple(sorted({link for length, link in fitting if length == longest} or {link for _, link in owners}))
 
     def subfolders(self, folder: str) -> list[str]:
         """Lists a folder once: keeps its files, returns the names of the folders in it."""
@@ -176,9 +166,8 @@ def _folders(found: Listing, pattern: str) -> Iterator[str]:
         if at >= fixed:
             yield from _listed(found, level)
         fits: Callable[[str], bool] = _beside(parts[at]) if at < fixed else _fits(parts[at])
-        level = [f"{folder}/{name}" for folder in level for name in found.subfolders(folder) if fits(name)][
-            : LISTED_FOLDERS + 1
-        ]
+        below = (f"{folder}/{name}" for folder in level for name in found.subfolders(folder) if fits(name))
+        level = [*islice(below, LISTED_FOLDERS + 1)]
     if fixed == len(parts):
         level = _with(level, "/".join(parts))
     yield from _listed(found, level)
@@ -207,11 +196,8 @@ def _beside(part: str) -> Callable[[str], bool]:
 # unread file falls. A file is opened only where its name, size and last write say that it is new.
 
 
-SETTLED = 10 * SECOND
-"""Time without a write after which a file counts as complete, ns."""
-
-SILENCE = 3600 * SECOND
-"""Shortest silence of a file, ns, for which it does not fall into the intervals within it."""
+SETTLED = 10 * SECOND  # time without a write after which a file counts as complete, ns
+SILENCE = 3600 * SECOND  # shortest silence of a file, ns, for which it does not fall into the intervals within it
 
 _BEGINNING = 1 << 16
 _SMALL = 16 << 20
@@ -273,22 +259,18 @@ def look(lake: Lake, config: Config, clock: Callable[[], int] = time.time_ns) ->
 def record(
     lake: Lake, config: Config, link: str, results: Iterable[IngestResult], refused: Mapping[Path, LowwaterError]
 ) -> None:
-    """Keeps what an ingest did: which files it refused, and that those are read which were not.
-
-    An error of the disk or of the lake says nothing about a file. There is no commit where nothing is new. `refused`:
-    file -> why it was not."""
-    errors = {path: error for path, error in refused.items() if not isinstance(error, LakeError)}
-    taken = list(results)
+    """Keeps what an ingest did: which files it refused, and why, and that those are read which were not. There is no
+    commit where nothing is new."""
     told = ledger.told_files(lake)
     named = link if link in config.links else link.partition("/")[0]
-    news = [each for each in taken if _is_news(lake, told.get(ledger.key_of(lake, each.path)), each)]
-    if not errors and not news:
+    news = [each for each in results if _is_news(lake, told.get(ledger.key_of(lake, each.path)), each)]
+    if not refused and not news:
         return
     reading = _Reading(config)
     with ledger.changing(lake) as held:
         before = ledger.read_seen(lake)
         rows = []
-        for path, error in errors.items():
+        for path, error in refused.items():
             old, key = before.get(ledger.key_of(lake, path)), ledger.key_of(lake, path)
             links = {named, *(old.links if old is not None and old.state == ledger.REFUSED else ())}
             rows.append(_refused(key, path, tuple(sorted(links)), error, reading, named, config))
@@ -297,14 +279,8 @@ def record(
             size, written = _looks(result.path)
             if result.state != "known" and size != result.capture.bytes and not result.capture.growing:
                 continue  # it has changed since: the next look says so
-            rest = (
-                tuple(each for each in old.links if each != named)
-                if old is not None and old.state == ledger.REFUSED
-                else ()
-            )
-            if rest:
-                assert old is not None
-                rows.append(replace(old, links=rest))
+            if old is not None and old.state == ledger.REFUSED and {*old.links} - {named}:
+                rows.append(replace(old, links=tuple(each for each in old.links if each != named)))
                 continue
             state = ledger.GROWING if result.capture.growing else ledger.READ
             rows.append(ledger.SeenFile(key, state, "", False, (named,), size, written, capture=result.capture.capture))
@@ -363,12 +339,8 @@ class _Reading:
             return error
 
     def facts(self, path: str, link: str, size: int, whole: bool = True) -> _Facts:
-        """Reads the times of a file by the settings of a link; nothing of what is no file of such records.
-
-        Args:
-            size: bytes.
-            whole: whether to read the file to its end, if the budget has room for it.
-        """
+        """Reads the times of a file of so many bytes by the settings of a link, to its end if that is asked for and the
+        budget has room for it; nothing of what is no file of such records."""
         settings, options, file = self._config.link(link), self.options(link), capture_path(path)
         if isinstance(options, LowwaterError):
             return _Facts()
@@ -376,8 +348,10 @@ class _Reading:
             if whole and (size <= self._left or self._left == LOOK_READ_BYTES):  # one file of any size is read
                 self._left -= size
                 if options is None:
-                    return _of(inspect_times(file, settings.jump, settings.skew), settings.skew)
-                return _of(inspect_records(file, options, settings.jump, settings.skew), settings.skew)
+                    facts = inspect_times(file, settings.jump, settings.skew)
+                else:
+                    facts = inspect_records(file, options, settings.jump, settings.skew)
+                return _of(facts, settings.skew)
             if options is not None:
                 return _Facts(first_timestamp(file, options, settings.jump))
             with closing(read(file, settings.jump, _BEGINNING, sha256="").spans()) as spans:
@@ -411,11 +385,7 @@ def _digests(path: Path, packed: bool) -> str:
 
 
 class _Look:
-    """One look: judges every file of a listing, by the ledgers where they know it.
-
-    Args:
-        claimed: path -> the links whose patterns claim it.
-    """
+    """One look: judges every file of a listing, by the ledgers where they know it, and of which patterns claim each."""
 
     def __init__(self, lake: Lake, config: Config, found: Listing, claimed: Mapping[str, list[str]], now: int) -> None:
         self._lake = lake
@@ -446,28 +416,28 @@ class _Look:
             link: ledger.FolderNames(settings) for link, settings in self._config.links.items() if settings.captures
         }
         rows, left = dict(before), []
+
+        def is_known(place: str) -> bool:
+            return ledger.key_of(self._lake, place) in before
+
         for key, row in before.items():
             place = ledger.location(self._lake, key)
             if place in self._found.files or row.state in (ledger.FOLDER, ledger.GONE):
                 continue
-            targets = {
-                target
+            moved = {
+                names[link].moved(place, None, is_known, unclaimed)
                 for link in row.links
                 if link in names
                 for unclaimed in (False, True)
-                if (target := names[link].moved(place, None, self._is_known(before), unclaimed)) is not None
-            } & self._found.files.keys()
-            named = (
-                row.state in (ledger.REFUSED, ledger.EMPTY) and _stated(place) is not None
-            )  # perhaps by somebody, from elsewhere
+            }
+            targets = self._found.files.keys() & moved
+            # perhaps by somebody, from elsewhere
+            named = row.state in (ledger.REFUSED, ledger.EMPTY) and _stated(place) is not None
             if len(targets) == 1 and not named:
                 own = ledger.key_of(self._lake, targets.pop())
                 rows[own] = replace(row, path=own)
                 left.append(rows.pop(key))
         return rows, left
-
-    def _is_known(self, before: Mapping[str, ledger.SeenFile]) -> Callable[[str], bool]:
-        return lambda place: ledger.key_of(self._lake, place) in before
 
     def _take(self, link: str, captures: Captures) -> None:
         family = link.partition("/")[0]
@@ -497,10 +467,8 @@ class _Look:
             if file is not None:
                 row = self._of_claimed(file, links)
                 rows[row.path] = row
-        unclaimed: dict[str, list[FoundFile]] = {}
-        for path, file in self._found.files.items():
-            if path not in self._claimed:
-                unclaimed.setdefault(file.folder, []).append(file)
+        left = (file for path, file in self._found.files.items() if path not in self._claimed)
+        unclaimed = grouped((file.folder, file) for file in left)
         problems = dict(self._found.problems)
         for folder, files in unclaimed.items():
             if len(files) > UNCLAIMED_FILES:
@@ -537,12 +505,8 @@ class _Look:
         lacking = [link for link, capture in taken.items() if capture is None]
         first_capture = next((capture for capture in taken.values() if capture is not None), None)
         if not lacking and first_capture is not None:
-            state = (
-                ledger.GROWING
-                if any(capture is not None and capture.growing for capture in taken.values())
-                else ledger.READ
-            )
-            return replace(bare, state=state, capture=first_capture.sha256)
+            growing = any(capture is not None and capture.growing for capture in taken.values())
+            return replace(bare, state=ledger.GROWING if growing else ledger.READ, capture=first_capture.sha256)
         declared = declared_coverage(self._config.link(lacking[0]), capture_path(file.path)) or (None, None)
         row = replace(bare, unread=True, links=tuple(lacking), declared_from=declared[0], declared_to=declared[1])
         if same and old is not None and old.state == ledger.REFUSED and set(lacking) & set(old.links):
@@ -593,16 +557,11 @@ class _Look:
         for capture in self._captures_at(file.path):  # somebody named it
             if self._is_whole(file, capture):
                 return replace(bare, state=ledger.READ, capture=capture.sha256)
-        if old is not None and old.state == ledger.REFUSED and (old.size, old.written) == (file.size, file.written):
-            return old  # somebody named it
-        same = old is not None and (old.size, old.written, old.links, old.judged) == (
-            file.size,
-            file.written,
-            links,
-            judged,
-        )
-        if same and old is not None and self._stands(old, file):
-            return old
+        if old is not None and (old.size, old.written) == (file.size, file.written):
+            if old.state == ledger.REFUSED:
+                return old  # somebody named it
+            if (old.links, old.judged) == (links, judged) and self._stands(old, file):
+                return old
         if file.broken:
             return replace(bare, reason="a symbolic link to a file that is not there")
         if file.name.startswith("."):
@@ -635,11 +594,11 @@ class _Look:
 
     def _judged(self, links: Sequence[str]) -> str:
         """Returns the settings by which a file that no pattern claims is judged, as a text."""
-        texts = []
+        texts = set()
         for link in links:
             options = self._reading.options(link)
-            texts.append(options.layout.protocol if isinstance(options, TableOptions) else self._config.link(link).kind)
-        return " ".join(sorted(set(texts)))
+            texts.add(options.layout.protocol if isinstance(options, TableOptions) else self._config.link(link).kind)
+        return " ".join(sorted(texts))
 
     def _sniffed(self, file: FoundFile, bare: ledger.SeenFile) -> ledger.SeenFile:
         """Looks into a file that no pattern claims: it may be traffic of a link of its folder."""
@@ -655,7 +614,7 @@ class _Look:
                 open_capture(path)
             except CaptureError as error:
                 why = _words(error)
-                if _CAPTURE.search(file.name) and not _is_empty(error):
+                if _CAPTURE.search(file.name) and "empty file" not in error.message:
                     return replace(bare, state=ledger.UNCLAIMED, reason=why, unread=True, links=tuple(of_packets))
             else:
                 return self._of_traffic(file, bare, tuple(of_packets))
@@ -767,10 +726,6 @@ def _family(name: str) -> str:
     return f".{endings[-1].lower()}" if endings else ""
 
 
-def _is_empty(error: CaptureError) -> bool:
-    return "empty file" in error.message
-
-
 # Files that somebody sets aside for ever, with a reason that stays visible.
 
 SHOWN = 5
@@ -778,15 +733,17 @@ SHOWN = 5
 
 
 def set_aside(lake: Lake, config: Config, names: Sequence[str], reason: str, person: str) -> list[ledger.SeenFile]:
-    """Sets files aside: no ingest takes them by a pattern, and no interval lacks them any more. Raises ConfigError if a
-    name fits no file, or only files that are in the lake. `names`: paths of files, names of files that are not read, or
-    patterns of either; also of files that are gone."""
+    """Sets files aside, by their paths, by names of files that are not read, or by patterns of either, also of files
+    that are gone: no ingest takes them by a pattern, and no interval lacks them any more.
+    Raises ConfigError if a name fits no file, or only files that are in the lake."""
+
+    def fits(row: ledger.SeenFile) -> bool:
+        return row.state not in (ledger.READ, ledger.GROWING) or row.unread
+
     look(lake, config)
     with ledger.changing(lake) as held:
-        rows = [
-            replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False)
-            for row in _chosen(lake, names, lambda row: not _is_read(row), "is in the lake, and read")
-        ]
+        chosen = _chosen(lake, names, fits, "is in the lake, and read")
+        rows = [replace(row, state=ledger.ASIDE, reason=reason, person=person, unread=False) for row in chosen]
         ledger.put_seen(held, rows)
     return rows
 
@@ -802,23 +759,11 @@ def undo(lake: Lake, config: Config, names: Sequence[str]) -> list[ledger.SeenFi
     look(lake, config)
     with ledger.changing(lake) as held:  # those in no folder of a link, which no look finds
         after = ledger.read_seen(lake)
-        left = [after[row.path] for row in rows if after[row.path].state == ledger.GONE and _is_there(lake, row)]
-        ledger.put_seen(
-            held, (replace(row, state=ledger.REFUSED, reason=f"it was set aside: {row.reason}") for row in left)
-        )
+        gone = (after[row.path] for row in rows if after[row.path].state == ledger.GONE)
+        left = [row for row in gone if ledger.is_there(ledger.location(lake, row.path))]
+        again = (replace(row, state=ledger.REFUSED, reason=f"it was set aside: {row.reason}") for row in left)
+        ledger.put_seen(held, again)
     return rows
-
-
-def _is_there(lake: Lake, row: ledger.SeenFile) -> bool:
-    try:
-        capture_path(ledger.location(lake, row.path)).stat()
-    except OSError:
-        return False
-    return True
-
-
-def _is_read(row: ledger.SeenFile) -> bool:
-    return row.state in (ledger.READ, ledger.GROWING) and not row.unread
 
 
 def _chosen(
@@ -850,12 +795,9 @@ def _found(lake: Lake, name: str) -> list[ledger.SeenFile]:
     if (row := rows.get(ledger.key_of(lake, name))) is not None:
         return [row]
     if not glob.has_magic(name):
-        return [row for row in rows.values() if row.name == name and row.state != ledger.EMPTY] or [
-            row for row in rows.values() if row.name == name
-        ]
-    pattern = os.path.abspath(name) if "/" in name and "://" not in name else name
-    return [
-        row
-        for row in rows.values()
-        if fnmatchcase(ledger.location(lake, row.path) if "/" in name else row.name, pattern)
-    ]
+        named = [row for row in rows.values() if row.name == name]
+        return [row for row in named if row.state != ledger.EMPTY] or named
+    if "/" not in name:
+        return [row for row in rows.values() if fnmatchcase(row.name, name)]
+    pattern = name if "://" in name else os.path.abspath(name)
+    return [row for row in rows.values() if fnmatchcase(ledger.location(lake, row.path), pattern)]

@@ -1,6 +1,4 @@
-"""Ingest: the first stage of the pipeline. Tasks survey and decode captures; a commit makes each file visible;
-leftovers are removed.
-"""
+"""Ingest: tasks survey and decode captures; a commit makes each file visible; leftovers are removed."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from lowwater.lake.ingestion.record_options import record_options
 from lowwater.lake.ingestion.replacement import Coverage, LedgerFiles
 from lowwater.lake.ingestion.tasks import pack
 from lowwater.lake.layout import MALFORMED, Lake, make_records_table
-from lowwater.lake.ledgers.captures import read_captures, shared_notes
+from lowwater.lake.ledgers.captures import Capture, few, of_family, read_captures, shared_notes
 from lowwater.lake.locks import folder_of, handed_over, hold
 from lowwater.lake.tables import commit, fence_off, live_files, quote, read_rows, safe_name, swap_files
 from lowwater.lake.upkeep import tidy_ledgers
@@ -35,6 +33,7 @@ from lowwater.link_names import FORM, family_of, is_link_name
 from lowwater.storage import paths
 from lowwater.storage.captures import capture_path
 from lowwater.storage.object_paths import ObjectPath
+from lowwater.storage.paths import write
 from lowwater.threads import TaskMap, each_on_threads
 
 # What dead attempts and replaced captures left. Removed under the lock of an ingest, after it has read or changed the
@@ -50,53 +49,28 @@ def clean(lake: Lake, link: str, attempts: Collection[str]) -> None:
     _clean_malformed(lake, link, attempts)
 
 
-class Tidiness:
-    """Whether nothing is left of dead attempts of a link: in a store, where to look takes a list of all its files.
-
-    Args:
-        link: the link, without an interface.
-
-    Attributes:
-        stored: whether that is noted.
-    """
-
-    def __init__(self, lake: Lake, link: str) -> None:
-        self._note = lake.source / "_ingests" / safe_name(link)
-        self.stored = isinstance(self._note, ObjectPath)
-
-    def is_known(self) -> bool:
-        """Whether the last ingest ended well, so that there is nothing to clean."""
-        with suppress(FileNotFoundError):
-            return self.stored and paths.read(self._note) == _TIDY
-        return False
-
-    def begin(self) -> None:
-        """Notes that files may be left from now on."""
-        if self.stored:
-            paths.write(self._note, b"at work")
-
-    def end(self) -> None:
-        """Notes that none are left."""
-        if self.stored:
-            paths.write(self._note, _TIDY)
-
-
-_TIDY = b"nothing is left"
+_TIDY, _AT_WORK = b"nothing is left", b"at work"
+"""What is noted in a store of a link, where to look for what dead attempts left takes a list of all its files."""
 _OWN = re.compile("[0-9a-f]{12}")
 """Names of attempts. Another program that joins files names them otherwise, and may have left no other copy of rows."""
+
+
+def _is_tidy(note: PurePath) -> bool:
+    """Whether the last ingest ended well, so that there is nothing to clean."""
+    with suppress(FileNotFoundError):
+        return paths.read(note) == _TIDY
+    return False
 
 
 def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[str]) -> None:
     own = f"link={name}"
     folders = [path for path in paths.folders(table) if path.name == own or path.name.startswith(f"{own}@")]
     stored = (path for folder in folders for path in paths.matching(folder, "hour=*/*.parquet"))
-    ended = ((path, _attempt(path.name)) for path in stored)
-    on_disk = [path for path, attempt in ended if _OWN.fullmatch(attempt) and attempt not in attempts]
+    named = ((path, path.stem.rpartition("-")[2]) for path in stored)
+    on_disk = [path for path, attempt in named if _OWN.fullmatch(attempt) and attempt not in attempts]
     if on_disk:  # a file stays on disk until its commit is undone, so no commit is missed
         dead = {path.relative_to(table).as_posix() for path in on_disk}
-        swap_files(
-            table, [], lambda version: [row for row in live_files(version) if row["path"] in dead], fence=lake.fence
-        )
+        swap_files(table, [], lambda live: [row for row in live_files(live) if row["path"] in dead], fence=lake.fence)
     try:
         for path in on_disk:
             paths.remove(path)
@@ -106,20 +80,11 @@ def _clean_table(lake: Lake, table: PurePath, name: str, attempts: Collection[st
 
 def _clean_malformed(lake: Lake, link: str, attempts: Collection[str]) -> None:
     attempt_names = pa.array(sorted(attempts), pa.string())
-    of_link = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    stray = read_rows(lake.malformed, MALFORMED, of_link & ~pads.field("attempt").isin(attempt_names))
+    stray = read_rows(lake.malformed, MALFORMED, of_family(link) & ~pads.field("attempt").isin(attempt_names))
     if stray.num_rows:
-        links = ", ".join(quote(value) for value in pc.unique(stray.column("link")).to_pylist())
-        dead = ", ".join(quote(value) for value in pc.unique(stray.column("attempt")).to_pylist())
-        commit(
-            lake.malformed,
-            lambda table, options: table.delete(f"link IN ({links}) AND attempt IN ({dead})", **options),
-            lake.fence,
-        )
-
-
-def _attempt(name: str) -> str:
-    return PurePath(name).stem.rpartition("-")[2]
+        links, dead = (", ".join(map(quote, pc.unique(stray.column(name)).to_pylist())) for name in ("link", "attempt"))
+        where = f"link IN ({links}) AND attempt IN ({dead})"
+        commit(lake.malformed, lambda table, options: table.delete(where, **options), lake.fence)
 
 
 # Files become visible in portions: their packets and malformed rows are committed under the names of their attempts.
@@ -161,16 +126,11 @@ def ingest(
         records: how the records of the link are read; None for packets, and for the protocol of the settings.
         refusals: filled with file -> why it was not ingested, where that is its own fault; None raises an error.
 
-    Returns:
-        A result for every file, in order; not for those in `refusals`.
-
-    Raises:
-        ConfigError: if other links are configured and this one is not, `covers` is empty or given for several files, or
-            the settings do not name the protocol of records that are no packets.
-        CaptureError: if files are no captures; the others are ingested nevertheless.
-        OverlapError: if a capture overlaps another by more than the skew of the link (T1).
-        LakeError: if the lake cannot be written.
-    """
+    Returns a result for every file, in order; not for those in `refusals`.
+    Raises ConfigError if other links are configured and this one is not, `covers` is empty or given for several files,
+    or the settings do not name the protocol of records that are no packets; CaptureError if files are no captures, and
+    OverlapError if one overlaps another by more than the skew of the link (T1): the others are ingested nevertheless;
+    LakeError if the lake cannot be written."""
     if not is_link_name(link):
         raise ConfigError(f"{link!r} is not a valid name of a link", f"write {FORM}")
     paths = [capture_path(path) for path in files]
@@ -191,10 +151,12 @@ def ingest(
         ledger = LedgerFiles(lake, link, settings)
         if records is not None:
             make_records_table(lake.records(link), records.layout.schema)
-        tidy = Tidiness(lake, family)
-        if not tidy.is_known():
+        note = lake.source / "_ingests" / safe_name(family)
+        stored = isinstance(note, ObjectPath)
+        if not (stored and _is_tidy(note)):
             clean(lake, family, ledger.attempts)  # its room may be needed
-        tidy.begin()
+        if stored:
+            write(note, _AT_WORK)
         coverage = [covers or declared_coverage(settings, path) for path in paths]
         before = {row.link for file in ledger.all for row in file.rows}
         batch = Batch(ledger, settings, paths, coverage, growing, clock, covers is not None, records, shared)
@@ -203,9 +165,10 @@ def ingest(
                 batch.take(result)
                 tell(f"{batch.settled:,} of {len(paths):,} files")
             batch.commit()
-        if not tidy.stored or batch.leaves_files:
+        if not stored or batch.leaves_files:
             clean(lake, family, ledger.attempts)
-        tidy.end()
+        if stored:
+            write(note, _TIDY)
     # A file of a store that is away is no file that is refused: the next ingest reads it.
     refused = {paths[number]: error for number, error in batch.refused.items() if not isinstance(error, LakeError)}
     record(lake, config, link, batch.results.values(), refused)
@@ -229,14 +192,10 @@ def _with_interfaces(result: IngestResult, ledger: LedgerFiles, before: Collecti
     missing, new = sorted(name for name in all_links - own if "/" in name), sorted(own - set(before))
     notes = []
     if missing and result.state != "known":
-        notes.append(f"it does not declare {_some(missing)}, which other captures have: taken as silent there")
+        notes.append(f"it does not declare {few(missing, SHOWN)}, which other captures have: taken as silent there")
     if before and (named := [name for name in new if "/" in name and name != ledger.link]):
-        notes.append(f"{_some(named)} is new: taken as silent in the captures that do not declare it")
+        notes.append(f"{few(named, SHOWN)} is new: taken as silent in the captures that do not declare it")
     return replace(result, note="; ".join(note for note in (result.note, *notes) if note))
-
-
-def _some(links: Sequence[str]) -> str:
-    return ", ".join(links[:SHOWN]) + (f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else "")
 
 
 def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]:
@@ -245,17 +204,12 @@ def _in_force(lake: Lake, results: Sequence[IngestResult]) -> list[IngestResult]
     for link, captures in read_captures(lake, {row.link for result in results for row in result.captures}).items():
         spans = zip(captures.numbers("covers_from").tolist(), captures.numbers("covers_to").tolist(), strict=True)
         found |= {(link, attempt): span for attempt, span in zip(captures.values("attempt"), spans, strict=True)}
-    return [
-        replace(
-            result,
-            captures=tuple(
-                replace(row, covers_from=span[0], covers_to=span[1])
-                for row in result.captures
-                for span in [found.get((row.link, row.attempt), (row.covers_from, row.covers_to))]
-            ),
-        )
-        for result in results
-    ]
+
+    def in_force(row: Capture) -> Capture:
+        begin, end = found.get((row.link, row.attempt), (row.covers_from, row.covers_to))
+        return replace(row, covers_from=begin, covers_to=end)
+
+    return [replace(result, captures=tuple(map(in_force, result.captures))) for result in results]
 
 
 def _tell_shared(lake: Lake, results: dict[int, IngestResult]) -> None:

@@ -63,12 +63,9 @@ def _protocols(settings: Link) -> dict[str, Protocol]:
 def text_options(settings: Link) -> TextOptions:
     """Returns how the delimited text of a link is written."""
     plain = TextOptions()
-    return TextOptions(
-        settings.separator or plain.separator,
-        plain.quote if settings.quote is None else settings.quote,
-        settings.header,
-        plain.null if settings.null is None else settings.null,
-    )
+    quote = plain.quote if settings.quote is None else settings.quote
+    null = plain.null if settings.null is None else settings.null
+    return TextOptions(settings.separator or plain.separator, quote, settings.header, null)
 
 
 def _protocol_of(
@@ -105,14 +102,11 @@ def _protocol_of(
 
 def planned_options(config: Config, plan: Plan, link: str) -> TableOptions | None:
     """Returns how the records of a link are read; None for packets, and for a link that no query reads.
-    Raises ConfigError: queries read the link by several protocols, or by another one than its settings say."""
+    Raises ConfigError if queries read the link by several protocols, or by another one than its settings say."""
     settings = config.link(link)
     if settings.kind == "pcap":
         return None
-    layouts: dict[str, RecordLayout] = {}
-    for lfta in plan.lftas:
-        if link in lfta.links and lfta.layout is not None:
-            layouts[lfta.protocol] = lfta.layout
+    layouts = {lfta.protocol: lfta.layout for lfta in plan.lftas if link in lfta.links and lfta.layout is not None}
     if settings.protocol is not None and layouts.keys() - {settings.protocol}:
         other = min(layouts.keys() - {settings.protocol})
         message = f"link {link} has records of {settings.protocol}, and a query reads it by {other}"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, 
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lowwater.capture.content.retention import DECODER_VERSION, ContentOptions, hash_of, kept_for_rows
 from lowwater.capture.formats.sources import starts_with
@@ -23,6 +23,7 @@ from lowwater.lake.files.patterns import covers_key
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, CopiedFile, family_captures, put_captures, source_of
 from lowwater.lake.ledgers.files import FolderNames, is_there, key_of, places_of, spellings
+from lowwater.lake.tables import grouped
 from lowwater.link_names import below, family_of
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.captures import capture_path
@@ -39,7 +40,6 @@ class Places(Generic[T]):
         self._by_key: dict[Hashable, dict[str, T]] = defaultdict(dict)
 
     def add(self, name: str, thing: T, keys: Iterable[Hashable]) -> None:
-        """Adds a thing by its name, under each of its keys."""
         for key in keys:
             self._by_key[key][name] = thing
 
@@ -58,11 +58,8 @@ class Places(Generic[T]):
 
 
 class Spans(Generic[T]):
-    """Ranges of time with a thing each, and those of them that meet a range.
-
-    Ranges of about one length lie in one list, in order. So a long range among short ones does not make the short ones
-    be looked through.
-    """
+    """Ranges of time with a thing each, and those of them that meet a range. Ranges of about one length lie in one
+    list, in order, so that a long range among short ones does not make the short ones be looked through."""
 
     def __init__(self) -> None:
         self._by_size: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
@@ -130,24 +127,18 @@ class LedgerFile:
 
     def fits(self, settings: Link, content: ContentOptions | TableOptions) -> bool:
         """Whether a new ingest would give the same packets, links and stored content."""
+        row = self.row
         if settings.interfaces == "one":
-            interfaces_same = len(self.rows) == 1 and self.row.link == self.source
+            interfaces_same = len(self.rows) == 1 and row.link == self.source
         else:
-            interfaces_same = all((row.interfaces or 1) == 1 and not row.renamed for row in self.rows) and (
-                self.row.source is None or all(row.link == below(self.source, row.interface) for row in self.rows)
+            interfaces_same = all((each.interfaces or 1) == 1 and not each.renamed for each in self.rows) and (
+                row.source is None or all(each.link == below(self.source, each.interface) for each in self.rows)
             )
-        content_same = (kept_for_rows(self.row.kept), self.row.key or "") == (
-            kept_for_rows(str(content)),
-            content.key_digest,
-        )
+        kept_same = kept_for_rows(row.kept) == kept_for_rows(str(content)) and (row.key or "") == content.key_digest
         if isinstance(content, ContentOptions):  # hashes that are no longer asked for may stay
-            content_same &= content.compared in ("", hash_of(self.row.kept))
-        return (
-            interfaces_same
-            and content_same
-            and self.row.decoder_version == version_of(content)
-            and self.row.admits(settings)
-        )
+            kept_same = kept_same and content.compared in ("", hash_of(row.kept))
+        version_same = row.decoder_version == version_of(content)
+        return interfaces_same and kept_same and version_same and row.admits(settings)
 
     def is_of(self, links: Sequence[str]) -> bool:
         """Whether its records belong to these links."""
@@ -155,7 +146,7 @@ class LedgerFile:
 
     def at(self, path: Path, place: str, name: str) -> LedgerFile:
         """Returns the file at another path, with its place and name there."""
-        return LedgerFile(tuple(replace(row, path=str(path), place=place, name=name) for row in self.rows))
+        return self._with(path=str(path), place=place, name=name)
 
     def with_copy(self, place: str, sha256: str, size: int, seen_at: int) -> LedgerFile:
         """Returns the file with another file that has its records and lies beside it."""
@@ -163,14 +154,12 @@ class LedgerFile:
         if known is not None and known.sha256 == sha256:
             return self
         copies = json.dumps({**self.row.copied_to, place: CopiedFile(sha256, size, seen_at)})
-        return LedgerFile(tuple(replace(row, copies=copies) for row in self.rows))
+        return self._with(copies=copies)
 
     def declaring(self, declared: Coverage | None) -> Coverage | None:
-        """Returns the declared coverage, given what the settings declare for its path.
-
-        A declaration by `--covers` holds. A declaration by the settings ends when they no longer make it. An older
-        ledger does not tell the two apart: its declaration holds unless the settings declare another one.
-        """
+        """Returns the declared coverage, given what the settings declare for its path. A declaration by `--covers`
+        holds; one by the settings ends when they no longer make it. An older ledger does not tell the two apart: its
+        declaration holds unless the settings declare another one."""
         if self.row.by_hand:
             return self.row.declared
         return declared or (self.row.declared if self.row.by_hand is None else None)
@@ -178,42 +167,29 @@ class LedgerFile:
     def covering(
         self, declared: Coverage | None, growing: bool, by_hand: bool | None = False, rotated: bool | None = False
     ) -> LedgerFile:
-        """Returns the file with its coverage (T5).
+        """Returns the file with its coverage (T5), which was declared by `--covers`, or with an end that is made up
+        from the rotation; None where these are unknown.
 
         A file that ended cleanly covers its declared time. A cut or growing file covers the time from the declared
         begin to its clock at the last good record; a cut says nothing about the begin. Without a declaration, a file
         covers the time from its first record to that clock. All interfaces of a file have the same coverage, with or
-        without packets.
-
-        Args:
-            declared: declared coverage [from, to), ns; None without one.
-            by_hand: whether `--covers` declared it; None if unknown.
-            rotated: whether its end is made up from the rotation; None if unknown.
-        """
+        without packets."""
         first = min((row.first for row in self.rows if row.first is not None), default=None)
         start, end = (first, self.largest) if declared is None else declared
         if declared is not None and (growing or not self.row.ended_cleanly):
             end = max(declared[0], min(declared[1], self.largest or 0))
         if start is None or end is None:
             start = end = 0
-        bounds = declared or (None, None)
-        return LedgerFile(
-            tuple(
-                replace(
-                    row,
-                    covers_from=start,
-                    covers_to=end,
-                    declared_from=bounds[0],
-                    declared_to=bounds[1],
-                    growing=growing,
-                    by_hand=by_hand,
-                    file_first=first,
-                    file_largest=self.largest,
-                    rotated=rotated if declared is not None else False,
-                )
-                for row in self.rows
-            )
-        )
+        declared_from, declared_to = declared or (None, None)
+        rotated = rotated if declared is not None else False
+        return self._with(
+            covers_from=start, covers_to=end, declared_from=declared_from, declared_to=declared_to, growing=growing,
+            by_hand=by_hand, file_first=first, file_largest=self.largest, rotated=rotated,
+        )  # fmt: skip
+
+    def _with(self, **facts: Any) -> LedgerFile:
+        """Returns the file with other facts in all of its rows."""
+        return LedgerFile(tuple(replace(row, **facts) for row in self.rows))
 
 
 def version_of(content: ContentOptions | TableOptions) -> int:
@@ -236,10 +212,8 @@ class LedgerFiles:
         self._places: Places[LedgerFile] = Places()
         self._keyed: dict[str, list[Hashable]] = {}
         self._spans: dict[str, Spans[LedgerFile]] = defaultdict(Spans)
-        rows: dict[str, list[Capture]] = {}
-        for row in family_captures(lake, family_of(link)):
-            rows.setdefault(row.attempt, []).append(row)
-        files = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows.values()]
+        rows = grouped((row.attempt, row) for row in family_captures(lake, family_of(link))).values()
+        files = [LedgerFile(tuple(sorted(file_rows, key=lambda row: row.link))) for file_rows in rows]
         self._taken = {place for file in files for place in self._own(file)}
         for file in files:
             self._include(file)
@@ -257,10 +231,8 @@ class LedgerFiles:
         return self._files.keys()
 
     def same(self, path: Path, sha256: str, identity: str, declared: Coverage | None) -> LedgerFile | None:
-        """Returns the file with these bytes, or with these records in a file of its own that still lies there.
-
-        An empty file may stand for many hours: its coverage must agree (T5).
-        """
+        """Returns the file with these bytes, or with these records in a file of its own that still lies there. An empty
+        file may stand for many hours: its coverage must agree (T5)."""
         for file in filter(self._is_own, self._places.find([("bytes", sha256), ("records", identity)])):
             if file.packets or file.row.declared == declared:
                 if file.row.file_digest == sha256:
@@ -314,8 +286,7 @@ class LedgerFiles:
 
     def _keys(self, file: LedgerFile, begins: bool = False) -> list[Hashable]:
         """Returns what a file is looked up by: its records, its bytes and those of its copies, its places, and how it
-        begins: with a record, or without one with its declared begin. `begins`: whether the declared begin is a key of
-        a file with records too, since it may begin as an empty one."""
+        begins: with a record, or without one, or if it may begin as an empty one, with its declared begin."""
         firsts = {row.first for row in file.rows if row.first is not None}
         keys: list[Hashable] = [("records", file.row.capture)]
         keys += [("place", place) for place in self._spellings(file)]
@@ -407,7 +378,8 @@ class LedgerFiles:
         if self._begins_alike(new, old, same_path) and _is_prefix(new.row, old.row, unpacked):
             grown = "" if not same_path else ": it has grown"
             return f"it begins with all {old.row.bytes:,} bytes of {old.row.path}, which it replaces{grown}"
-        if same_path and (_overlap(new.row, old.row) > settings.longest_skew or _declared_alike(new, old)):
+        declared_alike = new.row.declared is not None and new.row.declared == old.row.declared
+        if same_path and (declared_alike or _overlap(new.row, old.row) > settings.longest_skew):
             return "the file has changed: its packets replace those of what had its name before"
         return None
 
@@ -423,10 +395,6 @@ class LedgerFiles:
 
 def _absolute(path: Path) -> str:
     return str(capture_path(path).absolute())
-
-
-def _declared_alike(new: LedgerFile, old: LedgerFile) -> bool:
-    return new.row.declared is not None and new.row.declared == old.row.declared
 
 
 def _is_prefix(new: Capture, old: Capture, unpacked: int) -> bool:
@@ -452,7 +420,8 @@ def _refuse_overlap(new: LedgerFile, others: Iterable[LedgerFile], settings: Lin
     their records, or by what people declared of both. An end that a rotation made up overlaps nothing."""
     skew = settings.longest_skew
     for other in others:
-        if (overlap := _shared_time(new, other)) > skew:
+        (begin, last), (other_begin, other_last) = _extent(new), _extent(other)
+        if (overlap := min(last, other_last) - max(begin, other_begin)) > skew:
             raise _same_time(new, other, overlap, settings)
         if new.row.is_declared and other.row.is_declared and (overlap := _overlap(new.row, other.row)) > skew:
             key = _shared_key(new.row, other.row, settings)
@@ -489,21 +458,17 @@ def _hull(file: LedgerFile) -> Coverage:
     return min(begin, *(low for low, _ in covers)), max(end + 1, *(high for _, high in covers))
 
 
-def _shared_time(new: LedgerFile, other: LedgerFile) -> int:
-    (begin, end), (other_begin, other_end) = _extent(new), _extent(other)
-    return min(end, other_end) - max(begin, other_begin)
-
-
 def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: Link) -> OverlapError:
     before, after = sorted((new, other), key=lambda each: (_extent(each), each.row.path))
     (begin, last), (_, end) = _extent(after), _extent(before)
-    lengths = [high - low for low, high in map(_extent, (new, other))]
+    shorter = min(high - low for low, high in map(_extent, (new, other)))
     first_read, second_read = (_extent(each) for each in sorted((new, other), key=lambda each: each.row.order))
     latest = max(overlap, first_read[1] - second_read[0])  # how far behind its clock the link has records then
+    unit = SECOND if latest <= 60 * SECOND else 60 * SECOND
     why = "either these are two recorders, or the clock of the recorder was put back"
     hint = (
         f"two recorders: {several_links(new.source, new.row.path)}; one recorder: set skew = "
-        f'"{format_duration(_rounded_up(latest))}" in {section_of(family_of(new.source))}, and both are read'
+        f'"{format_duration(-(-latest // unit) * unit)}" in {section_of(family_of(new.source))}, and both are read'
     )
     row, earlier = new.row, other.row
     same_head = bool(row.head) and row.head == earlier.head
@@ -521,15 +486,9 @@ def _same_time(new: LedgerFile, other: LedgerFile, overlap: int, settings: Link)
         new.source,
         first,
         second,
-        2 * overlap >= min(lengths) and not same_head,
+        2 * overlap >= shorter and not same_head,
         latest,
     )
-
-
-def _rounded_up(length: int) -> int:
-    """Rounds a length (ns) up to seconds, or to minutes where it is longer than one."""
-    unit = SECOND if length <= 60 * SECOND else 60 * SECOND
-    return -(-length // unit) * unit
 
 
 def _shared_key(row: Capture, other: Capture, settings: Link) -> str | None:

@@ -51,8 +51,6 @@ from lowwater.storage.object_paths import ObjectPath
 # A plain file is hashed and divided in one pass. A compressed file is only hashed: it is decoded while it is
 # decompressed.
 
-_PIECE = 1 << 20
-
 DAMAGE = RECORD_DAMAGE.remove(RECORD_DAMAGE.get_field_index("line"))
 """Schema of the malformed rows of a capture, as of records without a `line`; `interface` is the interface number."""
 
@@ -125,17 +123,10 @@ def _survey(task: SurveyTask) -> Generator[CaptureChunk, None, Survey]:
         grew = task.path.stat().st_size > before
         return Survey(task.path, sha256, identity, before, grew, None, DAMAGE.empty_table())
     capture_index = yield from indexing(task.path, task.max_jump, task.chunk_bytes, content=task.content)
-    grew = max(task.path.stat().st_size, capture_index.summary.bytes) > before
+    facts, damage = capture_index.summary, damage_table(capture_index.malformed)
+    grew = max(task.path.stat().st_size, facts.bytes) > before
     bare = replace(capture_index, malformed=MalformedRows(task.path))
-    return Survey(
-        task.path,
-        capture_index.summary.sha256,
-        capture_index.summary.identity,
-        capture_index.summary.bytes,
-        grew,
-        bare,
-        damage_table(capture_index.malformed),
-    )
+    return Survey(task.path, facts.sha256, facts.identity, facts.bytes, grew, bare, damage)
 
 
 def _size(path: Path) -> int:
@@ -157,15 +148,10 @@ def _size(path: Path) -> int:
 def damage_table(rows: MalformedRows) -> pa.Table:
     """Converts malformed rows to a table, schema `DAMAGE`."""
     columns = {name: np.ascontiguousarray(rows.columns[name]) for name in DAMAGE.names}
-    reasons = pa.DictionaryArray.from_arrays(columns["reason"], pa.array(REASONS))
     absent = {name: columns[name] < 0 for name in ("position", "arrival")}
-    arrays = [
-        reasons.cast(field.type)
-        if field.name == "reason"
-        else pa.array(columns[field.name], field.type, mask=absent.get(field.name))
-        for field in DAMAGE
-    ]
-    return pa.Table.from_arrays(arrays, schema=DAMAGE)
+    arrays = {name: pa.array(values, mask=absent.get(name)) for name, values in columns.items()}
+    arrays["reason"] = pa.DictionaryArray.from_arrays(arrays["reason"], pa.array(REASONS))
+    return pa.table(arrays).cast(DAMAGE)
 
 
 # An interface with a name is the link `link/name`, also if it is the only one of its file; the link has the others.
@@ -176,13 +162,8 @@ MOST_INTERFACES = MEDIAN_INTERFACES
 
 
 def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[str]:
-    """Names the link of every interface of a capture.
-
-    Args:
-        names: names of its interfaces, as `facts.Interface` has them.
-
-    Raises:
-        CaptureError: if there are too many interfaces, or the link is itself the link of an interface.
+    """Names the link of every interface of a capture, by their names.
+    Raises CaptureError if there are too many interfaces, or the link is itself the link of an interface.
 
     Example:
         >>> link_names("main", ["eth0", "", "eth0"], Path("a.pcapng"), False)
@@ -206,12 +187,12 @@ def link_names(link: str, names: Sequence[str], path: Path, one: bool) -> list[s
 def parted(
     batches: Iterable[tuple[Interface, pa.RecordBatch]], clocks: Mapping[str, int], one: bool
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Merges batches of interfaces that are one link, in file order. Yields the name of the interface with each batch.
+    """Merges batches of interfaces that are one link, in file order. Yields the name of the interface with each batch;
+    it is empty if all are `one` link.
 
     Args:
-        batches: as from `read_chunk` and `CaptureReader.by_interface`: by record span, and in a span by interface.
+        batches: by record span, and in a span by interface.
         clocks: name -> largest sane timestamp before them over all interfaces of this name, ns.
-        one: whether all interfaces are one link; its name is empty.
     """
     now, waiting, last = dict(clocks), dict[str, list[pa.RecordBatch]](), -1
     for interface, batch in batches:
@@ -244,22 +225,12 @@ def _in_order(batches: list[pa.RecordBatch], clock: int) -> pa.RecordBatch:
     return table.set_column(at, table.schema.field(at), arrived).combine_chunks().to_batches()[0]
 
 
-@dataclass(frozen=True)
-class MergedInterfaces:
-    """Several interfaces as one: their summary, and their malformed rows with the clock of all interfaces."""
-
-    summary: InterfaceSummary
-    damage: pa.Table
-
-
-def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], damage: pa.Table) -> MergedInterfaces:
-    """Merges the summaries of several interfaces into one, by a pass over the written packets. Returns a summary under
-    the first interface; its link type is `mixed` if they differ, and its name empty.
-
-    Args:
-        files: files with all packets of these interfaces, in order of position.
-        damage: malformed rows of these interfaces, schema `DAMAGE`.
-    """
+def merge_summaries(
+    parts: Sequence[InterfaceSummary], files: Sequence[Path], damage: pa.Table
+) -> tuple[InterfaceSummary, pa.Table]:
+    """Merges several interfaces into one, by a pass over the files with all of their packets, in order of position.
+    Returns a summary under the first interface, whose link type is `mixed` if they differ, and its name empty; and
+    their malformed rows (schema `DAMAGE`) with the clock of all interfaces."""
     rows = _Rows(damage)
     for path in files:
         with pq.ParquetFile(path) as file:
@@ -282,7 +253,7 @@ def merge_summaries(parts: Sequence[InterfaceSummary], files: Sequence[Path], da
         lull=rows.lull if rows.first is not None else None,
     )
     rows.median.close()
-    return MergedInterfaces(summary, rows.damage())
+    return summary, rows.damage()
 
 
 class _Rows:
@@ -333,28 +304,33 @@ BOUNDED = ("position", "arrival", "timestamp")
 
 
 @dataclass(frozen=True)
-class RecordFile:
-    """A written file, before its commit."""
+class PackedFile:
+    """A file of a capture in the folder of its table that lacks the identity of the capture."""
 
     path: str  # path relative to the table
     hour: int
-    rows: int
-    size: int  # size in bytes
-    smallest: dict[str, int]  # smallest value of the columns BOUNDED
-    largest: dict[str, int]  # largest value of the columns BOUNDED
+    file: UnfinishedFile
+    bounds: Mapping[str, tuple[int, int]]  # smallest and largest value of the columns BOUNDED
 
-    def whole(self, identity: str, table: PurePath) -> RecordFile:
-        return self
+    def finish(self, identity: str, table: PurePath) -> DataFile:
+        """Adds the identity of the capture, and puts the file into the table.
+        Raises OSError if it cannot be written."""
+        size = self.file.finish({"capture": identity})
+        paths.put(table / self.path)
+        smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
+        return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
 
-    def of(self, identity: str, table: PurePath) -> DataFile:
-        """Returns the file for its commit; it has its identity and its place already."""
-        return DataFile(self.path, self.size, self.rows, {"hour": str(self.hour)}, self.smallest, self.largest)
+
+def packed_file(writer: FileWriter, table: PurePath, path: str, hour: int) -> PackedFile:
+    """Writes what a writer holds of an hour into a file in the folder of a table."""
+    bounds = {name: writer.bounds(name) for name in BOUNDED}
+    return PackedFile(path, hour, writer.write(paths.draft(table / path)), bounds)
 
 
 class WrittenRecords(NamedTuple):
     """The records of a file: written files in order, malformed records (`capture.tables.reader.DAMAGE`), summary."""
 
-    files: list[RecordFile]
+    files: list[DataFile]
     damage: pa.Table
     summary: CaptureSummary
 
@@ -364,7 +340,7 @@ POOL = "jemalloc"
 
 
 @cache
-def use_pool() -> None:
+def _use_pool() -> None:
     """Makes POOL the pool of this process, once, unless the environment names another or Arrow was built without it."""
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ and POOL in pa.supported_memory_backends():
         pa.set_memory_pool(pa.jemalloc_memory_pool())
@@ -379,17 +355,13 @@ def write_records(
     name: str,
     growing: bool = False,
 ) -> WrittenRecords:
-    """Reads a file and writes its records.
-    Raises CaptureError if the file cannot be read, and OSError if a file cannot be written.
-
-    Args:
-        digests: sha256 of the file, and identity of the capture.
-        name: name of the files relative to the table, with `{hour}` and `{number}`.
-    """
-    use_pool()
+    """Reads a file, whose sha256 and identity are known, and writes its records into files that are called `name`, with
+    its `{hour}` and `{number}`, relative to the table.
+    Raises CaptureError if the file cannot be read, and OSError if a file cannot be written."""
+    _use_pool()
     sha256, identity = digests
     reader = RecordReader(path, options, max_jump, sha256, growing, dictionaries=True)
-    files: list[Future[RecordFile]] = []
+    files: list[Future[DataFile]] = []
     with ThreadPoolExecutor(1) as pool:
         writer: _Writer | None = None
         scratch = PageBuffers()
@@ -428,7 +400,7 @@ class _Writer:
         self.hour = hour
         self.rows = 0
         self.size = 0
-        self._pool, self._scratch, self._path, self._target = pool, scratch, path, table / path
+        self._pool, self._scratch, self._table, self._path = pool, scratch, table, path
         self._identity = identity
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
@@ -449,7 +421,7 @@ class _Writer:
         if self._waiting_rows >= limits.RECORD_PAGE_ROWS or self._waiting_bytes >= limits.RECORD_PAGE_BYTES:
             self._flush()
 
-    def close(self) -> Future[RecordFile]:
+    def close(self) -> Future[DataFile]:
         self._flush()
         return self._pool.submit(self._finish)
 
@@ -458,20 +430,13 @@ class _Writer:
         while len(self._pages) > limits.RECORD_WAITING_PAGES:
             self._pages.popleft().result()
         if self._waiting:
-            self._pages.append(self._pool.submit(self._write, self._waiting))
+            self._pages.append(self._pool.submit(self._writer.add, self._waiting, self._scratch))
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
-    def _write(self, batches: list[pa.RecordBatch]) -> None:
-        self._writer.add(batches, self._scratch)
-
-    def _finish(self) -> RecordFile:
+    def _finish(self) -> DataFile:
         for page in self._pages:
             page.result()  # raises its error
-        size = self._writer.write(paths.draft(self._target)).finish({"capture": self._identity})
-        paths.put(self._target)
-        bounds = {name: self._writer.bounds(name) for name in BOUNDED}
-        smallest, largest = ({name: ends[side] for name, ends in bounds.items()} for side in (0, 1))
-        return RecordFile(self._path, self.hour, self.rows, size, smallest, largest)
+        return packed_file(self._writer, self._table, self._path, self.hour).finish(self._identity, self._table)
 
 
 # The bytes of a capture, for tasks on other machines.
@@ -562,42 +527,22 @@ class PackTask:
         """Bytes to read; the heaviest tasks start first."""
         return self.bytes if self.chunks is None else self.chunks[-1].end - self.chunks[0].begin
 
-    @property
-    def home(self) -> str:
-        """The file and chunk that it reads, by which a machine of a cluster is chosen."""
-        return f"{self.path} {self.number}"
-
-
-@dataclass(frozen=True)
-class PackedFile:
-    """A file of packets that lacks the identity of its capture."""
-
-    path: str  # path relative to `packets/`
-    hour: int
-    file: UnfinishedFile  # the written file without footer
-    bounds: Mapping[str, tuple[int, int]]  # smallest and largest value of the columns BOUNDED
-
-    def whole(self, identity: str, packets: PurePath) -> RecordFile:
-        file = self.of(identity, packets)
-        bounds = dict(file.smallest), dict(file.largest)
-        return RecordFile(self.path, self.hour, file.rows, file.size, *bounds)
-
-    def of(self, identity: str, packets: PurePath) -> DataFile:
-        """Adds the identity of the capture, finishes the file and puts it into the table.
-        Raises OSError if it cannot be written."""
-        size = self.file.finish({"capture": identity})
-        paths.put(packets / self.path)
-        smallest, largest = ({name: ends[side] for name, ends in self.bounds.items()} for side in (0, 1))
-        return DataFile(self.path, size, self.file.rows, {"hour": str(self.hour)}, smallest, largest)
-
 
 @dataclass(frozen=True)
 class PackResult:
     """Result of a pack task."""
 
     file: int  # number of the file in this ingest
-    # name of the interface (empty if all are one) and file; a file for every hour of arrival, in order
-    files: tuple[tuple[str, PackedFile | RecordFile], ...]
+    # name of the interface (empty if all are one) and file; a file for every hour of arrival, in order. One of packets
+    # that this machine wrote is finished once the identity of the capture is known
+    files: tuple[tuple[str, PackedFile | DataFile], ...]
+
+    def finished(self, identity: str, table: PurePath) -> list[tuple[str, DataFile]]:
+        """Returns the files with their identity, in the table. Raises OSError if one cannot be written."""
+        return [
+            (name, file.finish(identity, table) if isinstance(file, PackedFile) else file) for name, file in self.files
+        ]
+
     undecoded: dict[int, int]  # interface number -> packets without an IP header
     summary: CaptureSummary | None = None  # summary of a compressed capture; None for chunks
     # malformed rows of a compressed capture, schema `DAMAGE`
@@ -625,8 +570,7 @@ def _pack_sent(task: PackTask) -> PackResult:
         if file is not None:
             file.unlink(missing_ok=True)
     identity = task.identity or (result.summary.identity if result.summary else "")
-    whole = tuple((name, packed.whole(identity, task.packets)) for name, packed in result.files)
-    return replace(result, files=whole)
+    return replace(result, files=tuple(result.finished(identity, task.packets)))
 
 
 def not_written(packets: PurePath, capture: Path, error: OSError) -> LakeError:
@@ -702,8 +646,7 @@ class _HourFile:
         """Writes the rows and the columns that have a value; readers take missing columns for NULL."""
         if self._batches:
             self._page()
-        file = self._writer.write(paths.draft(packets / path))
-        return PackedFile(path, self.hour, file, {n: self._writer.bounds(n) for n in BOUNDED})
+        return packed_file(self._writer, packets, path, self.hour)
 
     def _page(self) -> None:
         self._writer.add(self._batches, _thread_memory.scratch)
@@ -746,7 +689,7 @@ class _TaskWriter:
 
     def _close(self, interface: str) -> None:
         task, file = self._task, self._waiting.pop(interface)
-        name = file_name(task.number, len(self.files), task.attempt)
+        name = f"{task.number:06}-{len(self.files):06}-{task.attempt}.parquet"  # its place in the capture, the attempt
         path = f"link={safe_name(task.link)}/hour={file.hour}/{name}"
         self.files.append((interface, file.write(task.packets, path)))
 
@@ -762,13 +705,3 @@ class _TaskWriter:
             missing = batch.column("ipversion").null_count
             self.undecoded[interface.index] = self.undecoded.get(interface.index, 0) + missing
             yield interface, batch
-
-
-def file_name(chunk: int, number: int, attempt: str) -> str:
-    """Names a packet file: its place among the files of its capture, then the attempt.
-
-    Example:
-        >>> file_name(7, 0, "0123")
-        '000007-000000-0123.parquet'
-    """
-    return f"{chunk:06}-{number:06}-{attempt}.parquet"

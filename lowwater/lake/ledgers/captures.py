@@ -1,6 +1,4 @@
-"""The ledger `captures`: captures of every link, in the order of SEMANTICS T1, with their counts; and those that
-several links have.
-"""
+"""The ledger `captures`: captures of every link, in the order of SEMANTICS T1; and those that several links have."""
 
 from __future__ import annotations
 
@@ -27,6 +25,7 @@ from lowwater.lake.open_tables import ValuesByState, cached_value
 from lowwater.lake.upkeep import MEND
 from lowwater.limits import CAPTURE_OBJECTS
 from lowwater.link_names import family_of
+from lowwater.plan.temporal import END_OF_TIME
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -36,6 +35,20 @@ if TYPE_CHECKING:
 
 _KEY = ("link", "attempt")
 _SHOWN_TYPES = 6
+
+
+def life_of(link: Link) -> tuple[int, int]:
+    """Returns the life of a link, [since, until), ns (T5)."""
+    return link.since or 0, END_OF_TIME if link.until is None else link.until
+
+
+SHOWN = 3
+"""Most things that a sentence names."""
+
+
+def few(names: Sequence[str], most: int = SHOWN) -> str:
+    """Names the first of some things, and says how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def left_out_words(counts: Mapping[str, int]) -> str:
@@ -164,10 +177,6 @@ class Capture:
         older ledger tells only the first."""
         return self.declared is not None and bool(self.by_hand if self.rotated is None else not self.rotated)
 
-    def claims(self, start: int, end: int) -> bool:
-        """Whether its declared coverage meets [start, end), ns."""
-        return self.declared is not None and self.declared[0] < end and self.declared[1] > start
-
     @property
     def order(self) -> tuple[int, int, str, int]:
         """Sort key of a link's captures (T1): declared start, else median; then median; then identity."""
@@ -180,10 +189,6 @@ class Capture:
         ahead = self.largest_ahead or 0
         return ahead <= link.jump and (self.smallest_jump is None or link.jump < self.smallest_jump)
 
-    def meets(self, start: int, end: int) -> bool:
-        """Whether the time range of its records meets [start, end), ns."""
-        return self.smallest is not None and self.largest is not None and self.smallest < end and self.largest >= start
-
 
 NAMES = tuple(field.name for field in fields(Capture))
 
@@ -193,12 +198,10 @@ class Captures(Sequence[Capture]):
 
     The ledger is kept by column, a tenth of the memory of objects. Pages ask for columns and for some captures; whoever
     walks through all of them makes the objects, which then stay.
-
-    Attributes:
-        beside: the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of
-            another interface stands for each.
     """
 
+    # the other files of the link, which do not declare this interface of it: they cover it too (T5). A row of another
+    # interface stands for each
     beside: Sequence[Capture] = ()
 
     def __init__(self, rows: Iterable[Capture] = ()) -> None:
@@ -206,6 +209,8 @@ class Captures(Sequence[Capture]):
         self._columns: Mapping[str, Any] = {}
         self._size = len(self._rows)
         self._made: dict[int, Capture] = {}
+        self._joined: dict[int, list[tuple[int, int]]] = {}
+        self._beyond: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     @staticmethod
     def of_ledger(rows: pa.Table) -> Captures:
@@ -281,6 +286,12 @@ class Captures(Sequence[Capture]):
         clocks: list[int] = np.maximum.accumulate(before)[: self._size].tolist()
         return clocks
 
+    def damage_from(self, at: int) -> int:
+        """Arrival of a malformed row before the first sane record of a capture, ns: the clock before the capture, or
+        its beginning; 0 without any."""
+        capture = self[at]
+        return self.clocks[at] or (capture.covers_from if capture.first is None else capture.first)
+
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
         """Covered ranges [from, to), ns, in order, joined where they touch."""
@@ -311,11 +322,8 @@ class Captures(Sequence[Capture]):
         return bool(np.any((self._covered[2] > 0) & (self._covered[1] == (self.end or 0))))
 
     def beyond(self, start: int, end: int) -> NDArray[np.int64]:
-        """Returns the captures with records before `start`, or at or after `end`, ns.
-
-        Returns:
-            shape (3, n): index of each, and the first and the last arrival that a record of it may have, ns.
-        """
+        """Returns the captures with records before `start`, or at or after `end`, ns: shape (3, n), the index of each,
+        and the first and the last arrival that a record of it may have, ns."""
         if (start, end) not in self._beyond:
             smallest, largest = self._records
             places = np.flatnonzero((largest >= 0) & ((smallest < start) | (largest >= end)))
@@ -325,31 +333,23 @@ class Captures(Sequence[Capture]):
         return self._beyond[start, end]
 
     @cached_property
-    def _beyond(self) -> dict[tuple[int, int], NDArray[np.int64]]:
-        return {}
-
-    @cached_property
-    def _joined(self) -> dict[int, list[tuple[int, int]]]:
-        return {}
-
-    @cached_property
     def files(self) -> dict[str, str]:
         """Names of the files, by the short form of their digest."""
-        names = zip(self.values("capture"), self.values("path"), strict=True)
-        return {short(digest): path.rpartition("/")[2] for digest, path in names}
+        return {short(digest): name for digest, name in self._named()}
 
     def names_of(self, digests: Collection[str]) -> dict[str, str]:
         """Names of the files of some captures, by their digest."""
-        if not digests:
-            return {}
-        names = zip(self.values("capture"), self.values("path"), strict=True)
-        return {digest: path.rpartition("/")[2] for digest, path in names if digest in digests}
+        return {digest: name for digest, name in self._named() if digest in digests} if digests else {}
+
+    def _named(self) -> Iterator[tuple[str, str]]:
+        """Yields the digest and the name of the file of each capture."""
+        for digest, path in zip(self.values("capture"), self.values("path"), strict=True):
+            yield digest, path.rpartition("/")[2]
 
     def meeting(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose records meet [start, end), ns."""
         smallest, largest = self._records
-        places: list[int] = np.flatnonzero((smallest < end) & (largest >= start)).tolist()
-        return places
+        return _places((smallest < end) & (largest >= start))
 
     def arriving(self, read_from: int, start: int, end: int) -> list[int]:
         """Returns the indices of captures with records of [read_from, end), ns, or that may arrive in [start, end)."""
@@ -357,15 +357,13 @@ class Captures(Sequence[Capture]):
         some = smallest < NEVER[0]
         read = (smallest < end) & (largest >= read_from)
         arrive = (clocks < end) & (np.maximum(largest, clocks) >= start)
-        places: list[int] = np.flatnonzero(some & (read | arrive)).tolist()
-        return places
+        return _places(some & (read | arrive))
 
     def covering(self, start: int, end: int) -> list[int]:
         """Returns the indices of captures whose coverage, or records, meet [start, end), ns."""
         (covers_from, covers_to), (smallest, largest) = self._coverage, self._records
         covers = (covers_from < end) & (covers_to > start)
-        places: list[int] = np.flatnonzero(covers | ((smallest < end) & (largest >= start))).tolist()
-        return places
+        return _places(covers | ((smallest < end) & (largest >= start)))
 
     def newest(self, number: int) -> list[int]:
         """Returns the indices of so many captures whose coverage begins last."""
@@ -374,7 +372,7 @@ class Captures(Sequence[Capture]):
 
     def ending(self, at: int) -> list[Capture]:
         """Returns the captures, also those beside them, whose coverage ends at an instant, ns."""
-        own = [self[index] for index in np.flatnonzero(self._coverage[1] == at).tolist()]
+        own = [self[index] for index in _places(self._coverage[1] == at)]
         return [*own, *(Captures.of(self.beside).ending(at) if self.beside else ())]
 
     def damaged(self) -> NDArray[np.int64]:
@@ -401,21 +399,25 @@ class Captures(Sequence[Capture]):
         return np.vstack([np.where(without, NEVER[0], smallest), np.where(without, NEVER[1], largest)])
 
 
+def _places(chosen: NDArray[np.bool_]) -> list[int]:
+    places: list[int] = np.flatnonzero(chosen).tolist()
+    return places
+
+
 def in_force(rows: pa.Table) -> pa.Table:
-    """Returns the captures of a link with the coverage that is in force beside one another (T5).
+    """Returns the captures of a link, which are in the order of T1, with the coverage that is in force (T5).
 
     A rotation says when a file should end, not that the recorder recorded until then. So a file whose coverage is made
     up from a rotation ends at its last record if another one begins inside of it. Files of one instant in their names
-    follow one another in the order of their records, and all but the first begin at their first record. `rows`: the
-    captures as the ledger has them, in the order of T1."""
+    follow one another in the order of their records, and all but the first begin at their first record."""
     if rows.num_rows < 2:
         return rows
     of = {name: rows.column(name) for name in rows.column_names}
     by_hand, declares = pc.fill_null(of["by_hand"], False), pc.is_valid(of["declared_from"])
-    rotated = _array(pc.and_(declares, pc.coalesce(of["rotated"], pc.invert(by_hand))))  # older ledgers do not say
-    first = _array(pc.fill_null(pc.coalesce(of["file_first"], of["first"]), -1))
-    largest = _array(pc.fill_null(pc.coalesce(of["file_largest"], of["largest"]), -1))
-    begins, ends = _array(of["covers_from"]).copy(), _array(of["covers_to"]).copy()
+    rotated = pc.and_(declares, pc.coalesce(of["rotated"], pc.invert(by_hand))).to_numpy()  # older ledgers do not say
+    first = pc.fill_null(pc.coalesce(of["file_first"], of["first"]), -1).to_numpy()
+    largest = pc.fill_null(pc.coalesce(of["file_largest"], of["largest"]), -1).to_numpy()
+    begins, ends = of["covers_from"].to_numpy(), of["covers_to"].to_numpy()
     again = np.zeros(len(begins), bool)
     again[1:] = rotated[1:] & (begins[1:] == begins[:-1]) & (first[1:] >= 0)
     begins = np.where(again, np.clip(first, begins, ends), begins)
@@ -426,11 +428,6 @@ def in_force(rows: pa.Table) -> pa.Table:
         at = rows.schema.get_field_index(name)
         rows = rows.set_column(at, rows.schema.field(at), pa.array(values, pa.int64()))
     return rows
-
-
-def _array(column: pa.ChunkedArray) -> NDArray[Any]:
-    array: NDArray[Any] = column.to_numpy()
-    return array
 
 
 NAMED_TO = SECOND
@@ -459,15 +456,11 @@ def short(digest: str) -> str:
 
 
 def read_captures(lake: Lake, links: Iterable[str]) -> dict[str, Captures]:
-    """Reads the captures of some links, by link, in the order of T1; an empty tuple for a link without captures.
-
-    A link is read again only if files of it have come or gone.
-    """
+    """Reads the captures of some links, by link, in the order of T1; empty for a link without captures. A link is read
+    again only if files of it have come or gone."""
     with tables.lake_errors(f"{lake.captures}: the table cannot be read"):
         asked, known = sorted(set(links)), cached_value(lake.captures, "capture files", files_by_link)
-        families: dict[str, list[tuple[str, str]]] = {}
-        for link, files in known.items():
-            families.setdefault(family_of(link), []).extend((link, name) for name in files)
+        families = tables.grouped((family_of(link), (link, name)) for link, files in known.items() for name in files)
         read = {name: _family_captures(lake, name, families.get(name, [])) for name in set(map(family_of, asked))}
         return {link: read[family_of(link)].get(link) or Captures() for link in asked}
 
@@ -479,10 +472,8 @@ def files_by_link(table: DeltaTable | None) -> dict[str, tuple[str, ...]]:
     files = tables.files_of(table)
     if not files.num_rows:
         return {}
-    by_link: dict[str, list[str]] = {}
-    for link, name in zip(files.column("partition.link").to_pylist(), files.column("path").to_pylist(), strict=True):
-        by_link.setdefault(link, []).append(name)
-    return {link: tuple(sorted(names)) for link, names in by_link.items()}
+    links, names = (files.column(name).to_pylist() for name in ("partition.link", "path"))
+    return {link: tuple(sorted(own)) for link, own in tables.grouped(zip(links, names, strict=True)).items()}
 
 
 _READ = ValuesByState(512)
@@ -546,10 +537,14 @@ def ingested_links(lake: Lake) -> list[str]:
         return sorted(cached_value(lake.captures, "capture files", files_by_link))
 
 
+def of_family(link: str) -> pads.Expression:
+    """Returns the condition that a row is of a link or of one of its interfaces."""
+    return (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
+
+
 def family_captures(lake: Lake, link: str) -> list[Capture]:
     """Reads the captures of a link and of its interfaces, in no order."""
-    of_family = (pads.field("link") == link) | pc.starts_with(pads.field("link"), f"{link}/")
-    return [Capture(**row) for row in tables.read_rows(lake.captures, CAPTURES, of_family).to_pylist()]
+    return [Capture(**row) for row in tables.read_rows(lake.captures, CAPTURES, of_family(link)).to_pylist()]
 
 
 def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -559,9 +554,7 @@ def interface_links(links: Iterable[str]) -> dict[str, tuple[str, ...]]:
         >>> interface_links(["a/eth0", "a/eth1", "b", "b/eth0", "c"])
         {'a': ('a/eth0', 'a/eth1'), 'b': ('b', 'b/eth0')}
     """
-    families: dict[str, list[str]] = {}
-    for link in sorted(set(links)):
-        families.setdefault(family_of(link), []).append(link)
+    families = tables.grouped((family_of(link), link) for link in sorted(set(links)))
     return {family: tuple(members) for family, members in families.items() if members != [family]}
 
 
@@ -577,8 +570,7 @@ def standing_for(name: str, links: Sequence[str]) -> list[str]:
 
 def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture] = ()) -> None:
     """Writes ledger rows in the place of others, in one commit. Without others, no row of the ledger is read."""
-    columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in CAPTURES]
-    table = pa.Table.from_arrays(columns, schema=CAPTURES)
+    table = tables.table_of(rows, CAPTURES)
     if not replaced:
         tables.append_rows(lake.captures, table, lake.fence)
         return
@@ -591,8 +583,8 @@ def put_captures(lake: Lake, rows: Sequence[Capture], replaced: Sequence[Capture
 
 
 def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attempt: str) -> pa.Table:
-    """Returns the malformed rows of a capture as the lake has them, under the links of their interfaces. `damage`: rows
-    of the schema `ingestion.tasks.DAMAGE`, or `capture.tables.reader.DAMAGE`."""
+    """Returns the malformed rows of a capture (schema `ingestion.tasks.DAMAGE` or `capture.tables.reader.DAMAGE`) as
+    the lake has them, under the links of their interfaces."""
     size = damage.num_rows
     constants = {
         "link": pa.array(links, pa.string()).take(damage.column("interface")),
@@ -606,15 +598,11 @@ def malformed_rows(damage: pa.Table, links: Sequence[str], identity: str, attemp
 
 
 def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start: int, end: int) -> pa.Table:
-    """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset.
-
-    A row before the first sane record of its capture arrives at the clock before the capture. Without one, it arrives
-    at the beginning of the capture. `captures`: ledger rows of the link, in the order of T1."""
+    """Reads the malformed rows of a link that arrive in [start, end), ns (A1), by capture and offset."""
     begins: dict[str, tuple[int, int]] = {}
     ordered = Captures.of(captures)
     for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
-        capture, before = ordered[at], ordered.clocks[at]
-        first = before or (capture.covers_from if capture.first is None else capture.first)
+        capture, before, first = ordered[at], ordered.clocks[at], ordered.damage_from(at)
         if first < end and max(first, capture.largest or 0) >= start:
             begins[capture.attempt] = before, first
     if not begins:
@@ -632,8 +620,6 @@ def malformed_between(lake: Lake, link: str, captures: Sequence[Capture], start:
 
 # Captures that several links have: a query over these links counts each of their packets several times. Copies of
 # single packets are found by `lake.packets`.
-
-_SHOWN = 3
 
 
 class SharedCapture(NamedTuple):
@@ -653,15 +639,13 @@ class SharedCapture(NamedTuple):
 
     def words(self) -> str:
         """Describes it, without the links."""
-        both = _file(self.one), _file(self.other)
-        return f"{both[0]} is {both[1]}" if self.whole else f"{both[0]} begins with the packets of {both[1]}"
+        one, other = (capture.path.rpartition("/")[2] for capture in (self.one, self.other))
+        return f"{one} is {other}" if self.whole else f"{one} begins with the packets of {other}"
 
 
 def shared_captures(captures: Mapping[str, Captures]) -> dict[tuple[str, str], list[SharedCapture]]:
-    """Finds the captures of links whose records another link has too, or whose first records it has.
-
-    The interfaces of one file are no copies of each other.
-    Returns two links, in order of their names -> what they share."""
+    """Finds the captures of links whose records another link has too, or whose first records it has: two links, in
+    order of their names -> what they share. The interfaces of one file are no copies of each other."""
     places: dict[tuple[object, ...], list[tuple[str, int]]] = defaultdict(list)
     digests = {link: _digests(rows) for link, rows in sorted(captures.items())}
     met = Counter(digest for of_link in digests.values() for of_row in of_link for digest in of_row)
@@ -697,8 +681,7 @@ def meeting(captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> 
 
 
 def shared_words(link: str, captures: Mapping[str, Sequence[Capture]], start: int, end: int) -> tuple[str, int]:
-    """Describes what a link shares with other links in [start, end), ns; and how many packets of captures at most.
-    `captures`: link -> ledger rows, of the links that a query set reads."""
+    """Describes what a link shares with other links in [start, end), ns; and how many packets of captures at most."""
     texts: list[str] = []
     own: dict[str, int] = {}
     for links, pairs in shared_captures(meeting(captures, start, end)).items():
@@ -731,9 +714,7 @@ def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
     chosen = pa.array(sorted(digests), pa.string())
     alike = [pads.field(name).isin(chosen) for name in ("capture", "sha256", "head")]
     found = tables.read_rows(lake.captures, CAPTURES, alike[0] | alike[1] | alike[2])
-    by_link: dict[str, list[Capture]] = defaultdict(list)
-    for row in found.to_pylist():
-        by_link[row["link"]].append(Capture(**row))
+    by_link = tables.grouped((row["link"], Capture(**row)) for row in found.to_pylist())
     notes: dict[str, list[str]] = defaultdict(list)
     for pairs in shared_captures({link: Captures(of_link) for link, of_link in by_link.items()}).values():
         for pair in pairs:
@@ -743,15 +724,5 @@ def shared_notes(lake: Lake, rows: Iterable[Capture]) -> dict[str, str]:
     return {attempt: _abbreviated(list(dict.fromkeys(texts))) for attempt, texts in notes.items()}
 
 
-def _file(capture: Capture) -> str:
-    return capture.path.rpartition("/")[2]
-
-
-def _abbreviated(texts: Collection[str]) -> str:
-    return "; ".join(_shortened(list(texts)))
-
-
-def _shortened(texts: Sequence[str]) -> Iterator[str]:
-    yield from texts[:_SHOWN]
-    if len(texts) > _SHOWN:
-        yield f"and {len(texts) - _SHOWN:,} more"
+def _abbreviated(texts: Sequence[str]) -> str:
+    return "; ".join([*texts[:SHOWN], *([f"and {len(texts) - SHOWN:,} more"] if len(texts) > SHOWN else [])])

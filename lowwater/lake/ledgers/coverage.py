@@ -18,18 +18,15 @@ from lowwater.config import Config, Link, section_of
 from lowwater.errors import GapError
 from lowwater.instants import SECOND, format_duration, format_instant, spoken_duration
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import Capture, Captures, few, ingested_links, life_of, read_captures
 from lowwater.plan.temporal import END_OF_TIME
 
 # Was the recorder stopped? A rotation says when a file should end, so a recorder that was stopped covers the rest of
 # its rotation where no other file begins in it; its silence there is long beside those inside of its files.
 
-SHORTEST = 10 * SECOND
-"""A shorter silence is none, nor is one within `gap_tolerance`."""
-RARE = 1000
-"""Of so many captures at least, one would be so silent at an end by chance, if lulls came at random."""
-MOST, ENOUGH = 24, 3
-"""What so many of so many captures before do too is usual."""
+SHORTEST = 10 * SECOND  # a shorter silence is none, nor is one within `gap_tolerance`
+RARE = 1000  # of so many captures at least, one would be so silent at an end by chance, if lulls came at random
+MOST, ENOUGH = 24, 3  # what so many of so many captures before do too is usual
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def silences(captures: Sequence[Capture], settings: Link, start: int, end: int) 
     silence of c times G at an end is long if c is more than LONG_SILENCE, and if binomial(m + c, m) >= RARE: by chance
     one is so long in so many captures. So a few records say nothing: m = 20 asks for c = 3, m = 5 for 8, m = 2 for 44.
     They are the records of the capture, or of the MOST captures before it, of whose silences G then is the ENOUGH-th
-    longest, since what so many of them do is usual. `captures`: all ledger rows of the link, in the order of T1."""
+    longest, since what so many of them do is usual."""
     ordered = Captures.of(captures)
     if not len(ordered):
         return []
@@ -106,7 +103,7 @@ def _ends(
     no record of another capture lies there. Shape (4, captures); where there is none, the end is the begin. All that a
     capture without records covers is behind them."""
     covers_from, covers_to = captures.numbers("covers_from"), captures.numbers("covers_to")
-    life = settings.since or 0, END_OF_TIME if settings.until is None else settings.until
+    life = life_of(settings)
     having = np.flatnonzero(first >= 0)
     order = having[np.argsort(first[having], kind="stable")]
     begins = first[order]
@@ -128,9 +125,6 @@ BEFORE, AFTER, BETWEEN, NONE = "before", "after", "between", "none"
 
 _UNTIL = "end its life with until, after its last record, or "
 
-NAMED = 3
-"""Links that a sentence about several links names."""
-
 
 @dataclass(frozen=True)
 class Gap:
@@ -141,13 +135,18 @@ class Gap:
     until: int
 
 
+def in_life(settings: Link, start: int, end: int) -> tuple[int, int]:
+    """Returns the part of [start, end), ns, that lies in the life of a link; it may be empty."""
+    since, until = life_of(settings)
+    return max(start, since), min(end, until)
+
+
 def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> list[Gap]:
     """Finds the gaps in a link's coverage in [start, end), ns, within its life.
 
     A pause of at most `gap_tolerance` is no gap if the capture before it ended cleanly. It may lie between two captures
-    or at a bound of the link's life. `captures`: ledger rows of the link, in any order."""
-    at = max(start, settings.since or 0)
-    end = min(end, END_OF_TIME if settings.until is None else settings.until)
+    or at a bound of the link's life."""
+    at, end = in_life(settings, start, end)
     ordered = Captures.of(captures)
     spans = ordered.joined(settings.gap_tolerance)
     if spans and settings.since is not None and 0 < spans[0][0] - settings.since <= settings.gap_tolerance:
@@ -159,7 +158,7 @@ def gaps(link: str, captures: Sequence[Capture], settings: Link, start: int, end
 
 def covered_share(link: str, captures: Sequence[Capture], settings: Link, start: int, end: int) -> float:
     """Returns how much of a range lies in the life of a link and in its coverage, 0 to 1."""
-    begin, last = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
+    begin, last = in_life(settings, start, end)
     missing = sum(gap.until - gap.since for gap in gaps(link, captures, settings, start, end))
     return max(0, last - begin - missing) / (end - start)
 
@@ -205,18 +204,19 @@ def undeclared(
 
     They count as covered, without a record of it (T5). An interface without a name is not expected.
     """
-    low, high = max(start, settings.since or 0), min(end, END_OF_TIME if settings.until is None else settings.until)
+    low, high = in_life(settings, start, end)
     beside = Captures.of(Captures.of(captures).beside)
     return [beside[at] for at in beside.covering(low, high)] if "/" in link and low < high else []
 
 
 def undeclared_text(files: Sequence[Capture]) -> str:
     """Names the first of some files, with the time that they cover."""
-    names = [
-        f"{Path(file.path).name} ({format_instant(file.covers_from)} to {format_instant(file.covers_to)})"
-        for file in files[:NAMED]
-    ]
-    return ", ".join(names) + (f" and {len(files) - NAMED:,} more" if len(files) > NAMED else "")
+    return few(
+        [
+            f"{Path(file.path).name} ({format_instant(file.covers_from)} to {format_instant(file.covers_to)})"
+            for file in files
+        ]
+    )
 
 
 def undeclared_lines(lake: Lake, config: Config) -> list[str]:
@@ -237,44 +237,38 @@ def check(
 ) -> list[Gap]:
     """Finds the gaps for a run that reads each link from `read_from[link]` to `end`, ns.
 
-    The policy of the link decides: with `fail` and `wait` the run does not start, with `publish` it is incomplete.
-    `read_from`: link -> first timestamp that the run reads, ns since the epoch."""
-    return [
-        gap
-        for link in sorted(read_from)
-        for gap in gaps(link, captures.get(link, ()), config.link(link), read_from[link], end)
-    ]
+    The policy of the link decides: with `fail` and `wait` the run does not start, with `publish` it is incomplete."""
+    return _gaps_of(captures, config, {link: (since, end) for link, since in read_from.items()})
 
 
 def unsettled(
     captures: Mapping[str, Sequence[Capture]], config: Config, read_from: Mapping[str, int], end: int
 ) -> list[Gap]:
-    """Finds the gaps between `end` and end + skew (T6): a run that ends at `end` is provisional while there are any.
+    """Finds the gaps between `end` and end + skew (T6): a run that ends at `end` is provisional while there are any."""
+    later = {link: clock_of(end, config.link(link).longest_skew) for link in read_from}
+    return _gaps_of(captures, config, {link: (end, until) for link, until in later.items()})
 
-    Arguments as of `check`.
-    """
+
+def _gaps_of(
+    captures: Mapping[str, Sequence[Capture]], config: Config, ranges: Mapping[str, tuple[int, int]]
+) -> list[Gap]:
     return [
-        gap
-        for link in sorted(read_from)
-        for gap in gaps(
-            link, captures.get(link, ()), config.link(link), end, clock_of(end, config.link(link).longest_skew)
-        )
+        gap for link in sorted(ranges) for gap in gaps(link, captures.get(link, ()), config.link(link), *ranges[link])
     ]
 
 
 def at_edge(gap: Gap, captures: Sequence[Capture]) -> bool:
     """Whether a gap lies before the first or after the last coverage of a link: it may be that nothing was lost."""
-    spans = Captures.of(captures).spans
-    return bool(spans) and (gap.until <= spans[0][0] or gap.since >= spans[-1][1])
+    return _side(gap, captures) in (BEFORE, AFTER)
 
 
 def gap_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
-    """Describes a gap: link, begin, end and cause; `captures` are all ledger rows of the link."""
+    """Describes a gap: link, begin, end and cause."""
     return f"link {gap.link!r}: no capture covers {uncovered_text(gap, captures)}"
 
 
 def uncovered_text(gap: Gap, captures: Sequence[Capture] = ()) -> str:
-    """Describes a gap without its link: begin, end and cause; arguments as of `gap_text`."""
+    """Describes a gap without its link: begin, end and cause."""
     cause = _cause(gap, captures)
     return f"{format_instant(gap.since)} to {format_instant(gap.until)}{f' ({cause})' if cause else ''}"
 
@@ -297,10 +291,9 @@ def _cause(gap: Gap, captures: Sequence[Capture]) -> str:
 def _short_at(at: int, captures: Sequence[Capture]) -> list[Capture]:
     """Returns the captures whose coverage ends at an instant (ns) before its declared end: they are cut, were still
     growing, or another one begins inside of their rotation."""
-    ending = Captures.of(captures).ending(at)
     return [
         capture
-        for capture in ending
+        for capture in Captures.of(captures).ending(at)
         if capture.growing
         or not capture.ended_cleanly
         or (capture.declared_to is not None and at < capture.declared_to)
@@ -320,7 +313,7 @@ def gap_texts(
     gap_list: Sequence[Gap], captures: Mapping[str, Sequence[Capture]], why: Callable[[Gap], str] = lambda gap: ""
 ) -> list[str]:
     """Describes gaps; gaps of several links on one side of their captures with a common bound become one sentence.
-    `why`: says why a gap matters that lies before the interval; an empty text for others."""
+    `why` says why a gap matters that lies before the interval."""
     groups: dict[tuple[str, tuple[int, ...], str], list[Gap]] = defaultdict(list)
     for gap in gap_list:
         groups[*_kind(gap, captures.get(gap.link, ())), why(gap)].append(gap)
@@ -328,13 +321,12 @@ def gap_texts(
     for (kind, _, reason), group in groups.items():
         hint = f"; {reason}" if reason else ""
         if kind == BEFORE and _nothing_before(group, captures):
-            hint += f"; {_life(group)}"
+            where = section_of(group[0].link) if len(group) == 1 else "the section of each"
+            hint += f"; if nothing is missing there, set since in {where}"
         if len(group) == 1 or not kind:
-            texts = [gap_text(gap, captures.get(gap.link, ())) for gap in group]
-            lines += [f"{text}{hint}" for text in texts]
+            lines += [f"{gap_text(gap, captures.get(gap.link, ()))}{hint}" for gap in group]
             continue
-        names = [repr(gap.link) for gap in group]
-        named = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+        named = few([repr(gap.link) for gap in group])
         since, until = sorted(gap.since for gap in group), sorted(gap.until for gap in group)
         least = f", of some from {format_instant(since[-1])}" if since[0] != since[-1] else ""
         least += f", of some to {format_instant(until[0])}" if until[0] != until[-1] else ""
@@ -342,11 +334,6 @@ def gap_texts(
         bounds = f"{format_instant(since[0])} to {format_instant(until[-1])}"
         lines.append(f"{len(group)} links ({named}): no capture covers {bounds}{least}{cause}{hint}")
     return lines
-
-
-def _life(group: Sequence[Gap]) -> str:
-    where = section_of(group[0].link) if len(group) == 1 else "the section of each"
-    return f"if nothing is missing there, set since in {where}"
 
 
 def _nothing_before(group: Sequence[Gap], captures: Mapping[str, Sequence[Capture]]) -> bool:
@@ -383,12 +370,7 @@ def _advice(gap: Gap, captures: Captures) -> str:
 
 
 def gap_error(gap: Gap, start: int, end: int, captures: Sequence[Capture] = (), why: str = "") -> GapError:
-    """Makes the error of a gap for the interval [start, end), ns.
-
-    Args:
-        captures: all ledger rows of the link; the text names files beside the gap.
-        why: why the gap matters, if it lies before the interval.
-    """
+    """Makes the error of a gap for the interval [start, end), ns. `why`: why it matters, if it lies before that."""
     return GapError(
         f"interval {format_instant(start)} to {format_instant(end)}: {gap_text(gap, captures)}{why and f'; {why}'}",
         "ingest the missing capture; or say what a file covers: "

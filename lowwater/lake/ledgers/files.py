@@ -1,6 +1,4 @@
-"""The ledger `files` (SEMANTICS T9): every file that was seen in the folders of the links, what became of it, and by
-which names the links know it.
-"""
+"""The ledger `files` (SEMANTICS T9): files seen in the folders of the links, what became of them, and their names."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from lowwater.instants import format_instant
 from lowwater.lake import tables
 from lowwater.lake.files.patterns import dated_parts, regex_of, wildcard
 from lowwater.lake.layout import FILES, Lake
-from lowwater.lake.ledgers.captures import Capture
+from lowwater.lake.ledgers.captures import Capture, few
 from lowwater.lake.locks import hold
 from lowwater.lake.open_tables import cached_value
 from lowwater.storage.captures import capture_path, is_address
@@ -36,11 +34,8 @@ from lowwater.storage.object_paths import ObjectPath
 
 
 def key_of(lake: Lake, path: str | Path) -> str:
-    """Returns the path by which the ledgers know a file.
-
-    Where lake and file are on this machine it is relative to the lake, so that a move of both changes nothing. Bytes of
-    a name that are no UTF-8 are escaped.
-    """
+    """Returns the path by which the ledgers know a file. Where lake and file are on this machine it is relative to the
+    lake, so that a move of both changes nothing. Bytes of a name that are no UTF-8 are escaped."""
     text = os.fspath(path)
     if not is_address(text):
         text = os.path.abspath(text)
@@ -61,8 +56,8 @@ def location(lake: Lake, key: str) -> str:
 
 
 def places_of(lake: Lake, path: str, place: str | None) -> list[str]:
-    """Returns where the file of a capture lay, as far as the ledger tells: by the folder of the lake, which may have
-    been moved with it, or as it was named. `place`: path from the folder of the lake; None in an older ledger."""
+    """Returns where the file of a capture lay, as far as the ledger tells: by `place`, its path from the folder of the
+    lake, which may have been moved with it (an older ledger has none), or as it was named."""
     named = [] if place and not os.path.isabs(path) else [str(capture_path(path).absolute())]
     own = [location(lake, place)] if place else []
     return list(dict.fromkeys([*own, *named]))
@@ -75,8 +70,8 @@ def _real(folder: str) -> str:
 
 
 def spellings(places: Iterable[str], real: Callable[[str], str] = os.path.realpath) -> Iterator[str]:
-    """Yields paths, and the same ones with the links in their folders followed; a file that is a link stays itself.
-    `places`: absolute paths, or addresses."""
+    """Yields absolute paths, or addresses, and the same ones with the links in their folders followed; a file that is a
+    link stays itself."""
     for place in places:
         yield place
         if not is_address(place):
@@ -85,10 +80,8 @@ def spellings(places: Iterable[str], real: Callable[[str], str] = os.path.realpa
 
 
 class FolderNames:
-    """The names of the files of a link under the folders of its patterns.
-
-    The folder of a pattern is its part before the first field or wildcard.
-    """
+    """The names of the files of a link under the folders of its patterns: the part of each before the first field or
+    wildcard."""
 
     def __init__(self, settings: Link) -> None:
         self._patterns = [(pattern, *_divided(pattern)) for pattern in settings.captures or ()]
@@ -99,33 +92,26 @@ class FolderNames:
         return list({folder: (pattern, folder) for pattern, folder, _ in reversed(self._patterns)}.values())[::-1]
 
     def name(self, place: str, real: Callable[[str], str] | None = None) -> str:
-        """Returns the name of a file under the folder of the first pattern that claims it; empty where none does.
-        `real`: follows the links of folders; None to take them as they are."""
+        """Returns the name of a file under the folder of the first pattern that claims it, with the links of folders
+        followed by `real`; empty where none does."""
         for pattern, folder, depth in self._patterns:
             own = _last(place, depth)
             if regex_of(pattern).fullmatch(place):
                 return own
-            linked = real is not None and not is_address(place) and regex_of(pattern).fullmatch(f"{folder}/{own}")
-            if linked and real is not None and real(place[: -len(own) - 1]) == real(folder):
+            if real is None or is_address(place) or not regex_of(pattern).fullmatch(f"{folder}/{own}"):
+                continue
+            if real(place[: -len(own) - 1]) == real(folder):
                 return own
         return ""
 
     def moved(
-        self,
-        place: str,
-        name: str | None,
-        taken: Callable[[str], bool] = lambda place: False,
-        unclaimed: bool = False,
+        self, place: str, name: str | None, taken: Callable[[str], bool] = lambda place: False, unclaimed: bool = False
     ) -> str | None:
         """Returns where a file lies since the folders of the link are others; None if it is where it was, or unknown.
 
-        Several folders may have the name. That counts whose own name is most like that of the old folder; of equal
-        ones, that which has the file.
-
-        Args:
-            name: its name at that time; empty if no pattern claimed it, None if an older ledger does not tell.
-            unclaimed: whether it is one that no pattern claims, but lay in such a folder.
-        """
+        `name` is its name at that time: empty if no pattern claimed it, None if an older ledger does not tell. Several
+        folders may have the name. That counts whose own name is most like that of the old folder; of equal ones, that
+        which has the file. An `unclaimed` file is one that no pattern claims, but lay in such a folder."""
         if name == "" or self.name(place):
             return None
         found: dict[str, int] = {}
@@ -205,14 +191,8 @@ FOLDER = "folder"
 STATES = (REFUSED, UNCLAIMED, NEW, GROWING, EMPTY, GONE, FOLDER, ASIDE, OTHER, READ)
 """All states; those of which people must know come first."""
 
-SHOWN = 3
-"""Most files that a line names."""
-
-LONGEST = 400
-"""Most characters of the reason of a file in a line."""
-
-_DEAD = 1_000
-"""Rows that a newer one has replaced, or of files that are gone, before the table is written anew."""
+LONGEST = 400  # most characters of the reason of a file in a line
+_DEAD = 1_000  # rows that a newer one has replaced, or of files that are gone, before the table is written anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +242,6 @@ class SeenFile:
         silences = zip(self.silences[::2], self.silences[1::2], strict=True)
         return not any(silent < begin and until <= heard for silent, heard in silences)
 
-    def same_as(self, other: SeenFile) -> bool:
-        return replace(self, seen_at=0) == replace(other, seen_at=0)
-
 
 NAMES = tuple(field.name for field in fields(SeenFile))
 
@@ -307,7 +284,7 @@ def changing(lake: Lake) -> Iterator[Lake]:
 def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
     """Writes rows about files that say something new, in one commit; returns their number. Needs `changing`."""
     before = read_seen(lake)
-    changed = [row for row in rows if (old := before.get(row.path)) is None or not row.same_as(old)]
+    changed = [row for row in rows if (old := before.get(row.path)) is None or replace(row, seen_at=old.seen_at) != old]
     if not changed:
         return 0
     tables.create(lake.files, FILES)
@@ -315,22 +292,12 @@ def put_seen(lake: Lake, rows: Iterable[SeenFile]) -> int:
     after = {**before, **{row.path: replace(row, seen_at=now) for row in changed}}
     # A row of a file that is gone and missed by nobody says nothing more.
     alive = {path: row for path, row in after.items() if row.state != GONE or row.unread}
-    stored = _stored(lake) + len(changed)
-    if stored > len(alive) + max(len(alive), _DEAD):
-        tables.replace_rows(lake.files, _table(alive.values()), None, lake.fence)
+    stored = tables.read_rows(lake.files, pa.schema([FILES.field("seen_at")])).num_rows
+    if stored + len(changed) > len(alive) + max(len(alive), _DEAD):
+        tables.replace_rows(lake.files, tables.table_of(alive.values(), FILES), None, lake.fence)
     else:
-        tables.append_rows(lake.files, _table(after[row.path] for row in changed), lake.fence)
+        tables.append_rows(lake.files, tables.table_of((after[row.path] for row in changed), FILES), lake.fence)
     return len(changed)
-
-
-def _stored(lake: Lake) -> int:
-    return int(tables.read_rows(lake.files, pa.schema([FILES.field("seen_at")])).num_rows)
-
-
-def _table(rows: Iterable[SeenFile]) -> pa.Table:
-    rows = list(rows)
-    columns = [pa.array([getattr(row, column.name) for row in rows], column.type) for column in FILES]
-    return pa.Table.from_arrays(columns, schema=FILES)
 
 
 def seen_links(link: str) -> tuple[str, str]:
@@ -363,14 +330,11 @@ def count_words(rows: Sequence[SeenFile]) -> str:
 
 
 def _named(rows: Sequence[SeenFile]) -> str:
-    names = ", ".join(row.name for row in rows[:SHOWN])
-    return names + (f" and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else "")
+    return few([row.name for row in rows])
 
 
 def _of(links: Sequence[str]) -> str:
-    names = ", ".join(repr(link) for link in links[:SHOWN])
-    more = f" and {len(links) - SHOWN:,} more" if len(links) > SHOWN else ""
-    return f"link{'s' if len(links) > 1 else ''} {names}{more}"
+    return f"link{'s' if len(links) > 1 else ''} {few([*map(repr, links)])}"
 
 
 _LINES = {
@@ -416,13 +380,8 @@ def unread_lines(
     but: Sequence[str] = (),
     said: Collection[str] = (),
 ) -> list[str]:
-    """Says which files that lie in the folders of the links are not read, and which are set aside.
-
-    Args:
-        config: settings of the lake; links that they no longer name are left out, if they name any.
-        links: only files of these links; None for all.
-        but: states that are not told.
-    """
+    """Says which files that lie in the folders of the links are not read, and which are set aside: of all links that
+    the settings name, if they name any, or of these. `but` are states, and `said` folders, that are not told."""
     wanted = None if links is None else {name for link in links for name in seen_links(link)}
     rows = [
         row

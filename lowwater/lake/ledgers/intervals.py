@@ -15,7 +15,7 @@ from lowwater.documents import stored_object
 from lowwater.errors import LakeError
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Captures
+from lowwater.lake.ledgers.captures import Captures, life_of
 from lowwater.lake.ledgers.runs import (
     AUDIT,
     DONE,
@@ -67,17 +67,10 @@ class Timetable:
         return max(1, (end - start) // self.length)
 
     def intervals(self, runs: Iterable[Range] = (), start: int | None = None, end: int | None = None) -> list[Range]:
-        """Lists the intervals and stretches as [start, end), ns, in order.
-
-        Args:
-            runs: intervals and stretches that have run. A stretch stands as it ran while nothing is recorded in it.
-            start: begin of the range that is asked for, ns; None for no bound.
-            end: end of that range, ns. With both bounds, all time between them is listed.
-        """
-        window = (
-            0 if start is None else -(-start // self.length),
-            END_OF_TIME if end is None else end // self.length,
-        )
+        """Lists the intervals and stretches as [start, end), ns, in order; with both bounds, all time between them.
+        `runs`: those that have run; a stretch stands as it ran while nothing is recorded in it."""
+        first = 0 if start is None else -(-start // self.length)
+        window = first, END_OF_TIME if end is None else end // self.length
         asked = [window] if start is not None and end is not None else []
         listed, ran = set(), []
         for run in runs:
@@ -91,8 +84,8 @@ class Timetable:
                 listed.add(self._instants(numbers))
                 ran.append(numbers)
         domain = [_clipped(each, window) for each in merged([self.life, *self.busy, *asked])]
-        for first, last in domain:
-            listed.update(self._instants((at, at + 1)) for at in self._busy_in(first, last))
+        for numbers in domain:
+            listed.update(self._instants((at, at + 1)) for at in self._busy_in(*numbers))
         for idle in without(without(domain, self.busy), merged(ran)):
             listed.update(self._instants(piece) for piece in self._pieces(idle))
         return sorted(listed)
@@ -143,7 +136,7 @@ def timetable(
     Args:
         through: instant (ns) up to which rows are due although every link has ended; 0 while one has not.
         reach: how far before its begin an interval reads, ns.
-        passed: instant up to which a look of the schedule has seen time pass, ns: what no capture covers until then is
+        passed: instant (ns) up to which a look of the schedule has seen time pass: what no capture covers until then is
             missing; 0 where nobody looks.
     """
     life, gaps, single, bounds, turns = (0, 0), [], list(occupied), set(), set()
@@ -151,7 +144,7 @@ def timetable(
     since = [link.since for name in captures if (link := settings[name]).since is not None]
     begins = [*(each[0][0] for each in spans), *(since if spans or passed else ())]
     if begins:
-        ends = [END_OF_TIME if (until := settings[name].until) is None else until for name in captures]
+        ends = [life_of(settings[name])[1] for name in captures]
         # No link has reported to the end of a later interval, unless all links have ended; a look knows what is over.
         last = max([each[-1][1] for each in spans] + [min(passed, max(ends))])
         life = min(begins) // length, max(last // length, -(-through // length))
@@ -163,16 +156,9 @@ def timetable(
             bounds |= {edge // length, -(-edge // length)}
             turns |= {(edge - link.longest_skew) // length, -(-(edge + reach) // length) + (reach > 0)}
         single += [_clipped((edge // length, edge // length + 1), life) for edge in edges if edge % length]
-        lives = (link.since or 0, END_OF_TIME if link.until is None else link.until)
-        gaps += without([lives], stretches)
-    return Timetable(
-        length,
-        life,
-        tuple(merged(single)),
-        tuple(merged(gaps)),
-        tuple(sorted(bounds)),
-        tuple(sorted(turns)),
-    )
+        gaps += without([life_of(link)], stretches)
+    busy, absent = tuple(merged(single)), tuple(merged(gaps))
+    return Timetable(length, life, busy, absent, tuple(sorted(bounds)), tuple(sorted(turns)))
 
 
 def range_words(start: int, end: int, intervals: int) -> str:
@@ -238,12 +224,9 @@ def _folded(numbers: Range, longest: int) -> Iterator[Range]:
 # only; the caller brings the current digests of the inputs, which need the plan, and what tables lack.
 
 MISSING, STALE, HALF = "missing", "stale", "half published"
-RUNNING = "running"
-"""Shown of an interval on which a process is at work now, whatever its ledger says."""
-DAMAGED = "damaged"
-"""State of an interval whose table does not have the rows that were published."""
-HELD = "held"
-"""State of an interval that was audited and is not published: its run ended there, or waits for consent."""
+RUNNING = "running"  # shown of an interval on which a process is at work now, whatever its ledger says
+DAMAGED = "damaged"  # state of an interval whose table does not have the rows that were published
+HELD = "held"  # state of an interval that was audited and is not published: its run ended there, or waits for consent
 BLOCKED = "cannot start"
 """Status of a due interval that cannot run yet: a link has not reported, or a capture must be ingested again."""
 
@@ -261,32 +244,28 @@ NOTHING_MISSING = "nothing is missing any more, or what is missing is accepted"
 
 @dataclass(frozen=True)
 class StatusInputs:
-    """A query set and its current inputs, for the status of its intervals.
-
-    Attributes:
-        digest: (query, start, end) -> current digest of the inputs of [start, end), ns, in hex.
-        outdated: (start, end) -> why captures that the interval reads must be ingested again; empty if they need not.
-        lacking: (start, end) -> reasons why a run cannot start now; empty if it can.
-        changed: (query, start, end, accounting as JSON) -> how the inputs differ from those of the publication.
-        lost: (query, start, end) -> why an interval with unchanged inputs must run again: its state is gone; or empty.
-        missing: (start, end) -> what is known to be missing now, although its coverage has no gap (T6).
-        gaps: (start, end) -> the gaps that its publication lets pass; None to take the reason that it gave.
-        unsettled: (start, end) -> which links have not reported to its end and their skew; empty where all have.
-        damages: (query, rows of the ledger) -> intervals whose published rows its table does not have, and why.
-    """
+    """A query set and its current inputs, for the status of its intervals [start, end), ns."""
 
     name: str
     queries: tuple[str, ...]
     times: Timetable
-    digest: Callable[[str, int, int], str]
+    digest: Callable[[str, int, int], str]  # of the inputs of a query now, hex
+    # why captures that the interval reads must be ingested again; empty if they need not
     outdated: Callable[[int, int], str] = lambda start, end: ""
+    # reasons why a run cannot start now; empty if it can
     lacking: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    # how the inputs differ from those of the publication, given its accounting
     changed: Callable[[str, int, int, str], str] = lambda query, start, end, accounting: "its inputs have changed since"
+    # why an interval with unchanged inputs must run again: its state is gone; or empty
     lost: Callable[[str, int, int], str] = lambda query, start, end: ""
+    # what is known to be missing now, although its coverage has no gap (T6)
     missing: Callable[[int, int], Sequence[str]] = lambda start, end: ()
+    # the gaps that its publication lets pass; None to take the reason that it gave
     gaps: Callable[[int, int], Sequence[str]] | None = None
+    # which links have not reported to its end and their skew; empty where all have
     unsettled: Callable[[int, int], str] = lambda start, end: ""
-    damages: Callable[[str, Sequence[ReplayRow]], Mapping[tuple[int, int], str]] = lambda query, rows: {}
+    # intervals whose published rows the table of a query does not have, and why, given its rows of the ledger
+    damages: Callable[[str, Sequence[ReplayRow]], Mapping[Range, str]] = lambda query, rows: {}
 
 
 @dataclass(frozen=True)
@@ -318,8 +297,7 @@ class StatusRow:
 
 
 def status(lake: Lake, sets: Iterable[StatusInputs]) -> list[StatusRow]:
-    """Computes the state of every interval with coverage, or with a run. Returns the rows by set, interval and query. A
-    stretch of intervals without a record is one."""
+    """Computes the state of every interval with coverage, or with a run, by set, interval and query."""
     return [row for inputs in sets for row in set_status(inputs, read_replays(lake, inputs.name))]
 
 
@@ -331,20 +309,18 @@ def set_status(
     wanted: Callable[[int, int], bool] = lambda start, end: True,
     runs: Iterable[tuple[int, int]] = (),
 ) -> Iterator[StatusRow]:
-    """Computes the state of the intervals of one query set.
+    """Computes the state of the intervals of one query set; with both bounds, of all between them.
 
     Args:
         replays: rows of the ledger of this set, oldest first; with bounds, at least those that meet the range.
-        start: begin of the range that is asked for, ns; None for no bound.
-        end: end of the range, ns; None for no bound. With both bounds, all intervals between them are listed.
         wanted: whether the interval [start, end), ns, is asked for; the others cost nothing.
         runs: further intervals that have run, of which no rows are given since they are not wanted.
     """
-    newest: dict[tuple[int, int], dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
+    newest: dict[Range, dict[tuple[str, str], ReplayRow]] = defaultdict(dict)
     published: dict[str, list[ReplayRow]] = {query: [] for query in expected.queries}
     for row in replays:
         if row.query in ("", *expected.queries):
-            newest[row.interval_start, row.interval_end][row.query, row.stage] = row
+            newest[row.interval][row.query, row.stage] = row
             if row.stage == PUBLISH and row.query:
                 published[row.query].append(row)
     damaged = {
@@ -378,18 +354,14 @@ def _of_part(
             replace(row, start=start, end=end, intervals=count) for row in _of_interval(expected, *run, rows, damaged)
         )
         return
-    published = {row.query for row in rows if row.stage == PUBLISH and row.state != FAILED}
+    published = {row.query for row in rows if row.is_published}
     why = f"it was published as a part of {format_instant(run[0])} to {format_instant(run[1])}"
     for row in _of_interval(expected, start, end, (), {}):
         yield replace(row, state=STALE, reason=why) if row.query in published else row
 
 
 def _of_interval(
-    expected: StatusInputs,
-    start: int,
-    end: int,
-    rows: Sequence[ReplayRow],
-    damaged: Mapping[tuple[str, int, int], str],
+    expected: StatusInputs, start: int, end: int, rows: Sequence[ReplayRow], damaged: Mapping[tuple[str, int, int], str]
 ) -> Iterator[StatusRow]:
     count = expected.times.count(start, end)
     states = {
@@ -402,7 +374,7 @@ def _of_interval(
     if lacking and count > 1 and expected.times.in_gap(start, end):
         lacking = (*lacking, UNCOVERED)
     for query, (state, reason) in states.items():
-        published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+        published = [row for row in rows if row.query == query and row.is_published]
         if visible and state in (MISSING, HELD) and not published:
             reason = f"published: {', '.join(visible)}; not: {query} ({reason}): run the interval again"
             state = HALF
@@ -419,7 +391,7 @@ def _of_query(
     query_rows = sorted((row for row in rows if row.query in (query, "")), key=lambda row: row.finished_at)
     if not query_rows:
         return MISSING, NEVER
-    published = [row for row in query_rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    published = [row for row in query_rows if row.query == query and row.is_published]
     if query_rows[-1].state == FAILED:
         note = "; what was published before is still visible" if published else ""
         cause = query_rows[-1].reason.partition("\n")[0]  # the first failure of an audit; the report has all
@@ -468,12 +440,13 @@ WARNED = "warned"
 
 
 def awaited(rows: Iterable[ReplayRow]) -> list[ReplayRow]:
-    """The audits of an interval that ended with warnings, where nothing has run since; none if it does not wait.
-    `rows`: of one interval, oldest first."""
+    """The audits of an interval, of its rows oldest first, that ended with warnings, where nothing has run since; none
+    if it does not wait."""
     newest: dict[str, ReplayRow] = {}
     for row in rows:
-        if row.query or row.state == "failed":
-            newest = {} if row.state == "failed" else newest
+        if row.state == FAILED:
+            newest.clear()
+        if row.query or row.state == FAILED:
             newest[row.query] = row
     waits = newest and all(
         row.stage == AUDIT and stored_object(row.accounting).get("verdict") == WARNED for row in newest.values()
@@ -482,12 +455,8 @@ def awaited(rows: Iterable[ReplayRow]) -> list[ReplayRow]:
 
 
 def consented(rows: Iterable[ReplayRow], digests: Mapping[str, str] | None = None) -> bool:
-    """Whether a person has approved the newest audit of an interval.
-
-    Args:
-        rows: of one interval, oldest first.
-        digests: query -> digest of the present inputs; None to ask for no inputs.
-    """
+    """Whether a person has approved the newest audit of an interval, of its rows oldest first. `digests`: query ->
+    digest of the present inputs; None to ask for no inputs."""
     audits = awaited(rows)
     return bool(audits) and all(
         "consent" in stored_object(row.accounting) and (digests is None or digests.get(row.query) == row.digest)

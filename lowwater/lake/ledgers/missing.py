@@ -21,11 +21,12 @@ from lowwater.config import Config, Link, section_of
 from lowwater.documents import FILE_NAME
 from lowwater.instants import format_instant
 from lowwater.lake.layout import Lake
-from lowwater.lake.ledgers.captures import Capture, Captures, ingested_links, read_captures
+from lowwater.lake.ledgers.captures import SHOWN, Capture, Captures, few, ingested_links, life_of, read_captures
 from lowwater.lake.ledgers.files import LONGEST, SeenFile, absent_folders, file_words, seen_links, told_files
 from lowwater.lake.ledgers.intervals import merged
 from lowwater.lake.open_tables import cached_value
 from lowwater.lake.packets import PacketFiles, readable
+from lowwater.lake.tables import grouped
 from lowwater.plan.operators import Lfta
 from lowwater.plan.temporal import END_OF_TIME
 from lowwater.storage.paths import local
@@ -33,9 +34,6 @@ from lowwater.storage.paths import local
 # Columns that files of records lack. A tool that calls a column otherwise from one day on leaves NULL in the rows of
 # its old name. Ingest writes both names into the ledger; an interval whose queries read such a column is not plainly
 # done.
-
-SHOWN = 3
-"""Most files and columns that a text names."""
 
 
 def fields_read(lftas: Sequence[Lfta], link: str) -> set[str]:
@@ -50,8 +48,8 @@ def fields_read(lftas: Sequence[Lfta], link: str) -> set[str]:
 
 
 def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str:
-    """Returns the columns that a file lacks, and those that nobody knows, as a text; empty if it lacks none. `fields`:
-    the fields that matter; None for all."""
+    """Returns the columns that a file lacks, of all or of these fields, and those that nobody knows, as a text; empty
+    if it lacks none."""
     lacking = [name for name in capture.absent_fields if fields is None or name in fields]
     if not lacking:
         return ""
@@ -59,7 +57,7 @@ def absent_words(capture: Capture, fields: Collection[str] | None = None) -> str
     # A column that has got another name is most like the new one.
     lacking.sort(key=lambda name: -max(SequenceMatcher(None, name, other).ratio() for other in unknown))
     verb = "is a column" if len(unknown) == 1 else "are columns"
-    return f"has no {_few(lacking)}, and {_few(unknown)} {verb} that no field reads"
+    return f"has no {few(lacking)}, and {few(unknown)} {verb} that no field reads"
 
 
 def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str], start: int, end: int) -> list[str]:
@@ -73,11 +71,6 @@ def absent_texts(link: str, captures: Sequence[Capture], fields: Collection[str]
     (first, words), *others = found
     more = f", like {len(others):,} more" if others else ""
     return [f"link {link!r}: {first.path} {words}{more}: NULL where a query reads it"]
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
 
 
 # Records outside of the life of their link, or of the declared coverage of their capture: no setting may remove a
@@ -108,31 +101,19 @@ class OutsideCount:
 
 
 def outside(
-    files: PacketFiles,
-    link: str,
-    captures: Sequence[Capture],
-    settings: Link,
-    start: int = 0,
-    end: int = END_OF_TIME,
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int = 0, end: int = END_OF_TIME
 ) -> list[tuple[Capture, OutsideCount]]:
-    """Counts, by capture, the records of a link that arrive in [start, end), ns, and lie outside.
-
-    Only files whose statistics cross a bound are read, and of these only the timestamps.
-
-    Args:
-        captures: all captures of the link, in the order of T1.
-
-    Raises:
-        LakeError: if a file cannot be read.
-    """
-    life = _life(settings)
+    """Counts, by capture, the records of a link that arrive in [start, end), ns, and lie outside. Only files whose
+    statistics cross a bound are read, and of these only the timestamps.
+    Raises LakeError if a file cannot be read."""
+    life = life_of(settings)
     counts = []
     for capture, clock in _crossing(Captures.of(captures), settings.longest_skew, life, start):
         declared = 0, END_OF_TIME
         if capture.declared is not None:
             declared = capture.declared[0] - settings.longest_skew, capture.declared[1] + settings.longest_skew
         count = OutsideCount()
-        for row in _rows(files, link, capture.attempt):
+        for row in files.rows(link, capture.attempt):
             count += _of_file(PacketFiles.path(row), link, row, life, declared, (start, end, clock))
         if count != OutsideCount():
             counts.append((capture, count))
@@ -140,41 +121,31 @@ def outside(
 
 
 def left_out(
-    files: PacketFiles,
-    captures: Mapping[str, Sequence[Capture]],
-    config: Config,
-    links: Iterable[str],
-    start: int,
-    end: int,
-) -> list[str]:
-    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6).
+    files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
+) -> Iterator[str]:
+    """Describes the records that arrive in [start, end), ns, and that `since` or `until` of their link leaves out (T6):
+    a text for each of them, which names the line to change.
 
     Links whose records outside are accepted have none. A record that is later than the skew is none of them, where its
-    file has others: it would be in no row with another `since` either. Only files that cross a bound are read.
-    Returns a text for each setting that leaves records out; it names the line to change."""
-    texts = []
-    for link in sorted(links):
-        settings = config.link(link)
-        if settings.outside == "accepted":
-            continue
-        ordered, life = Captures.of(captures.get(link, ())), _life(settings)
-        places, firsts, lasts = ordered.beyond(*life)
-        counts = []
-        for at in places[(firsts < end) & (lasts >= start)].tolist():
-            arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
-            for row in _rows(files, link, ordered[at].attempt):
-                whole_time = 0, END_OF_TIME
-                count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
-            counts.append((ordered[at], count))
-        if early := [(capture, count.early) for capture, count in counts if count.early]:
-            begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
-            last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
-            texts.append(_left_out_words(link, settings, "since", cut, early, begin, last, begin))
-        if late := [(capture, count.late) for capture, count in counts if count.late]:
-            last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
-            begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
-            texts.append(_left_out_words(link, settings, "until", cut, late, begin, last, last + 1))
-    return texts
+    file has others: it would be in no row with another `since` either. Only files that cross a bound are read."""
+    if settings.outside == "accepted":
+        return
+    ordered, life, whole_time = Captures.of(captures), life_of(settings), (0, END_OF_TIME)
+    places, firsts, lasts = ordered.beyond(*life)
+    counts = []
+    for at in places[(firsts < end) & (lasts >= start)].tolist():
+        arrivals, count = (start, end, ordered.clocks[at]), OutsideCount()
+        for row in files.rows(link, ordered[at].attempt):
+            count += _of_file(PacketFiles.path(row), link, row, life, whole_time, arrivals, settings.longest_skew)
+        counts.append((ordered[at], count))
+    if early := [(capture, count.early) for capture, count in counts if count.early]:
+        begin, cut = min(capture.smallest or 0 for capture, _ in early), settings.since or 0
+        last = max(min(capture.largest or 0, cut - 1) for capture, _ in early)
+        yield _left_out_words(link, settings, "since", cut, early, begin, last, begin)
+    if late := [(capture, count.late) for capture, count in counts if count.late]:
+        last, cut = max(capture.largest or 0 for capture, _ in late), settings.until or 0
+        begin = min(max(capture.smallest or 0, cut) for capture, _ in late)
+        yield _left_out_words(link, settings, "until", cut, late, begin, last, last + 1)
 
 
 def _left_out_words(
@@ -197,10 +168,6 @@ def _left_out_words(
     )
 
 
-def _life(settings: Link) -> tuple[int, int]:
-    return settings.since or 0, END_OF_TIME if settings.until is None else settings.until
-
-
 def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) -> Iterator[tuple[Capture, int]]:
     """Yields the captures with records that may lie outside and arrive from an instant (ns) on, with their clocks."""
     smallest, largest = captures.numbers("smallest", -1), captures.numbers("largest", -1)
@@ -216,16 +183,10 @@ def _crossing(captures: Captures, skew: int, life: tuple[int, int], start: int) 
 def elsewhere(
     files: PacketFiles, link: str, captures: Sequence[Capture], settings: Link, start: int, end: int
 ) -> list[tuple[Capture, int]]:
-    """Finds captures whose declared coverage meets [start, end), ns, and that hold records of other intervals.
-    Raises LakeError if a file cannot be read.
-
-    Args:
-        captures: all captures of the link, in the order of T1.
-
-    Returns:
-        Captures, and the number of their records outside of their declared coverage by more than the skew, within the
-        life of the link or not, except records that count in this interval.
-    """
+    """Finds captures whose declared coverage meets [start, end), ns, and that hold records of other intervals. Returns
+    them with the number of their records outside of their declared coverage by more than the skew, within the life of
+    the link or not, except records that count in this interval.
+    Raises LakeError if a file cannot be read."""
     whole_life = settings.model_copy(update={"since": None, "until": None})
     ordered = Captures.of(captures)
     begins, ends = ordered.numbers("declared_from", END_OF_TIME), ordered.numbers("declared_to", -1)
@@ -282,33 +243,24 @@ def strays(paths: Iterable[PurePath], declared: tuple[int, int]) -> tuple[int, i
 
 def attempt_paths(files: PacketFiles, capture: Capture) -> list[PurePath]:
     """Paths of the packet files of a capture and link."""
-    return [PacketFiles.path(row) for row in _rows(files, capture.link, capture.attempt)]
-
-
-def _rows(files: PacketFiles, link: str, attempt: str) -> Iterator[Mapping[str, Any]]:
-    return (row for row in files.attempts.get(attempt, ()) if row["partition.link"] == link)
+    return [PacketFiles.path(row) for row in files.rows(capture.link, capture.attempt)]
 
 
 def occupied_intervals(
     files: PacketFiles, captures: Mapping[str, Sequence[Capture]], config: Config, length: int
 ) -> list[tuple[int, int]]:
-    """Finds the intervals in which records of links count (A1), by the statistics of the files.
+    """Finds the intervals in which records of links count (A1), by the statistics of the files: disjoint ranges of
+    numbers of intervals of this length (ns), in order.
 
     A sane record lies at most a skew before its arrival; other records count in the interval of their arrival.
     Malformed records of a capture without packets and coverage have no instant, so no interval; ingest reports them.
-    Returns ranges of numbers of intervals, the end exclusive, in order and disjoint.
-
-    Args:
-        captures: link -> ledger rows in the order of T1.
-        length: length of an interval, ns; intervals begin at its multiples.
     """
     numbers: set[tuple[int, int]] = set()
     for link, link_captures in captures.items():
         skew = config.link(link).longest_skew
         ordered = Captures.of(link_captures)
-        clocks = ordered.clocks
         for at in np.flatnonzero(ordered.numbers("malformed")).tolist():
-            if begin := clocks[at] or (ordered[at].first or ordered[at].covers_from):
+            if begin := ordered.damage_from(at):
                 numbers.add((begin // length, begin // length + 1))
         for least, last in record_ranges(files, link, ordered, skew):
             numbers.add((least // length, last // length + 1))
@@ -319,15 +271,14 @@ def record_ranges(files: PacketFiles, link: str, captures: Captures, skew: int) 
     """Yields the ranges of time, ns, ends included, in which sane records of a link count, by the statistics of its
     files: by hours, so that a silence within a capture is in none of them."""
     for attempt, clock in zip(captures.values("attempt"), captures.clocks, strict=True):
-        for row in _rows(files, link, attempt):
+        for row in files.rows(link, attempt):
             first, last = max(row["min.arrival"], clock), max(row["max.arrival"], clock)
             yield min(max(row["min.timestamp"], promise_at(first, skew)), first), last
 
 
 def lake_records_outside(lake: Lake, link: str, settings: Link) -> list[tuple[Capture, OutsideCount]]:
     """Counts the records outside over all captures of a link, by capture."""
-    (captures,) = read_captures(lake, [link]).values()
-    return outside(PacketFiles.of(lake), link, captures, settings)
+    return outside(PacketFiles.of(lake), link, read_captures(lake, [link])[link], settings)
 
 
 def outside_words(capture: Capture, count: OutsideCount, settings: Link) -> str:
@@ -398,8 +349,7 @@ class KnownMissing:
         return absent_folders(self._lake)
 
     def of(self, read_from: Mapping[str, int], start: int, end: int) -> list[Missing]:
-        """Lists what is missing for a run of [start, end), ns, that reads each link from `read_from[link]`.
-        `read_from`: link -> first timestamp that the run reads, ns since the epoch."""
+        """Lists what is missing for a run of [start, end), ns, that reads each link from `read_from[link]`, ns."""
         return [
             found
             for link, begin in sorted(read_from.items())
@@ -422,12 +372,12 @@ class _Spans:
         self._begins = [span[0] for span, _ in self._spans]
         self._ends = list(accumulate((span[1] for span, _ in self._spans), max))  # the furthest end so far: it rises
 
-    def meeting(self, start: int, end: int) -> Iterator[tuple[int, int, SeenFile]]:
-        """Yields span and file of those that meet [start, end), ns."""
+    def meeting(self, start: int, end: int) -> Iterator[SeenFile]:
+        """Yields the files that may hold records of [start, end), ns."""
         for at in range(bisect_left(self._ends, start + 1), bisect_left(self._begins, end)):
-            (since, until), row = self._spans[at]
+            row = self._spans[at][1]
             if row.falls_into(start, end):
-                yield since, until, row
+                yield row
 
 
 def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Capture]]) -> Finder:
@@ -435,11 +385,9 @@ def unread_files(lake: Lake, config: Config, captures: Mapping[str, Sequence[Cap
     spans = cached_value(lake.files, "unread files", lambda table: {} if table is None else _unread(lake))
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
-        settings = config.link(link)
-        begin = max(read_from, settings.since or 0)
-        until = min(end, END_OF_TIME if settings.until is None else settings.until)
+        since, until = life_of(config.link(link))
         named = [name for name in dict.fromkeys(seen_links(link)) if name in spans]
-        rows = [row for name in named for _, _, row in spans[name].meeting(begin, until)]
+        rows = [row for name in named for row in spans[name].meeting(max(read_from, since), min(end, until))]
         if rows:
             words = [(row.name, file_words(row).partition("\n")[0][:LONGEST]) for row in rows[:SHOWN]]
             more = f", and {len(rows) - SHOWN:,} more" if len(rows) > SHOWN else ""
@@ -454,16 +402,14 @@ def left_out_records(lake: Lake, config: Config, captures: Mapping[str, Sequence
     files = PacketFiles.of(lake)
 
     def find(link: str, read_from: int, start: int, end: int) -> Iterator[Missing]:
-        yield from (Missing(link, OUTSIDE, text) for text in left_out(files, captures, config, [link], start, end))
+        found = left_out(files, link, captures.get(link, ()), config.link(link), start, end)
+        yield from (Missing(link, OUTSIDE, text) for text in found)
 
     return find
 
 
 def _unread(lake: Lake) -> dict[str, _Spans]:
-    rows: dict[str, list[SeenFile]] = {}
-    for row in told_files(lake).values():
-        for link in row.links if row.unread else ():
-            rows.setdefault(link, []).append(row)
+    rows = grouped((link, row) for row in told_files(lake).values() if row.unread for link in row.links)
     return {link: _Spans(of_link) for link, of_link in rows.items()}
 
 

@@ -6,10 +6,9 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property, reduce
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from hashlib import sha256
-from operator import and_
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -38,11 +37,9 @@ LOW, HIGH, AUDIT, PUBLISH = "low", "high", "audit", "publish"
 
 
 def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int, rows: pa.Table) -> None:
-    """Replaces the violations of a link and skew that arrive in [start, end), ns. `rows`: capture, position, timestamp,
-    arrival, lateness; all arrivals in [start, end)."""
-    where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
-    of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
-    if not rows.num_rows and not tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & where).num_rows:
+    """Replaces the violations of a link and skew that arrive in [start, end), ns, by these rows: capture, position,
+    timestamp, arrival, lateness."""
+    if not rows.num_rows and not read_violations(lake, link, skew, start, end).num_rows:
         return
     table = with_constants(rows, layout.VIOLATIONS, {"link": link, "skew": skew})
     predicate = f"link = {tables.quote(link)} AND skew = {skew} AND arrival >= {start} AND arrival < {end}"
@@ -51,20 +48,15 @@ def record_violations(lake: layout.Lake, link: str, skew: int, start: int, end: 
 
 def read_violations(lake: layout.Lake, link: str, skew: int, start: int, end: int) -> pa.Table:
     """Reads the violations of a link and skew that arrive in [start, end), ns, in order."""
-    where = (pads.field("arrival") >= start) & (pads.field("arrival") < end)
-    rows = tables.read_rows(
-        lake.violations, layout.VIOLATIONS, (pads.field("link") == link) & (pads.field("skew") == skew) & where
-    )
+    of_link = (pads.field("link") == link) & (pads.field("skew") == skew)
+    rows = tables.read_rows(lake.violations, layout.VIOLATIONS, of_link & tables.within("arrival", start, end))
     return rows.sort_by([("arrival", "ascending"), ("capture", "ascending"), ("position", "ascending")])
 
 
 def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table) -> None:
-    """Replaces the operator statistics of a query set over [start, end), ns.
-
-    Args:
-        rows: HEARTBEATS without `query_set`; a row for every LFTA, link and minute. A minute that a bound of the
-            interval cuts counts only its part in the interval, so that runs of any length add up.
-    """
+    """Replaces the operator statistics of a query set over [start, end), ns, by these rows: HEARTBEATS without
+    `query_set`, one for every LFTA, link and minute. A minute that a bound of the interval cuts counts only its part in
+    the interval, so that runs of any length add up."""
     table = with_constants(rows, layout.HEARTBEATS, {"query_set": query_set})
     predicate = f'query_set = {tables.quote(query_set)} AND "start" >= {start} AND "start" < {end}'
     tables.replace_rows(lake.heartbeats, table, predicate, lake.fence)
@@ -72,23 +64,17 @@ def record_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int, r
 
 def read_heartbeats(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
     """Reads the operator statistics of a query set over [start, end), ns."""
-    where = (pads.field("start") >= start) & (pads.field("start") < end)
-    return _counted(
-        tables.read_rows(lake.heartbeats, layout.HEARTBEATS, (pads.field("query_set") == query_set) & where)
-    )
+    chosen = (pads.field("query_set") == query_set) & tables.within("start", start, end)
+    return _counted(tables.read_rows(lake.heartbeats, layout.HEARTBEATS, chosen))
 
 
 def read_statistics(lake: layout.Lake, lftas: Sequence[str], most: int) -> pa.Table:
-    """Reads the newest HEARTBEATS rows with statistics of some LFTAs, of any query set. `most`: longest time between a
-    row and the newest row, ns."""
+    """Reads the HEARTBEATS rows with statistics of some LFTAs, of any query set, at most so long (ns) before the newest
+    row."""
     chosen = pads.field("lfta").isin(pa.array(sorted(set(lftas)), pa.string()))
-    table = tables.open_table(lake.heartbeats)
-    if table is None:
-        return layout.HEARTBEATS.empty_table()
-    # Files of an older lake lack the column, so rows without statistics are visible only after a read.
-    whole = tables.with_fields(tables.table_dataset(lake.heartbeats, table), layout.HEARTBEATS)
-    dataset = tables.fetch_rows(lake.heartbeats, whole, chosen)
-    when = tables.chosen_rows(dataset, ["start", "records"], chosen).drop_null()
+    # Files of an older lake lack `records`, so rows without statistics are visible only after a read.
+    columns = pa.schema([layout.HEARTBEATS.field(name) for name in ("start", "records")])
+    when = tables.read_rows(lake.heartbeats, columns, chosen).drop_null()
     if not when.num_rows:
         return layout.HEARTBEATS.empty_table()
     latest = pc.max(when.column("start")).as_py()
@@ -132,19 +118,26 @@ class ReplayRow:
     reason: str = ""
     digest: str = ""  # digest of the inputs (S1)
     rows: int | None = None
-    settings: str = field(default="{}")  # settings of the run, JSON
-    timings: str = field(default="{}")  # seconds of the steps, JSON
-    accounting: str = field(default="{}")  # accounts of links and LFTAs, JSON
+    settings: str = "{}"  # settings of the run, JSON
+    timings: str = "{}"  # seconds of the steps, JSON
+    accounting: str = "{}"  # accounts of links and LFTAs, JSON
     # number of the publication in the log of the table; None of other stages and older versions
     publication: int | None = None
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        return self.interval_start, self.interval_end
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is of a publication that succeeded."""
+        return self.stage == PUBLISH and self.state != FAILED
 
 
 def record_replays(lake: layout.Lake, rows: list[ReplayRow]) -> None:
     """Appends rows in one commit; the newest row of (query set, query, interval, stage) counts."""
     if rows:
-        tables.append_rows(
-            lake.replays, pa.Table.from_pylist([asdict(row) for row in rows], schema=layout.REPLAYS), lake.fence
-        )
+        tables.append_rows(lake.replays, tables.table_of(rows, layout.REPLAYS), lake.fence)
 
 
 def read_replays(
@@ -154,27 +147,19 @@ def read_replays(
     stage: str | None = None,
     newest: int | None = None,
 ) -> list[ReplayRow]:
-    """Reads rows of the ledger, oldest first.
-
-    Args:
-        span: of intervals that meet [start, end), ns, only; None for all.
-        stage: of this stage only; None for all.
-        newest: about so many of the newest rows; None for all.
-    """
+    """Reads rows of the ledger, oldest first: of a query set, of intervals that meet a span [start, end), ns, of a
+    stage, or about so many of the newest rows; None for all."""
     wanted = [] if query_set is None else [pads.field("query_set") == query_set]
     if span is not None:
         wanted += [pads.field("interval_start") < span[1], pads.field("interval_end") > span[0]]
     if stage is not None:
         wanted.append(pads.field("stage") == stage)
-    chosen = reduce(and_, wanted) if wanted else None
     if newest is not None:
-        finished = tables.read_rows(lake.replays, pa.schema([layout.REPLAYS.field("finished_at")]), chosen).column(
-            "finished_at"
-        )
+        at = pa.schema([layout.REPLAYS.field("finished_at")])
+        finished = tables.read_rows(lake.replays, at, tables.all_of(wanted)).column("finished_at")
         if len(finished) > newest:
-            recent = pads.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest])
-            chosen = recent if chosen is None else chosen & recent
-    return replay_rows(tables.read_rows(lake.replays, layout.REPLAYS, chosen))
+            wanted.append(pads.field("finished_at") >= int(np.sort(finished.to_numpy())[-newest]))
+    return replay_rows(tables.read_rows(lake.replays, layout.REPLAYS, tables.all_of(wanted)))
 
 
 def interval_replays(lake: layout.Lake, query_set: str, start: int, end: int) -> tuple[ReplayRow, ...]:
@@ -199,7 +184,7 @@ def replayed_sets(lake: layout.Lake) -> set[str]:
 
 def last_published(lake: layout.Lake, query_set: str, query: str, start: int, end: int) -> ReplayRow | None:
     """Returns the publication of the visible rows of [start, end); None if there is none, or several made them."""
-    return _newest(interval_replays(lake, query_set, start, end), query, lambda row: _bounds(row) == (start, end))
+    return _newest(interval_replays(lake, query_set, start, end), query, lambda row: row.interval == (start, end))
 
 
 def published_until(lake: layout.Lake, query_set: str, query: str, at: int) -> ReplayRow | None:
@@ -209,12 +194,8 @@ def published_until(lake: layout.Lake, query_set: str, query: str, at: int) -> R
 
 def _newest(rows: Iterable[ReplayRow], query: str, fits: Callable[[ReplayRow], bool]) -> ReplayRow | None:
     """Returns the newest publication of a query, of rows oldest first, if it fits."""
-    published = [row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED]
+    published = [row for row in rows if row.query == query and row.is_published]
     return published[-1] if published and fits(published[-1]) else None
-
-
-def _bounds(row: ReplayRow) -> tuple[int, int]:
-    return row.interval_start, row.interval_end
 
 
 class Publications:
@@ -251,7 +232,7 @@ class Publications:
 
     def last(self, query: str, start: int, end: int) -> ReplayRow | None:
         """Returns what `last_published` does."""
-        return _newest(self._meeting(start, end), query, lambda row: _bounds(row) == (start, end))
+        return _newest(self._meeting(start, end), query, lambda row: row.interval == (start, end))
 
     def until(self, query: str, at: int) -> ReplayRow | None:
         """Returns what `published_until` does."""
@@ -261,13 +242,8 @@ class Publications:
 def record_quality(
     lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, quarantine: pa.Table, again: bool = True
 ) -> None:
-    """Replaces the audit results of [start, end), ns, of a query set.
-
-    Args:
-        rows: QUALITY without `query_set`, `interval_start` and `interval_end`; a row for every expectation.
-        quarantine: QUARANTINE without these columns.
-        again: False if the interval was never audited.
-    """
+    """Replaces the audit results of [start, end), ns, of a query set: QUALITY, a row for every expectation, and
+    QUARANTINE, both without the columns of the interval. `again`: False if the interval was never audited."""
     constants, predicate = _interval(query_set, start, end)
     failed = with_constants(quarantine, layout.QUARANTINE, constants)
     if failed.num_rows or (again and read_quarantine(lake, query_set, start, end).num_rows):
@@ -282,21 +258,14 @@ def _interval(query_set: str, start: int, end: int) -> tuple[dict[str, str | int
 
 
 def read_quality(lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 0) -> pa.Table:
-    """Reads the newest audit results of [start, end), ns, of a query set, or all results without a query set.
-
-    Args:
-        query_set: name of the query set; None for all audits of all sets.
-        start: first instant of the interval, ns since the epoch; unused without a query set.
-    """
-    return tables.read_rows(
-        lake.quality, layout.QUALITY, None if query_set is None else _of_interval(query_set, start, end)
-    )
+    """Reads the newest audit results of [start, end), ns, of a query set; all results of all sets without one."""
+    chosen = None if query_set is None else _of_interval(query_set, start, end)
+    return tables.read_rows(lake.quality, layout.QUALITY, chosen)
 
 
 def read_qualities(lake: layout.Lake, start: int, end: int) -> pa.Table:
     """Reads the newest audit results of every interval that begins in [start, end), ns."""
-    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
-    return tables.read_rows(lake.quality, layout.QUALITY, chosen)
+    return tables.read_rows(lake.quality, layout.QUALITY, tables.within("interval_start", start, end))
 
 
 def read_quarantine(lake: layout.Lake, query_set: str, start: int, end: int) -> pa.Table:
@@ -333,12 +302,8 @@ class LinkLateness:
 
 
 def record_metrics(lake: layout.Lake, query_set: str, start: int, end: int, rows: pa.Table, again: bool) -> None:
-    """Replaces the measures of [start, end), ns, of a query set.
-
-    Args:
-        rows: METRICS without `query_set`, `interval_start` and `interval_end`.
-        again: False if the ledger has none of the interval.
-    """
+    """Replaces the measures of [start, end), ns, of a query set: METRICS without the columns of the interval. `again`:
+    False if the ledger has none of the interval."""
     constants, predicate = _interval(query_set, start, end)
     _write(lake.metrics, with_constants(rows, layout.METRICS, constants), predicate, again, lake.fence)
 
@@ -353,10 +318,8 @@ def _write(path: PurePath, rows: pa.Table, predicate: str, again: bool, fence: F
 def record_measures(
     lake: layout.Lake, query_set: str, start: int, end: int, measured: Mapping[str, pa.Table], now: int, again: bool
 ) -> None:
-    """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`.
-
-    `again` is False if `metrics`, which an audit writes before them, has none of the interval.
-    """
+    """Replaces the measures of [start, end), ns, of a query set, in the tables of `layout.MEASURES`. `again`: False if
+    `metrics`, which an audit writes before them, has none of the interval."""
     constants, predicate = _interval(query_set, start, end)
     for name, table in measured.items():
         path, schema = lake.measures(name), layout.measures_schema(table.schema)
@@ -369,9 +332,9 @@ def record_measures(
 def read_metrics(
     lake: layout.Lake, query_set: str | None = None, start: int = 0, end: int = 1 << 62, subject: str | None = None
 ) -> pa.Table:
-    """Reads the measures of intervals that begin in [start, end), ns. `subject`: name of the link or query; None for
+    """Reads the measures of intervals that begin in [start, end), ns: of a query set, of a link or query; None for
     all."""
-    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    chosen = tables.within("interval_start", start, end)
     if query_set is not None:
         chosen &= pads.field("query_set") == query_set
     if subject is not None:
@@ -381,17 +344,14 @@ def read_metrics(
 
 def record_lateness(lake: layout.Lake, rows: Sequence[LinkLateness]) -> None:
     """Appends the lateness of links, without rows that are stored already."""
-    stored = {link: {_comparable(row) for row in _rows_of(lake, link, rows)} for link in {row.link for row in rows}}
+    stored: dict[str, set[object]] = {}
+    for link in {row.link for row in rows}:
+        begins = [row.interval_start for row in rows if row.link == link]
+        stored[link] = {_comparable(row) for row in read_lateness(lake, link, min(begins), max(begins) + 1)}
     new = [row for row in rows if _comparable(row) not in stored[row.link]]
     if new:
         records = [{**vars(row), "month": _month(row.interval_start)} for row in new]
         tables.append_rows(lake.lateness, pa.Table.from_pylist(records, schema=layout.LATENESS), lake.fence)
-
-
-def _rows_of(lake: layout.Lake, link: str, rows: Sequence[LinkLateness]) -> list[LinkLateness]:
-    link_rows = [row for row in rows if row.link == link]
-    first, last = min(row.interval_start for row in link_rows), max(row.interval_start for row in link_rows)
-    return read_lateness(lake, link, first, last + 1)
 
 
 def _comparable(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[int, ...]]:
@@ -401,17 +361,15 @@ def _comparable(row: LinkLateness) -> tuple[int, int, int, int, int, int, tuple[
 
 def read_lateness(lake: layout.Lake, link: str, start: int = 0, end: int = 1 << 62) -> list[LinkLateness]:
     """Reads the lateness of a link in the intervals that begin in [start, end), ns, in order."""
-    chosen = (pads.field("interval_start") >= start) & (pads.field("interval_start") < end)
+    chosen, of_link = tables.within("interval_start", start, end), pads.field("link") == link
     if end - start < LONG:
         months = {_month(at) for at in range(start, end, DAY)} | {_month(max(start, end - 1))}
         files = [name for name in lateness_files(lake, link) if name.partition("month=")[2].partition("/")[0] in months]
         with tables.lake_errors(f"{lake.lateness}: the table cannot be read"):
-            rows = tables.files_dataset(
-                lake.lateness, [(name, pads.field("link") == link) for name in files], layout.LATENESS
-            )
+            rows = tables.files_dataset(lake.lateness, [(name, of_link) for name in files], layout.LATENESS)
             rows = rows.to_table([name for name in layout.LATENESS.names if name != "month"])
     else:
-        rows = tables.read_rows(lake.lateness, layout.LATENESS, (pads.field("link") == link) & chosen)
+        rows = tables.read_rows(lake.lateness, layout.LATENESS, of_link & chosen)
     scalars = rows.select([name for name in layout.LATENESS.names if name not in ("month", "bounds", "counts")])
     lists = list(zip(_lists(rows, "bounds"), _lists(rows, "counts"), strict=True))
     newest = {}
@@ -475,13 +433,9 @@ def tell_untold(lake: Lake) -> None:
     kept = dict(_kept(lake))
     if not kept:
         return
-    known = {(row.query_set, row.interval_start, row.interval_end, row.finished_at) for row in read_replays(lake)}
-    new = [
-        row
-        for row in kept.values()
-        if row is not None and (row.query_set, row.interval_start, row.interval_end, row.finished_at) not in known
-    ]
-    record_replays(lake, sorted(new, key=lambda row: row.finished_at))
+    known = {(row.query_set, row.interval, row.finished_at) for row in read_replays(lake)}
+    untold = [row for row in kept.values() if row and (row.query_set, row.interval, row.finished_at) not in known]
+    record_replays(lake, sorted(untold, key=lambda row: row.finished_at))
     for path in kept:
         _held.pop(path, None)
         with suppress(OSError):

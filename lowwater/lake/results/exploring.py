@@ -1,14 +1,13 @@
-"""What people ask of published rows: filtered, grouped and sorted; sums, curves over time, and two versions of a table
-compared.
-"""
+"""What people ask of published rows: filters and orders, sums, curves over time, two versions of a table compared."""
 
 from __future__ import annotations
 
 import heapq
+import math
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from lowwater.lake import tables
 from lowwater.lake.layout import Lake
 from lowwater.lake.open_tables import at_version, cached_value, existing, newest
 from lowwater.lake.results.published import commit_digest
-from lowwater.lake.results.published_rows import of_query
+from lowwater.lake.results.published_rows import of_query, published_within
 from lowwater.lake.upkeep import compact
 from lowwater.limits import COMPARED_HOUR_ROWS
 from lowwater.storage import paths
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-# Sums of published rows, and curves of them over time.
-
 # Sums of each file of a published table by the values of a column, so that a plot of a year opens no data. `lowwater
 # maintain` writes them beside the tables, and the pages read them. They are a function of the file that they name,
 # and files never change: what has none, or is newer than the last maintenance, is read itself.
@@ -44,12 +41,9 @@ if TYPE_CHECKING:
 ALL = "0"
 """Stands for the column of the sums of all rows together; no column has this name."""
 BATCH = 65_536
-LEAST = 100
-"""A table of fewer files has no sums: reading it is as fast."""
-AT_ONCE = 512
-"""Files whose sums are written by one commit."""
-FILES_AT_A_TIME = 128
-"""Files whose sums are read at a time."""
+LEAST = 100  # a table of fewer files has no sums: reading it is as fast
+AT_ONCE = 512  # files whose sums are written by one commit
+FILES_AT_A_TIME = 128  # files whose sums are read at a time
 
 SUMS = pa.schema(
     [
@@ -68,12 +62,7 @@ SUMS = pa.schema(
 
 
 def sums_path(table: PurePath) -> PurePath:
-    """Returns the folder of the sums of a published table.
-
-    Example:
-        >>> sums_path(PurePath("lake/tables/flows")).as_posix()
-        'lake/sums/flows'
-    """
+    """Returns the folder of the sums of a published table: `lake/sums/flows` of `lake/tables/flows`."""
     return table.parent.parent / "sums" / table.name
 
 
@@ -88,9 +77,9 @@ def is_key(kind: pa.DataType) -> bool:
 
 
 def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None) -> tuple[int, int]:
-    """Sums the files of a published table that have no sums yet. Sums of files that are gone go once they are half.
-    Returns number and bytes of the files that were summed, or would be. Raises LakeError if the table cannot be read,
-    or the sums cannot be written. `dry_run`: whether to count only."""
+    """Sums the files of a published table that have no sums yet, or with `dry_run` only counts them. Sums of files that
+    are gone go once they are half. Returns number and bytes of the files that were summed, or would be.
+    Raises LakeError if the table cannot be read, or the sums cannot be written."""
     opened, path = tables.open_table(table), sums_path(table)
     live = {row["path"]: row for row in tables.live_files(opened)} if opened is not None else {}
     if len(live) < LEAST or opened is None:
@@ -116,10 +105,7 @@ def make_sums(table: PurePath, dry_run: bool = False, fence: Fence | None = None
 
 def _known(path: PurePath) -> set[str]:
     """Names the files of a table that have sums: each has those of all rows together."""
-    names: set[str] = set()
-    for batch in _stored(path, ALL, ["path"]):
-        names.update(batch.column("path").to_pylist())
-    return names
+    return {name for batch in _stored(path, ALL, ["path"]) for name in batch.column("path").to_pylist()}
 
 
 def _drop(path: PurePath, gone: Iterable[str]) -> None:
@@ -130,9 +116,8 @@ def _drop(path: PurePath, gone: Iterable[str]) -> None:
             for batch in _stored(path, column, [field.name for field in SUMS if field.name != "column"])
         ]
         kept = pa.Table.from_batches(batches)
-        tables.replace_rows(
-            path, kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows]), f"column = '{column}'"
-        )
+        kept = kept.add_column(0, SUMS.field("column"), [[column] * kept.num_rows])
+        tables.replace_rows(path, kept, f"column = '{column}'")
 
 
 def _sums_of(table: PurePath, columns: Sequence[pa.Field], row: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -210,16 +195,14 @@ def _largest(grouped: pa.Table, numbers: Sequence[str]) -> list[int]:
 def read_sums(
     table: PurePath, column: str, number: str, names: pa.Array, seen: set[str], whole: bool
 ) -> Iterator[tuple[pa.Table, bool]]:
-    """Yields the sums of files of a table by the values of a column, some hundred files at a time.
+    """Yields the sums of files of a table by the values of a column, some hundred files at a time: rows `hour`, `value`
+    (text) and `amount`, and whether they are the rest, the amounts of all values without sums.
 
     Args:
         column: column of the values; `ALL` for one sum a file.
         number: column that is summed; empty for the number of rows.
         seen: gets the paths of the files whose sums were yielded; the others have none.
         whole: whether to leave files out of which some values have no sums.
-
-    Yields:
-        Rows `hour`, `value` (text) and `amount`, and whether they are the rest: the amounts of all values without sums.
     """
     wanted = ["path", "hour", "whole", "values", "rows", "rest", *(["numbers", "sums"] if number else [])]
     with tables.lake_errors(f"{sums_path(table)}: the sums cannot be read"):
@@ -248,26 +231,29 @@ def _with_number(rows: pa.RecordBatch, number: str) -> tuple[pa.RecordBatch, NDA
     """Returns the rows that have sums of a number, and its index among the sums of each."""
     named = rows.column("numbers")
     has = np.flatnonzero(pc.equal(named.flatten(), number).to_numpy(zero_copy_only=False))
-    parents = pc.list_parent_indices(named).to_numpy()
-    begins = np.searchsorted(parents, np.arange(rows.num_rows))
-    each_has = len(has) == rows.num_rows and len(np.unique(parents[has])) == len(has)
-    return rows if each_has else rows.take(pa.array(parents[has])), has - begins[parents[has]]
+    owners = pc.list_parent_indices(named).to_numpy()[has]
+    each_has = len(has) == rows.num_rows and len(np.unique(owners)) == len(has)
+    return rows if each_has else rows.take(pa.array(owners)), has - _begins(named)[owners]
+
+
+def _begins(lists: pa.ListArray) -> NDArray[np.int64]:
+    """Returns where each of some lists begins among the values of all."""
+    begins: NDArray[np.int64] = np.searchsorted(pc.list_parent_indices(lists).to_numpy(), np.arange(len(lists)))
+    return begins
 
 
 def _amounts(rows: pa.RecordBatch, number: str, index: NDArray[np.int64]) -> pa.Table:
     amounts = rows.column("rows").flatten().cast(pa.float64())
     if number:
         sums = rows.column("sums")
-        begins = np.searchsorted(pc.list_parent_indices(sums).to_numpy(), np.arange(rows.num_rows))
-        amounts = sums.flatten().take(pa.array(begins + index)).flatten()
+        amounts = sums.flatten().take(pa.array(_begins(sums) + index)).flatten()
     hours = rows.column("hour").take(pc.list_parent_indices(rows.column("values")))
     return pa.table({"hour": hours, "value": rows.column("values").flatten(), "amount": amounts})
 
 
 def _rest(rows: pa.RecordBatch, index: NDArray[np.int64]) -> pa.Table:
     rest = rows.column("rest")
-    begins = np.searchsorted(pc.list_parent_indices(rest).to_numpy(), np.arange(rows.num_rows))
-    amounts = rest.flatten().take(pa.array(begins + index))
+    amounts = rest.flatten().take(pa.array(_begins(rest) + index))
     return pa.table({"hour": rows.column("hour"), "value": pa.nulls(rows.num_rows, pa.string()), "amount": amounts})
 
 
@@ -285,8 +271,8 @@ def _stored(path: PurePath, column: str, names: Sequence[str]) -> Iterator[pa.Re
         yield from dataset.to_batches(list(names), fragment_scan_options=few, **sizes)
 
 
-# Sums of a published number over time, by the values of a key with the largest sums: the data of a plot. Beside
-# `exploring`, whose rows, or the sums of whole files (`sums`), are added up in one pass.
+# Sums of a published number over time, by the values of a key with the largest sums: the data of a plot. Rows, or the
+# sums of whole files, are added up in one pass.
 
 
 @dataclass(frozen=True)
@@ -334,18 +320,13 @@ def part_length(span: int, grain: int = 1) -> int:
 
 
 def curves(table: ResultTable, row_query: RowQuery, number: str, key: str, most: int = 6, grain: int = 1) -> Curves:
-    """Sums a number over time, for the values of a key with the largest sums.
-    Raises LakeError if a filter or a column is wrong, or the table cannot be read.
-
-    Args:
-        number: column to sum; empty to count rows.
-        key: column whose values become series; empty for one series.
-        grain: shortest useful part of time, ns, such as the length of a query's epochs.
-    """
+    """Sums a column over time, for the `most` values of a key with the largest sums; counts rows, or makes one series,
+    where a name is empty. `grain`: shortest useful part of time, ns, such as the length of a query's epochs.
+    Raises LakeError if a filter or a column is wrong, or the table cannot be read."""
     if key:
         table.require(key)
     kind = table.require(number) if number else pa.int64()
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    if not is_number(kind):
         raise LakeError(f"query {table.query}: values of column {number!r} cannot be added", f"its type is {kind}")
     step = part_length(row_query.end - row_query.start, grain)
     begin = row_query.start // step * step
@@ -374,14 +355,10 @@ def curves(table: ResultTable, row_query: RowQuery, number: str, key: str, most:
 
 
 class _Sums:
-    """Adds up amounts by part of time and value, in bounded memory.
-
-    Attributes:
-        approximate: whether values were added up as others before all amounts were known.
-    """
+    """Adds up amounts by part of time and value, in bounded memory."""
 
     def __init__(self, parts: int) -> None:
-        self.approximate = False
+        self.approximate = False  # whether values were added up as others before all amounts were known
         self._parts = parts
         self._groups: list[pa.Table] = []
         self._held = 0
@@ -448,24 +425,19 @@ def _by_part(rows: pa.Table, parts: int) -> NDArray[np.float64]:
     return sums
 
 
-# The results explorer: published rows filtered, grouped and sorted; two versions of a table compared.
+# Published rows by the page: filtered, sorted and paged at one version of their table, in bounded memory. The results
+# pages, their downloads and `lowwater diff` read them so; `published_rows` reads all rows of a range by time.
 
-# Published rows by the page: filtered, sorted and paged at one version of their table, in bounded memory. Beside
-# `visible`, which reads all rows of a range by time. The results pages, their downloads and `lowwater diff` read
-# through this module.
-
-OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "contains", "is null")
-LAST = "_last"
-"""Column of the instant up to which a packet could change the row, ns."""
-DEEPEST = 10_000
-"""Last row that can be paged to; more rows are downloaded or filtered."""
-LATEST = (1 << 63) - 1
-"""Last instant that a column holds, ns since the epoch."""
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+OPERATORS = (*COMPARISONS, "contains", "is null")
+LAST = "_last"  # column of the instant up to which a packet could change the row, ns
+DEEPEST = 10_000  # last row that can be paged to; more rows are downloaded or filtered
+LATEST = (1 << 63) - 1  # last instant that a column holds, ns since the epoch
 _HOUR = "partition._hour"
-_PLACE = "0"
-"""Name of a column that no query has."""
-OPENED = 64
-"""Files that are opened at a time."""
+_PLACE = "0"  # name of a column that no query has
+OPENED = 64  # files that are opened at a time
 
 
 BOUNDS: dict[str, Callable[[Any, Any, int], Any]] = {
@@ -536,17 +508,11 @@ class ResultTable:
     def amounts(
         self, row_query: RowQuery, number: str, key: str, by_hour: bool = True
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yields amounts that add up to the sums of a number by a key: of rows, or of whole files.
+        """Yields amounts that add up to the sums of a number (empty to count rows) by a key (empty for none): of rows,
+        or, if `by_hour`, of whole files, one for each value, at the begin of the hour.
 
-        Args:
-            row_query: the rows; its order is ignored.
-            number: column to sum; empty to count rows.
-            key: column of the values; empty for none.
-            by_hour: whether a file may be one amount for each value, at the begin of its hour.
-
-        Yields:
-            Columns `_last` (ns), `value` (text where it is a text or a whole number) and `amount`; and whether the
-            values are unknown, because a file has too many.
+        These are columns `_last` (ns), `value` (text where it is a text or a whole number) and `amount`; and whether
+        the values are unknown, because a file has too many.
         """
         files, seen = self._files(row_query), set[str]()
         column = self._summed_by(row_query, key)
@@ -589,7 +555,7 @@ class ResultTable:
             if row_query.filters:
                 values = rows.column("value").cast(self.columns.field(column).type)
                 numbered = pa.table([values, np.arange(rows.num_rows)], [column, _PLACE])
-                met = reduce(lambda left, right: left & right, [self._condition(each) for each in row_query.filters])
+                met = tables.all_of(map(self._condition, row_query.filters))
                 rows = rows.take(numbered.filter(met).column(_PLACE))
             yield rows, is_rest
 
@@ -707,10 +673,8 @@ class ResultTable:
         return tables.files_dataset(self.path, zip(files.column("path").to_pylist(), hours, strict=True), schema)
 
     def _predicate(self, row_query: RowQuery) -> Any:
-        hours = (pads.field("_hour") >= row_query.start // HOUR) & (pads.field("_hour") <= (row_query.end - 1) // HOUR)
-        span = (pads.field(LAST) >= row_query.start) & (pads.field(LAST) < row_query.end)
-        return reduce(
-            lambda left, right: left & right, [self._condition(each) for each in row_query.filters], hours & span
+        return tables.all_of(
+            [published_within(row_query.start, row_query.end), *(self._condition(each) for each in row_query.filters)]
         )
 
     def require(self, column: str) -> pa.DataType:
@@ -727,15 +691,12 @@ class ResultTable:
             return pc.match_substring(field.cast(pa.string()), asked.value, ignore_case=True)
         if asked.operator not in OPERATORS:
             raise LakeError(f"there is no comparison {asked.operator!r}", f"there are: {', '.join(OPERATORS)}")
-        value = _value(asked, kind)
-        if asked.operator in ("=", "!="):
-            return field == value if asked.operator == "=" else field != value
-        return {"<": field < value, "<=": field <= value, ">": field > value, ">=": field >= value}[asked.operator]
+        return COMPARISONS[asked.operator](field, _value(asked, kind))
 
 
 def result_table(lake: Lake, query: str, version: int | None = None) -> ResultTable:
-    """Opens the table of a query at a version. Raises LakeError if there is no such table or version, or files of the
-    version are gone. `version`: version of the table; None for the newest."""
+    """Opens the table of a query at a version, or the newest one.
+    Raises LakeError if there is no such table or version, or files of the version are gone."""
     path = lake.table(query)
     with tables.lake_errors(f"{path}: the table cannot be read"):
         present = newest(path)
@@ -769,7 +730,8 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
         low, high = pc.min(files.column(f"min.{LAST}")).as_py(), pc.max(files.column(f"max.{LAST}")).as_py()
         span = None if low is None or high is None else (low, high)
     if files.num_rows:
-        bounds = [f"{side}.{name}" for side in ("min", "max") for name in (LAST, *_numbers(columns))]
+        exact = [LAST, *(field.name for field in columns if pa.types.is_integer(field.type))]
+        bounds = [f"{side}.{name}" for side in ("min", "max") for name in exact]
         wanted = ["path", "num_records", _HOUR, *(name for name in bounds if name in files.column_names)]
         files = files.select(wanted).sort_by([(_HOUR, "ascending"), ("path", "ascending")]).combine_chunks()
     else:
@@ -777,11 +739,6 @@ def _open(path: PurePath, query: str, version: int, latest: int | None) -> Resul
     newest = version if latest is None else latest
     identity = f"{table.metadata().id} {commit_digest(path, version)}"
     return ResultTable(query, version, newest, columns, span, path, identity, known, files)
-
-
-def _numbers(columns: pa.Schema) -> list[str]:
-    """Names the columns whose bounds in the log are exact."""
-    return [field.name for field in columns if pa.types.is_integer(field.type)]
 
 
 def _reaches(file: pa.Table, bound: int, first: tuple[str, str, str], best: pa.Table) -> bool:
@@ -861,16 +818,16 @@ class TableDiff:
         """Yields the examples as text: `+` or `-` and the row as `column=value`; `~` with `column=before -> after`."""
         for kind, old, new in self.examples:
             values = zip(self.columns, old or new or (), new or old or (), strict=True)
-            texts = (f"{name}={a!r}" if a == b else f"{name}={a!r} -> {b!r}" for name, a, b in values)
+            texts = (f"{name}={a!r}" if a is b or a == b else f"{name}={a!r} -> {b!r}" for name, a, b in values)
             yield " ".join([{"added": "+", "gone": "-", "changed": "~"}[kind], *texts])
 
 
 def compare(
     before: ResultTable, after: ResultTable, key: Sequence[str], start: int, end: int, most: int = 100
 ) -> TableDiff:
-    """Compares the rows with `_last` in [start, end), ns, of two versions of a table. Raises LakeError if an hour has
-    too many rows, or a table cannot be read. `key`: columns of the unique key; rows with a key that occurs twice are
-    compared as wholes."""
+    """Compares the rows with `_last` in [start, end), ns, of two versions of a table, by the columns of their unique
+    key; rows with a key that occurs twice are compared as wholes.
+    Raises LakeError if an hour has too many rows, or a table cannot be read."""
     columns = tuple(dict.fromkeys([*after.columns.names, *before.columns.names]))
     names = tuple(name for name in key if name in before.columns.names and name in after.columns.names)
     diff = TableDiff(columns, names if len(names) == len(key) else ())
@@ -889,10 +846,17 @@ def _rows(table: ResultTable, row_query: RowQuery, columns: Sequence[str]) -> Co
     rows: Counter[Row] = Counter()
     absent = [name for name in columns if name not in table.columns.names]
     for batch in table.batches(row_query):
-        values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != LAST}
+        values = {name: _equal_values(batch.column(name)) for name in batch.schema.names if name != LAST}
         values |= {name: [None] * batch.num_rows for name in absent}
         rows.update(zip(*(values[name] for name in columns), strict=True))
     return rows
+
+
+def _equal_values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_floating(column.type):
+        return values
+    return [math.nan if value != value else value for value in values]  # in a tuple, only one object equals itself
 
 
 def _compare_hour(diff: TableDiff, before: Counter[Row], after: Counter[Row], most: int) -> None:
@@ -907,19 +871,16 @@ def _compare_hour(diff: TableDiff, before: Counter[Row], after: Counter[Row], mo
                 _keep(diff, most, "changed", old[name][0], new[name][0])
                 gone[old[name][0]] -= 1
                 added[new[name][0]] -= 1
-    for kind, rows in (("gone", gone), ("added", added)):
-        total = rows.total()
-        diff.gone += total if kind == "gone" else 0
-        diff.added += total if kind == "added" else 0
-        for row in sorted(rows.elements(), key=repr)[:most]:
-            _keep(diff, most, kind, *((row, None) if kind == "gone" else (None, row)))
+    diff.gone += gone.total()
+    diff.added += added.total()
+    for row in sorted(gone.elements(), key=repr)[:most]:
+        _keep(diff, most, "gone", row, None)
+    for row in sorted(added.elements(), key=repr)[:most]:
+        _keep(diff, most, "added", None, row)
 
 
 def _by_key(rows: Counter[Row], places: Sequence[int]) -> dict[Row, list[Row]]:
-    result: dict[Row, list[Row]] = {}
-    for row in rows.elements():
-        result.setdefault(tuple(row[place] for place in places), []).append(row)
-    return result
+    return tables.grouped((tuple(row[place] for place in places), row) for row in rows.elements())
 
 
 def _keep(diff: TableDiff, most: int, kind: str, before: Row | None, after: Row | None) -> None:

@@ -55,9 +55,9 @@ def pins_file(lake: Lake, query_set: str) -> PurePath:
 
 
 def pinned(lake: Lake, query_set: str, queries: Iterable[str] = ()) -> Pins | None:
-    """Returns the pins of a query set, as the logs of its tables have them; None where nothing is published. Raises
-    LakeError if a table cannot be read. `queries`: every output query of the set; without them its tables are those
-    that it owns."""
+    """Returns the pins of a query set, as the logs of its tables have them; None where nothing is published. Without
+    its output queries its tables are those that it owns.
+    Raises LakeError if a table cannot be read."""
     return _derived(lake, query_set, queries, stored_pins(lake, query_set))
 
 

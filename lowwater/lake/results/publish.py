@@ -1,12 +1,10 @@
-"""Publication: the last stage of a run puts the rows of `streams/` into `tables/`; an earlier version is published
-again the same way.
-"""
+"""Publication: the rows of `streams/` are put into `tables/`; an earlier version is published again the same way."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import PurePath
@@ -32,6 +30,7 @@ from lowwater.limits import COMMIT_FILES
 from lowwater.plan.operators import Field
 from lowwater.plan.properties import INSTANT, InstantColumn, instant_columns, result_schema
 from lowwater.storage import paths
+from lowwater.storage.locks import Fence
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -48,19 +47,10 @@ class _ChangedError(Exception):
 
 
 def fill_instants(lake: Lake, query: str, fields: Sequence[Field], dry_run: bool = False) -> tuple[int, int]:
-    """Fills the columns of instants of a table that an older version made.
-
-    It may be killed at any moment, and go on later; runs may publish meanwhile.
-
-    Args:
-        dry_run: whether to count only.
-
-    Returns:
-        Number of files that were written again, or would be, and their bytes.
-
-    Raises:
-        LakeError: if the table cannot be read or written.
-    """
+    """Fills the columns of instants of a table that an older version made, or with `dry_run` only counts. It may be
+    killed at any moment, and go on later; runs may publish meanwhile. Returns the number of files that were written
+    again, or would be, and their bytes.
+    Raises LakeError if the table cannot be read or written."""
     path = lake.table(query)
     table, columns = tables.open_table(path), instant_columns(fields)
     if table is None or not columns:
@@ -104,19 +94,18 @@ def _fill(lake: Lake, path: PurePath, columns: Sequence[InstantColumn]) -> tuple
             size += sum(row["size_bytes"] for row in chosen)
         else:
             break
-    tables.commit(path, _settled)
+
+    def settled(table: DeltaTable, options: dict[str, Any]) -> None:
+        table.alter.set_table_properties(dict(WITH_INSTANTS), False, commit_properties=options["commit_properties"])
+
+    tables.commit(path, settled)
     return count, size
-
-
-def _settled(table: DeltaTable, options: dict[str, Any]) -> None:
-    table.alter.set_table_properties(dict(WITH_INSTANTS), False, commit_properties=options["commit_properties"])
 
 
 def completed(path: PurePath, file: tables.DataFile, fields: Sequence[Field]) -> tables.DataFile:
     """Returns a file of rows that is not committed yet, written again if it lacks instants."""
     columns = instant_columns(fields)
-    metadata = pq.read_metadata(paths.local(path / file.path))
-    if not _lacks(metadata, columns):
+    if not _lacks(path / file.path, columns):
         return file
     row = {"path": file.path, "partition._hour": file.partition["_hour"]}
     return _filled(path, row, f"times-{uuid.uuid4().hex[:12]}.parquet", columns)
@@ -124,27 +113,20 @@ def completed(path: PurePath, file: tables.DataFile, fields: Sequence[Field]) ->
 
 def _waiting(path: PurePath, table: DeltaTable, columns: Sequence[InstantColumn]) -> Iterator[dict[str, Any]]:
     """Yields the files in which an instant is missing where its temporal column has a value."""
-    for row in tables.live_files(table):
-        metadata = pq.read_metadata(paths.local(path / row["path"]))
-        if _lacks(metadata, columns):
-            yield row
+    return (row for row in tables.live_files(table) if _lacks(path / row["path"], columns))
 
 
-def _lacks(metadata: pq.FileMetaData, columns: Sequence[InstantColumn]) -> bool:
+def _lacks(file: PurePath, columns: Sequence[InstantColumn]) -> bool:
+    metadata = pq.read_metadata(paths.local(file))
     return any(_nulls(metadata, column.name) != _nulls(metadata, column.of) for column in columns)
 
 
 def _nulls(metadata: pq.FileMetaData, name: str) -> int:
     """Returns the number of NULLs of a column; all rows where it is absent, -1 where it is unknown."""
-    total = 0
-    for group in range(metadata.num_row_groups):
-        part = metadata.row_group(group)
-        found = [part.column(at) for at in range(part.num_columns) if part.column(at).path_in_schema == name]
-        statistics = found[0].statistics if found else None
-        if found and (statistics is None or not statistics.has_null_count):
-            return -1
-        total += statistics.null_count if statistics is not None else part.num_rows
-    return total
+    found = [statistics for column, statistics in tables.columns_of(metadata) if column == name]
+    if any(statistics is None or not statistics.has_null_count for statistics in found):
+        return -1
+    return sum(statistics.null_count for statistics in found) if found else metadata.num_rows
 
 
 def _rewrite(lake: Lake, path: PurePath, rows: Sequence[dict[str, Any]], columns: Sequence[InstantColumn]) -> None:
@@ -179,7 +161,7 @@ def _filled(path: PurePath, row: Mapping[str, Any], name: str, columns: Sequence
         if writer is not None:
             writer.close()
     paths.put(target)
-    return replace(tables.describe(path, target, {}), partition=partition)
+    return tables.describe(path, target, partition)
 
 
 # A publication replaces exactly its range of `_last` (SEMANTICS S2) in one commit (S4). The audited files themselves
@@ -225,21 +207,18 @@ def publish(
     words: Mapping[str, str] = MappingProxyType({}),
     checks: Mapping[str, str] = MappingProxyType({}),
 ) -> PublishResult:
-    """Publishes the rows of a query whose `_last` is in [start, end), ns.
+    """Publishes the rows of a query whose `_last` is in [start, end), ns, from its stream of the interval.
 
     If this interval published rows from inputs with the same digest before, and the table still has them, the commit
     only says that they belong to this act too. The caller records the publication in `replays`.
+    Raises OwnerError if another query set owns the table (S3), LakeError if a column has changed its type, or the table
+    cannot be written, and LawError if the stream has changed since its audit, or the table cannot take its files.
 
     Args:
-        query: name of the query; its stream of the interval is the source.
         digest: digest of the run's inputs (S1).
+        audited: digest of the stream (`fingerprint`).
         act: the publication of the whole set; None for one of this table alone.
         checks: name -> SQL of what other writers of the table must keep too.
-
-    Raises:
-        OwnerError: if another query set owns the table (S3).
-        LakeError: if a column has changed its type, or the table cannot be written.
-        LawError: if the stream has changed since its audit, or the table cannot take its files.
     """
     path = lake.table(query)
     last = last_published(lake, query_set, query, start, end)
@@ -257,12 +236,8 @@ def publish(
         row_files = enumerate(_row_files(files, result_schema(fields), start, end))
         added = [copy_file(path, f"{attempt}-{at:05d}.parquet", file, as_stored) for at, (file, as_stored) in row_files]
 
-    def rewrite(old_files: list[dict[str, Any]]) -> list[tables.DataFile]:
-        cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
-        return parts_of(path, cut_files, pa.schema(table.schema().to_arrow()), rest_of(start, end)) if cut_files else []
-
     notes = Notes(lake, query_set, query, fields, start, end, act or published.Act.begin(1))
-    tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, notes)
+    _replace(path, added, start, end, lambda: pa.schema(table.schema().to_arrow()), lake.fence, notes)
     tables.with_constraints(path, table, checks, lake.fence)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)
 
@@ -284,12 +259,10 @@ class Notes:
         state = published.state_at(self.lake.table(self.query), newest)
         self.number = self.act.number(newest.version() + 1)
         earlier: Sequence[tuple[int, int]] = ()
-        if state.note is None and (state.numbers or state.names):
-            earlier = (
-                tuple(merged(state.numbers))
-                if state.numbers
-                else published.ledger_ranges(self.lake, self.query_set, self.query)
-            )
+        if state.note is None and state.numbers:
+            earlier = merged(state.numbers)
+        elif state.note is None and state.names:
+            earlier = published.ledger_ranges(self.lake, self.query_set, self.query)
         publication = published.next_publication(
             state.note,
             earlier,
@@ -304,10 +277,8 @@ class Notes:
 
 
 def mark(lake: Lake, query: str, start: int, end: int, act: published.Act) -> int:
-    """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes.
-
-    The caller knows that they are the published ones.
-    """
+    """Says in the log of a table that the visible rows of an interval belong to an act too; no row changes. The caller
+    knows that they are the published ones."""
     path = lake.table(query)
     state = published.table_state(path)
     before = None if state is None else state.number(start, end)
@@ -324,19 +295,31 @@ def mark(lake: Lake, query: str, start: int, end: int, act: published.Act) -> in
     return number
 
 
-def there(files: Iterable[PurePath]) -> list[PurePath]:
-    """Leaves out files that are gone: the other intervals that had rows in them are damaged too."""
-    return [file for file in files if paths.exists(file)]
-
-
 def rest_of(start: int, end: int) -> pads.Expression:
     """Returns the condition on rows that stay of files that [start, end), ns, cuts: they are of the hours of the files.
-
-    What another program put into the partition of another hour goes.
-    """
+    What another program put into the partition of another hour goes."""
     first, final = tables.hours(start, end)
-    outside = (pads.field("_last") < start) | (pads.field("_last") >= end)
-    return outside & (pads.field("_last") >= first * HOUR) & (pads.field("_last") < (final + 1) * HOUR)
+    return tables.within("_last", first * HOUR, (final + 1) * HOUR) & ~tables.within("_last", start, end)
+
+
+def _replace(
+    path: PurePath,
+    added: Sequence[tables.DataFile],
+    start: int,
+    end: int,
+    schema: Callable[[], pa.Schema],
+    fence: Fence | None,
+    notes: Callable[[DeltaTable], Mapping[str, str | int]],
+) -> None:
+    """Puts files into the place of all rows of [start, end), ns, in one commit; what it cuts files off is written anew,
+    with the schema of the table."""
+
+    def rewrite(old_files: list[dict[str, Any]]) -> list[tables.DataFile]:
+        # Of a file that is gone the other intervals that had rows in it are damaged too.
+        cut = [file for row in old_files if not is_inside(row, start, end) and paths.exists(file := path / row["path"])]
+        return parts_of(path, cut, schema(), rest_of(start, end)) if cut else []
+
+    tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, fence, notes)
 
 
 def _row_files(
@@ -351,12 +334,10 @@ def _row_files(
         kinds = _kinds(metadata, file_schema.get_field_index("_kind"))
         if kinds <= {PUNCTUATION}:
             continue
-        same_columns = [(column.name, column.type) for column in file_schema] == [
-            (column.name, column.type) for column in schema
-        ]
-        if not same_columns or kinds != {ROW}:
+        columns, wanted = ([(column.name, column.type) for column in each] for each in (file_schema, schema))
+        if columns != wanted or kinds != {ROW}:
             raise LawError(f"{file} is not a file of published rows: another version of Lowwater wrote it", hint)
-        as_stored = tables.describe(file.parent, file, {})
+        as_stored = tables.describe(file.parent, file)
         least, most = as_stored.smallest["_last"], as_stored.largest["_last"]
         if least < start or most >= end or least // HOUR != most // HOUR:
             raise LawError(f"{file} has rows outside of the interval, or of several hours", hint)
@@ -388,11 +369,9 @@ def meeting_files(table: DeltaTable, start: int, end: int) -> list[dict[str, Any
     first, final = tables.hours(start, end)
     meeting = []
     for row in tables.live_files(table):
-        least, most = _bounds(row)
-        hour = row.get("partition._hour")
-        # Another program may have put rows there that are not of the hour, or of none.
-        strays = hour is None or least < int(hour) * HOUR or most >= (int(hour) + 1) * HOUR
-        if hour is None or (first <= int(hour) <= final and (strays or (least < end and most >= start))):
+        (least, most), hour = _bounds(row), int(row["partition._hour"])
+        strays = least < hour * HOUR or most >= (hour + 1) * HOUR  # by another program
+        if first <= hour <= final and (strays or (least < end and most >= start)):
             meeting.append(row)
     return meeting
 
@@ -412,15 +391,9 @@ def _bounds(row: Mapping[str, Any]) -> tuple[float, float]:
 def parts_of(
     table: PurePath, files: Sequence[PurePath], schema: pa.Schema, chosen: pads.Expression
 ) -> list[tables.DataFile]:
-    """Writes new files with some rows of old files, whose other rows are of another interval.
-
-    Such files exist where intervals once had another length, or files of an hour were joined.
-
-    Args:
-        files: old files, at least one.
-        schema: schema of the table, which may have other columns than the query has now.
-        chosen: condition on `_last` of the rows.
-    """
+    """Writes new files with the chosen rows of old files, at least one, whose other rows are of another interval. Such
+    files exist where intervals once had another length, or files of an hour were joined. The schema is that of the
+    table, which may have other columns than the query has now."""
     columns = pa.schema(
         [pa.field(column.name, tables.plain_type(column.type)) for column in schema if column.name != "_hour"]
     )
@@ -433,7 +406,7 @@ def parts_of(
     rest_files = [table / file.name for file in out.files]
     for file in rest_files:
         paths.put(file)
-    plain = [tables.describe(table, file, {}) for file in rest_files]
+    plain = [tables.describe(table, file) for file in rest_files]
     return [replace(described, partition={"_hour": _hour(described)}) for described in plain]
 
 
@@ -466,13 +439,9 @@ def restore(
     told: dict[str, str],
     act: published.Act | None = None,
 ) -> PublishResult:
-    """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table.
-    Raises LakeError if the version does not have the interval, its files are gone, or the table cannot be written.
-
-    Args:
-        told: who did it and why; the commit says it.
-        act: the publication of the whole set; None for one of this table alone.
-    """
+    """Replaces the rows with `_last` in [start, end), ns, by those of an earlier version of the table; the commit says
+    what is `told`, who did it and why. `act`: the publication of the whole set; None for one of this table alone.
+    Raises LakeError if the version does not have the interval, its files are gone, or the table cannot be written."""
     path = lake.table(query)
     earlier = result_table(lake, query, version)
     if version == earlier.newest:
@@ -486,7 +455,6 @@ def restore(
             f"table {query}: in version {version} the interval of {format_instant(start)} is not published",
             "name a later version: `lowwater history` lists them",
         )
-    schema = earlier.stored
     attempt = uuid.uuid4().hex[:12]
     added: list[tables.DataFile] = []
     cut = []
@@ -494,23 +462,16 @@ def restore(
         for at, row in enumerate(files):
             file = path / row["path"]
             if is_inside(row, start, end):
-                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, tables.describe(path, file, {})))
+                added.append(copy_file(path, f"{attempt}-{at:05d}.parquet", file, tables.describe(path, file)))
             else:
                 cut.append(file)
         if cut:
-            within = (pads.field("_last") >= start) & (pads.field("_last") < end)
-            added += parts_of(path, cut, schema, within)
+            added += parts_of(path, cut, earlier.stored, tables.within("_last", start, end))
         added = [completed(path, file, fields) for file in added]
-
-    def rewrite(old_files: list[dict[str, Any]]) -> list[tables.DataFile]:
-        cut_files = there(path / row["path"] for row in old_files if not is_inside(row, start, end))
-        newest = result_table(lake, query).stored
-        return parts_of(path, cut_files, newest, rest_of(start, end)) if cut_files else []
-
     notes = Notes(lake, query_set, query, fields, start, end, act or published.Act.begin(1))
 
     def told_notes(newest: DeltaTable) -> dict[str, str | int]:
         return {**notes(newest), ROLLED_BACK_NOTE: json.dumps({"version": version, **told})}
 
-    tables.swap_files(path, added, lambda newest: meeting_files(newest, start, end), rewrite, lake.fence, told_notes)
+    _replace(path, added, start, end, lambda: result_table(lake, query).stored, lake.fence, told_notes)
     return PublishResult(query, sum(file.rows for file in added), True, notes.number)

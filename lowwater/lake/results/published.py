@@ -34,9 +34,9 @@ from lowwater.errors import LakeError
 from lowwater.instants import HOUR, SECOND, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import merged, without
-from lowwater.lake.ledgers.runs import FAILED, PUBLISH, ReplayRow, interval_replays, read_replays
-from lowwater.lake.open_tables import ValuesByState, cached_value, entry, identity, log_folder
-from lowwater.lake.tables import OWNER, files_of, lake_errors
+from lowwater.lake.ledgers.runs import ReplayRow, interval_replays, read_replays
+from lowwater.lake.open_tables import ValuesByState, cached_value, commit_file, entry, identity, log_folder
+from lowwater.lake.tables import OWNER, files_of, grouped, lake_errors
 from lowwater.limits import SEARCHED_COMMITS, STATE_BYTES
 from lowwater.plan.operators import Field
 from lowwater.plan.temporal import END_OF_TIME
@@ -49,11 +49,8 @@ if TYPE_CHECKING:
 # into its commit, and `subscription` follows the log. Maintenance joins files and changes no rows; its commits have no
 # note.
 
-NOTE = "lowwater.published"
-"""Key of the note in the information about a commit."""
-
-LOST = "lowwater.lost"
-"""Key of what a commit of maintenance says: files that are gone, as JSON of begin, end and text."""
+NOTE = "lowwater.published"  # key of the note in the information about a commit
+LOST = "lowwater.lost"  # key of what a commit of maintenance says: files that are gone, as JSON of begin, end and text
 
 
 INTERVAL = "lowwater.interval:"
@@ -203,12 +200,8 @@ def next_publication(
     recent: Mapping[Range, int] = MappingProxyType({}),
     since: int | None = None,
 ) -> Publication:
-    """Makes the note of a publication.
-
-    Args:
-        before: note of the publication before; None without one.
-        earlier: what is published without a note, ns; used without a note.
-        damage: rows that others have changed; those of the interval are replaced.
+    """Makes the note of a publication of [start, end), ns, after that of the publication `before`, or without one after
+    what is published `earlier`. `damage`: rows that others have changed; those of the interval are replaced.
 
     Example:
         >>> first = next_publication(None, (), (), 0, 10)
@@ -236,22 +229,15 @@ def next_publication(
     )
 
 
-def last_note(path: PurePath, version: int, most: int = SEARCHED_COMMITS) -> Publication | None:
-    """Returns the newest note of a table up to a version; None if the last commits have none. `most`: most commits to
-    look at."""
-    for at in range(version, max(-1, version - most), -1):
-        found = read_entry(path, at)
-        if found is None:
-            return None
-        if found.publication is not None:
-            return found.publication
-    return None
+def last_note(path: PurePath, version: int) -> Publication | None:
+    """Returns the newest note of a table up to a version; None if the last commits have none."""
+    return _newest(path, version)[0]
 
 
 def ledger_ranges(lake: Lake, query_set: str, query: str) -> tuple[Range, ...]:
     """Returns what the ledger says is published of a query, ns."""
-    rows = [row for row in read_replays(lake, query_set) if row.query == query and row.stage == PUBLISH]
-    return tuple(merged((row.interval_start, row.interval_end) for row in rows if row.state != FAILED))
+    rows = (row for row in read_replays(lake, query_set) if row.query == query and row.is_published)
+    return tuple(merged(row.interval for row in rows))
 
 
 def read_entry(path: PurePath, version: int) -> LogEntry | None:
@@ -265,7 +251,7 @@ def read_entry(path: PurePath, version: int) -> LogEntry | None:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or "it is no commit of a Delta table"
-        file = path / "_delta_log" / f"{version:020d}.json"
+        file = commit_file(path, version)
         raise LakeError(f"{file}: cannot be read: {reason}", "check that the lake can be read and is whole") from None
 
 
@@ -282,7 +268,7 @@ def commit_digest(path: PurePath, version: int) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        file = path / "_delta_log" / f"{version:020d}.json"
+        file = commit_file(path, version)
         raise LakeError(f"{file}: cannot be read: {error.strerror}", "check that the lake can be read") from None
 
 
@@ -354,11 +340,16 @@ class Piece:
 
 @dataclass(frozen=True)
 class HourFile:
-    """Rows of a file of an hour: the smallest and the largest `_last`, ns, and how many; None where unknown."""
+    """A file of a published table, with rows of one hour."""
 
-    least: int | None
+    name: str  # in the log
+    rows: int
+    least: int | None  # smallest and largest `_last`, ns; None where the log does not say them
     most: int | None
-    rows: int | None
+
+    def is_inside(self, start: int, end: int) -> bool:
+        """Whether all rows lie in [start, end), ns, as far as the log says."""
+        return self.least is not None and self.most is not None and start <= self.least and self.most < end
 
 
 @dataclass(frozen=True)
@@ -382,7 +373,7 @@ class TableState:
 
     @cached_property
     def files(self) -> Mapping[int, Sequence[HourFile]]:
-        return _by_hour(self.listed)
+        return by_hour(self.listed)
 
     @cached_property
     def names(self) -> Sequence[str]:
@@ -451,10 +442,8 @@ def table_state(path: PurePath) -> TableState | None:
 
 
 def table_version(path: PurePath) -> object:
-    """Returns what differs once something else can be said of a table: its version, its history, files that are gone.
-
-    A table that cannot be read is no error here.
-    """
+    """Returns what differs once something else can be said of a table: its version, its history, files that are gone,
+    or why it cannot be read."""
     try:
         state = table_state(path)
         return identity(path), () if state is None else tuple(state.lost().items())
@@ -472,21 +461,11 @@ def state_at(path: PurePath, table: DeltaTable) -> TableState:
     damage = [*(note.damage if note else ()), *(each for entry in later[first:] for each in entry.damage)]
     owner = table.metadata().configuration.get(OWNER) or ""
     digest = later[-1].digest if later else commit_digest(path, version)
-    return TableState(
-        path,
-        owner,
-        version,
-        digest,
-        note,
-        numbers,
-        checkpoint,
-        tuple(damage),
-        files_of(table),
-    )
+    return TableState(path, owner, version, digest, note, numbers, checkpoint, tuple(damage), files_of(table))
 
 
 def _newest(path: PurePath, version: int) -> tuple[Publication | None, list[LogEntry]]:
-    """Returns the newest note, and the commits after it, in order."""
+    """Returns the newest note up to a version, and the commits after it, in order."""
     later: list[LogEntry] = []
     for at in range(version, max(-1, version - SEARCHED_COMMITS), -1):
         entry = read_entry(path, at)
@@ -517,8 +496,8 @@ def _numbers(
 
 
 def _stored_numbers(log: PurePath, wanted: int) -> tuple[int, dict[Range, int]] | None:
-    """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read.
-    `wanted`: version from which on there must be one; -1 if there need be none, which then is not searched for."""
+    """Returns the version of the newest checkpoint and the numbers that it has; None without one that can be read. One
+    need only be there, and is only searched for, if a version is `wanted`; else that is -1."""
     try:
         last = json_value(paths.read(log / "_last_checkpoint", STATE_BYTES))
         if "parts" not in last and "v2Checkpoint" not in last:
@@ -562,21 +541,18 @@ def _read_checkpoint(file: PurePath) -> dict[Range, int]:
     return interval_numbers(zip(names.to_pylist(), numbers.to_pylist(), strict=True))
 
 
-def _by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
-    """Returns what the log says of the files of each hour; a file of no hour is left out."""
-    hours: dict[int, list[HourFile]] = defaultdict(list)
-    if not files.num_rows or "partition._hour" not in files.column_names:
-        return hours
+def by_hour(files: pa.Table) -> dict[int, list[HourFile]]:
+    """Returns files of a table (`tables.files_of`) by hour, in order; none where the table is not divided by hours."""
+    if "partition._hour" not in files.column_names:  # as of a table without a file
+        return {}
     nothing = pa.nulls(files.num_rows, pa.int64())
-    columns = [
-        (files.column(name) if name in files.column_names else nothing).to_pylist()
-        for name in ("min._last", "max._last", "num_records")
-    ]
-    parts = files.column("partition._hour").cast(pa.int64()).to_pylist()
-    for hour, least, most, rows in zip(parts, *columns, strict=True):
-        if hour is not None:
-            hours[hour].append(HourFile(least, most, rows))
-    return hours
+    names = ("path", "num_records", "min._last", "max._last")
+    columns = ((files.column(name) if name in files.column_names else nothing).to_pylist() for name in names)
+    hours = files.column("partition._hour").cast(pa.int64()).to_pylist()
+    found: dict[int, list[HourFile]] = {hour: [] for hour in sorted(set(hours))}
+    for hour, *facts in zip(hours, *columns, strict=True):
+        found[hour].append(HourFile(*facts))
+    return found
 
 
 def visible(numbers: Mapping[Range, int]) -> list[Piece]:
@@ -609,14 +585,12 @@ def visible(numbers: Mapping[Range, int]) -> list[Piece]:
 
 
 def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, str]:
-    """Says of which published intervals the table of a query does not have the rows that were published, and why.
-    Returns interval -> what differs; intervals as they were published are left out. `rows`: rows of the ledger
-    `replays` of its query set, in any order; all that meet the intervals asked for."""
+    """Says of which published intervals the table of a query does not have the rows that were published, and why:
+    interval -> what differs. `rows`: those of the ledger `replays` that meet the intervals asked for, in any order."""
     published = sorted(
-        (row for row in rows if row.query == query and row.stage == PUBLISH and row.state != FAILED),
-        key=lambda row: row.finished_at,
+        (row for row in rows if row.query == query and row.is_published), key=lambda row: row.finished_at
     )
-    newest = {(row.interval_start, row.interval_end): at for at, row in enumerate(published)}
+    newest = {row.interval: at for at, row in enumerate(published)}
     if not newest:
         return {}
     try:
@@ -631,14 +605,13 @@ def damages(lake: Lake, query: str, rows: Iterable[ReplayRow]) -> dict[Range, st
     counted: dict[int, list[Range]] = defaultdict(list)
     for piece in pieces:
         row = published[piece.number]
-        bounds = row.interval_start, row.interval_end
         why: str | None = compared.differs(piece, row)
-        if not why and (piece.start, piece.end) == bounds and row.rows is not None:
+        if not why and (piece.start, piece.end) == row.interval and row.rows is not None:
             why = compared.miscounted(piece, row.rows)
             if why is None:  # the files of its hour do not tell it from its neighbours
-                counted[piece.start // HOUR].append(bounds)
+                counted[piece.start // HOUR].append(row.interval)
         if why:
-            found.setdefault(bounds, why)
+            found.setdefault(row.interval, why)
     for hour, together in counted.items():
         if why := compared.miscounted_hour(hour, pieces, published):
             found |= {bounds: why for bounds in together if bounds not in found}
@@ -663,7 +636,9 @@ class _Compared:
             if first <= hour < last:
                 return lost_text(name)
         if self.state.numbers is None or (row.publication is None and not self.state.meeting(piece.start, piece.end)):
-            return self._outside(piece)
+            note = self.state.note  # of an older version
+            known = note is None or any(first <= piece.start and piece.end <= last for first, last in note.ranges)
+            return "" if known else self._absent()
         number = self.state.number(piece.start, piece.end)
         if number is not None and number == row.publication:
             return ""
@@ -677,13 +652,6 @@ class _Compared:
             "was restored, or a run ended between them"
         )
 
-    def _outside(self, piece: Piece) -> str:
-        """Whether the note of an older version does not have a range."""
-        note = self.state.note
-        if note is None or any(first <= piece.start and piece.end <= last for first, last in note.ranges):
-            return ""
-        return self._absent()
-
     def _absent(self) -> str:
         return f"the table, at version {self.state.version}, does not have what the ledger says was published"
 
@@ -693,31 +661,20 @@ class _Compared:
         for hour in range(piece.start // HOUR, -(-piece.end // HOUR)):
             whole = piece.start <= hour * HOUR and (hour + 1) * HOUR <= piece.end
             for file in self.state.files.get(hour, ()):
-                if file.rows is None:
-                    return ""
-                if whole:
+                if whole or file.is_inside(piece.start, piece.end):
                     total += file.rows
-                elif file.least is None or file.most is None:
-                    inside = False
-                elif piece.start <= file.least and file.most < piece.end:
-                    total += file.rows
-                elif file.least < piece.end and piece.start <= file.most:
+                elif file.least is None or file.most is None or (file.least < piece.end and piece.start <= file.most):
                     inside = False
         return _miscount(total, rows) if inside else None
 
     def miscounted_hour(self, hour: int, pieces: Sequence[Piece], published: Sequence[ReplayRow]) -> str:
         """The same of an hour whose files have rows of several intervals."""
-        total = expected = 0
-        for file in self.state.files.get(hour, ()):
-            if file.rows is None:
-                return ""
-            total += file.rows
+        total, expected = sum(file.rows for file in self.state.files.get(hour, ())), 0
         for piece in pieces:
             if piece.start < (hour + 1) * HOUR and hour * HOUR < piece.end:
                 row = published[piece.number]
-                bounds = row.interval_start, row.interval_end
                 within = hour * HOUR <= piece.start and piece.end <= (hour + 1) * HOUR
-                if (piece.start, piece.end) != bounds or row.rows is None or not within:
+                if (piece.start, piece.end) != row.interval or row.rows is None or not within:
                     return ""
                 expected += row.rows
         return _miscount(total, expected)
@@ -736,16 +693,10 @@ def damage_of(lake: Lake, query_set: str, query: str, start: int, end: int) -> s
 
 
 def all_damages(lake: Lake, rows: Iterable[ReplayRow]) -> dict[tuple[str, str, int, int], str]:
-    """Says the same of all rows of the ledger: (query set, query, start, end) -> why.
-
-    A table that another query set owns by now says nothing about the set that had it.
-    """
-    grouped: dict[tuple[str, str], list[ReplayRow]] = defaultdict(list)
-    for row in rows:
-        if row.query:
-            grouped[row.query_set, row.query].append(row)
+    """Says the same of all rows of the ledger: (query set, query, start, end) -> why. A table that another query set
+    owns by now says nothing about the set that had it."""
     found = {}
-    for (query_set, query), together in grouped.items():
+    for (query_set, query), together in grouped(((row.query_set, row.query), row) for row in rows if row.query).items():
         if _owner(lake.table(query)) in ("", query_set):
             for bounds, why in damages(lake, query, together).items():
                 found[query_set, query, *bounds] = why

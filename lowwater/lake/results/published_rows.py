@@ -1,7 +1,6 @@
 """Published rows read back from `tables/` in the order of time, for `lowwater rows` and the pages.
 
-`publish` makes them visible. They are read in bounded memory: an hour with many rows is
-divided, and its parts are sorted one by one.
+They are read in bounded memory: an hour with many rows is divided, and its parts are sorted one by one.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from lowwater.errors import LakeError, nearest
 from lowwater.instants import HOUR, format_instant
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.intervals import DAMAGED
-from lowwater.lake.ledgers.runs import DONE, FAILED, PUBLISH, ReplayRow, read_replays
-from lowwater.lake.results.published import damages
-from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type
+from lowwater.lake.ledgers.runs import DONE, ReplayRow, read_replays
+from lowwater.lake.results.published import HourFile, by_hour, damages
+from lowwater.lake.tables import files_dataset, files_of, lake_errors, open_table, plain_type, within
 from lowwater.limits import SORTED_ROWS
 from lowwater.plan.properties import is_instant
 from lowwater.storage import paths
@@ -30,10 +29,8 @@ from lowwater.storage import paths
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-LEAST = 1_000
-"""Fewest rows that are read at a time."""
-PARTS = 3_600
-"""Parts of an hour whose rows are counted; a part with too many rows is divided again."""
+LEAST = 1_000  # fewest rows that are read at a time
+PARTS = 3_600  # parts of an hour whose rows are counted; a part with too many rows is divided again
 BATCH = 65_536
 CONTROL = ("_last", "_hour")
 """Columns of a table by which intervals find their rows."""
@@ -58,25 +55,22 @@ class PublishedRows:
         Raises LakeError if the table cannot be read."""
         left = self.rows if limit is None else min(limit, self.rows)
         most = SORTED_ROWS if limit is None else min(SORTED_ROWS, max(limit, LEAST))
-        for batch in self._sorted(most):
-            if left <= 0:
-                return
-            yield batch.slice(0, left).select([*self.columns, *self.instants])
-            left -= batch.num_rows
-
-    def _sorted(self, most: int) -> Iterator[pa.RecordBatch]:
-        path = self.lake.table(self.query)
+        path, columns = self.lake.table(self.query), (*self.columns, *self.instants)
         table = open_table(path)
         assert table is not None
-        columns = (*self.columns, *self.instants)
-        return sorted_rows(path, table, columns, self.start, self.end, most)
+        for batch in sorted_rows(path, table, columns, self.start, self.end, most):
+            if left <= 0:
+                return
+            yield batch.slice(0, left).select(columns)
+            left -= batch.num_rows
 
 
 def sorted_rows(
     path: PurePath, table: DeltaTable, columns: tuple[str, ...], start: int, end: int, most: int = SORTED_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Yields rows of an open table with `_last`, by time (`_last`), then by the columns. Raises LakeError if the table
-    cannot be read. `most`: most rows that are sorted at a time; more rows of one instant stay as stored."""
+    """Yields rows of an open table with `_last`, by time (`_last`), then by the columns. At most `most` rows are sorted
+    at a time; more of one instant stay as stored.
+    Raises LakeError if the table cannot be read."""
     files = _files_between(table, start, end)
     schema = _schema(table)
     read = pa.schema([schema.field(name) for name in (*columns, "_last")])
@@ -96,16 +90,11 @@ def sorted_rows(
 def published_rows(
     lake: Lake, query: str, start: int | None = None, end: int | None = None, instants: bool = False
 ) -> PublishedRows:
-    """Finds the published rows of a query in [start, end), ns.
-    Raises LakeError if there is no such query, nothing of it is published in the range, or the table cannot be read.
-
-    Args:
-        start: first instant of the rows, ns since the epoch; None for the first published one.
-        end: end of the instants, ns, exclusive; None for the last published one.
-    """
+    """Finds the published rows of a query in [start, end), ns; None for the first or the last published instant.
+    Raises LakeError if there is no such query, nothing of it is published in the range, or the table cannot be read."""
     table = open_table(lake.table(query))
     query_rows = [row for row in read_replays(lake) if row.query == query]
-    newest = {(row.interval_start, row.interval_end): row for row in query_rows if _published(row)}
+    newest = {row.interval: row for row in query_rows if row.is_published}
     if table is None or not newest:
         raise _unknown(lake, query, bool(query_rows))
     first, last = min(instant for instant, _ in newest), max(instant for _, instant in newest)
@@ -143,17 +132,13 @@ def rows_between(lake: Lake, query: str, start: int, end: int, instants: bool = 
             rows += sum(file.rows for file in parts) - sum(file.rows for file in cut)
             if cut:
                 dataset = files_dataset(lake.table(query), _placed(hour, cut), _schema(table))
-                rows += dataset.count_rows(filter=_within(start, end))
+                rows += dataset.count_rows(filter=published_within(start, end))
     return PublishedRows(lake, query, start, end, columns, rows, instants=times)
 
 
 def of_query(column: pa.Field) -> bool:
     """Whether a column of a published table is one of its query: no control column, and no derived instants."""
     return column.name not in CONTROL and not is_instant(column.type)
-
-
-def _published(row: ReplayRow) -> bool:
-    return row.stage == PUBLISH and row.state != FAILED
 
 
 def _unknown(lake: Lake, query: str, ran: bool) -> LakeError:
@@ -182,43 +167,18 @@ def _not_done(rows: list[ReplayRow]) -> Iterator[str]:
             yield f"{bounds} is {row.state}: {row.reason}"
 
 
-def _within(begin: int, until: int) -> Any:
-    hours = (pads.field("_hour") >= begin // HOUR) & (pads.field("_hour") <= (until - 1) // HOUR)
-    return hours & (pads.field("_last") >= begin) & (pads.field("_last") < until)
+def published_within(begin: int, until: int) -> Any:
+    """Returns the condition that a published row is of [begin, until), ns, by which other hours are not read."""
+    return within("_hour", begin // HOUR, (until - 1) // HOUR + 1) & within("_last", begin, until)
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file of a published table: its name in the log, its rows, and the bounds of their `_last`, ns."""
-
-    name: str
-    rows: int
-    least: int | None
-    most: int | None
-
-    def is_inside(self, start: int, end: int) -> bool:
-        """Whether all rows lie in [start, end), ns, as far as the log says."""
-        return self.least is not None and self.most is not None and start <= self.least and self.most < end
-
-
-def _files_between(table: DeltaTable, start: int, end: int) -> dict[int, list[_File]]:
+def _files_between(table: DeltaTable, start: int, end: int) -> dict[int, list[HourFile]]:
     """Returns the files of the hours of [start, end), ns, by hour in order."""
-    files = files_of(table)
-    if not files.num_rows:  # then the log does not name the partition
-        return {}
-    hour = files.column("partition._hour").cast(pa.int64())
-    chosen = files.filter(pc.and_(pc.greater_equal(hour, start // HOUR), pc.less_equal(hour, (end - 1) // HOUR)))
-    none = [None] * chosen.num_rows
-    bounds = (chosen.column(n).to_pylist() if n in chosen.column_names else none for n in ("min._last", "max._last"))
-    names, rows = (chosen.column(name).to_pylist() for name in ("path", "num_records"))
-    hours = chosen.column("partition._hour").cast(pa.int64()).to_pylist()
-    between: dict[int, list[_File]] = {at: [] for at in sorted(set(hours))}
-    for at, name, count, least, most in zip(hours, names, rows, *bounds, strict=True):
-        between[at].append(_File(name, count or 0, None if count is None else least, most))
-    return between
+    hours = by_hour(files_of(table))
+    return {hour: files for hour, files in hours.items() if start // HOUR <= hour <= (end - 1) // HOUR}
 
 
-def _placed(hour: int, files: Sequence[_File]) -> list[tuple[str, Any]]:
+def _placed(hour: int, files: Sequence[HourFile]) -> list[tuple[str, Any]]:
     return [(file.name, pads.field("_hour") == hour) for file in files]
 
 
@@ -227,9 +187,8 @@ def _schema(table: DeltaTable) -> pa.Schema:
 
 
 def _scan(dataset: pads.Dataset, columns: list[str], begin: int, until: int) -> Iterator[pa.RecordBatch]:
-    yield from dataset.to_batches(
-        columns=columns, filter=_within(begin, until), batch_size=BATCH, batch_readahead=2, fragment_readahead=1
-    )
+    chosen, ahead = published_within(begin, until), {"batch_readahead": 2, "fragment_readahead": 1}
+    yield from dataset.to_batches(columns=columns, filter=chosen, batch_size=BATCH, **ahead)
 
 
 def _parts(dataset: pads.Dataset, begin: int, until: int, most: int) -> Iterator[tuple[int, int]]:

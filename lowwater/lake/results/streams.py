@@ -37,15 +37,10 @@ def write_stream(
     owner: str,
     fence: Fence | None = None,
 ) -> int:
-    """Replaces the interval [start, end), ns, of a stream, in one commit. Returns their number, punctuation included.
-    Raises OwnerError if another query set owns the table, and LakeError if the table cannot be written.
-
-    Args:
-        path: directory of the table: `lake.lfta(...)` or `lake.stream(...)`.
-        schema: `layout.stream_schema` or `layout.result_schema`.
-        files: parquet files with these columns, in order, on the lake's disk or in the lake; they are moved.
-            Successive files of one part of the stream are a sequence.
-    """
+    """Replaces the interval [start, end), ns, of a stream, in one commit, by parquet files in order; those of one part
+    of the stream are a sequence. They lie on the lake's disk or in the lake, and are moved. Returns the number of their
+    rows, punctuation included.
+    Raises OwnerError if another query set owns the table, and LakeError if the table cannot be written."""
     create(path, schema, ["interval"], owner)
     label = tables.interval_label(start, end)
     folder = path / f"interval={label}"
@@ -67,7 +62,7 @@ def write_stream(
             others = [old for old in paths.children(folder) if old.suffix == ".parquet" and old not in targets]
 
     def earlier(table: DeltaTable) -> list[dict[str, Any]]:
-        rows = [row for row in tables.live_files(table) if row["partition.interval"] == label]
+        rows = tables.interval_files(table, label)
         if isinstance(folder, ObjectPath):
             others[:] = [path / unquote(row["path"]) for row in rows]
         return rows
@@ -80,17 +75,13 @@ def write_stream(
 
 def stream_files(path: PurePath, start: int, end: int) -> list[PurePath]:
     """Lists the files of the interval [start, end), ns, of a stream, in order; none if it was not written."""
-    table = tables.open_table(path)
-    label = tables.interval_label(start, end)
-    rows = [] if table is None else [row for row in tables.live_files(table) if row["partition.interval"] == label]
+    rows = tables.interval_files(tables.open_table(path), tables.interval_label(start, end))
     return sorted(path / row["path"] for row in rows)
 
 
 def stream_bytes(path: PurePath, start: int, end: int) -> int:
     """Returns the size of the files of the interval [start, end), ns, of a stream."""
-    table = tables.open_table(path)
-    label = tables.interval_label(start, end)
-    rows = [] if table is None else [row for row in tables.live_files(table) if row["partition.interval"] == label]
+    rows = tables.interval_files(tables.open_table(path), tables.interval_label(start, end))
     return sum(row["size_bytes"] for row in rows)
 
 
@@ -124,14 +115,9 @@ def state_folder(lake: Lake, query_set: str, query: str, start: int, end: int, d
 
 
 def keep_state(files: Mapping[str, bytes], staged: Path, folder: PurePath) -> None:
-    """Writes the state of a run, name of a file -> its content. Equal inputs make equal states, so an existing state is
-    replaced.
-    Raises LakeError if the folder cannot be written.
-
-    Args:
-        staged: a folder of this machine that does not exist yet.
-        folder: `state_folder` of the state.
-    """
+    """Writes the state of a run, name of a file -> its content, into a new folder of this machine, `staged`, which
+    becomes its `state_folder`. Equal inputs make equal states, so an existing state is replaced.
+    Raises LakeError if the folder cannot be written."""
     try:
         staged.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():

@@ -1,6 +1,4 @@
-"""Subscriptions to published streams: every published row once, across restarts, restated intervals as such; where
-positions are kept.
-"""
+"""Subscriptions to published streams: every row once, across restarts, and restated intervals as such."""
 
 from __future__ import annotations
 
@@ -47,20 +45,14 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True)
 class Position:
-    """Where a subscriber is in the log of a stream.
-
-    Attributes:
-        version: the last version that was read.
-        within: while the rows are read that were there at the beginning: end of what was read of them, ns; else None.
-        since: first instant that the subscriber asked for, ns since the epoch; None for all.
-        digest: digest of the commit of this version: after a restore another one may have its number. Empty in
-            positions of older versions of Lowwater.
-    """
+    """Where a subscriber is in the log of a stream."""
 
     table: str
-    version: int
+    version: int  # the last one that was read
+    # while the rows are read that were there at the beginning: end of what was read of them, ns; else None
     within: int | None = None
-    since: int | None = None
+    since: int | None = None  # first instant that the subscriber asked for, ns; None for all
+    # of the commit of this version: after a restore another one may have its number. Empty in older positions
     digest: str = ""
 
     def text(self) -> str:
@@ -68,11 +60,7 @@ class Position:
 
     @staticmethod
     def parse(text: str, where: str) -> Position:
-        """Reads a position.
-
-        Raises:
-            LakeError: it is no position.
-        """
+        """Reads a position. Raises LakeError if it is none."""
         try:
             values = json_value(text)
             within, since = values["within"], values["since"]
@@ -92,28 +80,18 @@ class Position:
 
 @dataclass
 class Keeper:
-    """Keeps the position of one subscriber, and nobody else writes it meanwhile.
-
-    Attributes:
-        file: of the position; None if the subscriber keeps it.
-        known: position that the subscriber gave.
-        consumer: file in the lake that says who subscribes, or None.
-    """
+    """Keeps the position of one subscriber, and nobody else writes it meanwhile."""
 
     stream: str
-    file: PurePath | None = None
-    known: Position | None = None
-    consumer: PurePath | None = None
-    name: str = ""
+    file: PurePath | None  # of the position; None if the subscriber keeps it
+    known: Position | None  # position that the subscriber gave
+    consumer: PurePath | None  # file in the lake that says who subscribes
+    name: str
     _fence: Fence | None = None
     _held: ExitStack = field(default_factory=ExitStack)
 
     def load(self) -> Position | None:
-        """Returns the stored position; None at the beginning.
-
-        Raises:
-            LakeError: it cannot be read.
-        """
+        """Returns the stored position; None at the beginning. Raises LakeError if it cannot be read."""
         if self.file is None:
             return self.known
         try:
@@ -129,12 +107,8 @@ class Keeper:
         return Position.parse(text, str(self.file))
 
     def store(self, position: str, version: int, end: int) -> None:
-        """Stores a position.
-
-        Raises:
-            BusyError: another process has taken the subscription over.
-            LakeError: it cannot be written.
-        """
+        """Stores a position. Raises BusyError if another process has taken the subscription over, and LakeError if it
+        cannot be written."""
         try:
             if self._fence is not None:
                 self._fence.require()
@@ -161,15 +135,7 @@ ONE = "let one process subscribe with a position, or give each a position of its
 
 def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str, after: str | None) -> Keeper:
     """Makes the keeper of a subscriber and holds its lock; the arguments are those of `subscribe`.
-
-    Args:
-        name: name of the subscriber, or empty.
-        after: position that the subscriber gives, or None.
-
-    Raises:
-        LakeError: the name or the position is none.
-        BusyError: another process holds the position.
-    """
+    Raises LakeError if the name or the position is none, and BusyError if another process holds the position."""
     if name and not _NAME.fullmatch(name):
         raise LakeError(f"subscriber {name!r}: no name of a subscriber", "write letters, digits, _, . and -")
     if position is not None and after is not None:
@@ -196,19 +162,13 @@ def hold_keeper(lake: Lake, stream: str, position: str | Path | None, name: str,
 
 @dataclass(frozen=True)
 class Consumer:
-    """A subscriber that the lake knows.
-
-    Attributes:
-        until: end of the range that it read last, ns since the epoch.
-        seen: when it was done with this range, ns since the epoch.
-        digest: digest of the commit of this version; empty if unknown.
-    """
+    """A subscriber that the lake knows."""
 
     name: str
     version: int
-    until: int
-    seen: int
-    digest: str = ""
+    until: int  # end of the range that it read last, ns
+    seen: int  # when it was done with this range, ns
+    digest: str = ""  # of the commit of this version; empty if unknown
 
 
 def consumers_folder(lake: Lake, stream: str) -> PurePath:
@@ -251,40 +211,25 @@ AGAIN = "begin again without a position: each change says which range its rows r
 
 @dataclass(frozen=True)
 class Change:
-    """The rows of a range of time, as a version of a stream has them. They replace all earlier rows of the range.
-
-    Attributes:
-        version: version of the table, the number of the commit.
-        start: first instant of the range, ns since the epoch; column `_last` says to which range a row belongs.
-        end: end of the range, ns since the epoch, exclusive.
-        restated: whether a part of the range was published before: its old rows are gone.
-        late: whether an earlier promise no longer holds, since the range begins before the furthest published instant.
-        snapshot: whether the change is a part of what was published before the subscription began.
-        promise: temporal attribute -> bound: no row to come has a smaller value (greater, if the attribute decreases),
-            unless its change is late. Empty if nothing is promised.
-        furthest: end of all that is published, ns since the epoch; rows to come that are not late are after it.
-        position: where the subscription goes on after this change; text for `subscribe(..., after=...)`.
-    """
+    """The rows of a range of time, as a version of a stream has them. They replace all earlier rows of the range."""
 
     stream: str
-    version: int
-    start: int
-    end: int
-    restated: bool
-    late: bool
-    snapshot: bool
+    version: int  # version of the table, the number of the commit
+    start: int  # first instant of the range, ns since the epoch; `_last` says to which range a row belongs
+    end: int  # end of the range, ns since the epoch, exclusive
+    restated: bool  # whether a part of the range was published before: its old rows are gone
+    late: bool  # whether an earlier promise no longer holds: the range begins before the furthest published instant
+    snapshot: bool  # whether it is a part of what was published before the subscription began
+    # temporal attribute -> bound: no row to come has a smaller value (greater, if the attribute decreases), unless its
+    # change is late. Empty if nothing is promised
     promise: Mapping[str, int]
-    furthest: int
-    position: str
+    furthest: int  # end of all that is published, ns since the epoch; rows to come that are not late are after it
+    position: str  # where the subscription goes on after this change; text for `subscribe(..., after=...)`
     _read: Callable[[], Iterator[pa.RecordBatch]] = field(repr=False, compare=False)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows in Arrow batches: the columns of the query, then `_last` (ns).
-
-        Raises:
-            BehindError: the files of this version are no longer there.
-            LakeError: they cannot be read.
-        """
+        Raises BehindError if the files of this version are no longer there, and LakeError if they cannot be read."""
         return self._read()
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -294,14 +239,10 @@ class Change:
 
 
 class Subscription:
-    """A subscription to a stream; `subscribe` makes it. It is a context manager, and its iterator waits for changes.
+    """A subscription to a stream; `subscribe` makes it, and says what its arguments are. It is a context manager, and
+    its iterator waits for changes.
 
     The iterator stores the position of a change when the next one is asked for: then the work on it is done.
-
-    Args:
-        since: rows before this instant are left out, ns since the epoch; None for all rows.
-        history: whether rows that are published already are given.
-        wait: seconds between two looks at the log.
     """
 
     def __init__(self, lake: Lake, stream: str, keeper: Keeper, since: int | None, history: bool, wait: float) -> None:
@@ -346,20 +287,13 @@ class Subscription:
         self._keeper.close()
 
     def done(self, change: Change) -> None:
-        """Stores the position of a change, if the subscription keeps one.
-
-        Raises:
-            LakeError: it cannot be stored.
-        """
+        """Stores the position of a change, if the subscription keeps one. Raises LakeError if it cannot be stored."""
         self._keeper.store(change.position, change.version, change.end)
 
     def poll(self) -> Change | None:
         """Returns the change after the last one that was returned; None if nothing more is published yet.
-
-        Raises:
-            BehindError: the log no longer has what comes next.
-            LakeError: the log cannot be read, or another program changed rows.
-        """
+        Raises BehindError if the log no longer has what comes next, and LakeError if the log cannot be read, or another
+        program changed rows."""
         while True:
             if self._at.within is not None:
                 change = self._next_part()
@@ -408,11 +342,7 @@ class Subscription:
         if not found and newest == self._at.version:
             return  # the entry went with a clean-up of the log, and nothing has come since
         if not found:
-            raise BehindError(
-                f"stream {self.stream}: version {self._at.version} is no longer in its log, which is at version "
-                f"{newest}",
-                AGAIN,
-            )
+            raise self._gone(self._at.version, newest)
         raise BehindError(
             f"stream {self.stream}: version {self._at.version} of its log has another commit than that which was read: "
             "the table was restored",
@@ -430,12 +360,12 @@ class Subscription:
             return None
         entry = read_entry(self._path, self._at.version + 1)  # unless it was written just now
         if entry is None:
-            raise BehindError(
-                f"stream {self.stream}: version {self._at.version + 1} is no longer in its log, which is at version "
-                f"{table.version()}",
-                AGAIN,
-            )
+            raise self._gone(self._at.version + 1, table.version())
         return entry
+
+    def _gone(self, version: int, newest: int) -> BehindError:
+        text = f"stream {self.stream}: version {version} is no longer in its log, which is at version {newest}"
+        return BehindError(text, AGAIN)
 
     def _change(self, entry: LogEntry) -> Change | None:
         publication = entry.publication
@@ -492,19 +422,8 @@ class Subscription:
         self._at = replace(self._at, within=None if last else end)
         if end <= within:
             return None
-        return Change(
-            self.stream,
-            version,
-            within,
-            end,
-            False,
-            False,
-            True,
-            promise,
-            end,
-            self._at.text(),
-            lambda: self._rows(files, version, within, end),
-        )
+        position, rows = self._at.text(), lambda: self._rows(files, version, within, end)
+        return Change(self.stream, version, within, end, False, False, True, promise, end, position, rows)
 
     def _files_by_hour(self, within: int) -> list[tuple[int, list[PurePath]]]:
         """Returns the hours with rows from an instant (ns) on, and the files of each, in order."""
@@ -531,14 +450,12 @@ class Subscription:
         schema = pa.schema(self._table().schema().to_arrow())
         given = [column for column in schema if of_query(column) or column.name == LAST]
         columns = pa.schema([pa.field(column.name, plain_type(column.type)) for column in given])
-        last = pads.field("_last")
+        chosen = (pads.field("_last") >= start) & (pads.field("_last") < end)
         with lake_errors(f"{self._path}: version {version} cannot be read"):
             try:
                 for file in files:
                     dataset = pads.dataset(str(paths.local(file)), columns, format="parquet", partitioning=None)
-                    scan = dataset.to_batches(
-                        filter=(last >= start) & (last < end), batch_size=BATCH_ROWS, batch_readahead=2
-                    )
+                    scan = dataset.to_batches(filter=chosen, batch_size=BATCH_ROWS, batch_readahead=2)
                     yield from (batch for batch in scan if batch.num_rows)
             except FileNotFoundError:
                 raise BehindError(

@@ -81,12 +81,6 @@ class LowTask:
         return self.read.packets
 
     @property
-    def home(self) -> str:
-        """The first file that it reads, by which a machine of a cluster is chosen."""
-        files = [str(file.path) for capture in self.read.captures for file in capture.files]
-        return files[0] if files else self.link
-
-    @property
     def label(self) -> str:
         """The link and the number of the chunk, from 1."""
         return f"{self.link} {self.number + 1}"

@@ -12,7 +12,7 @@ from lowwater.config import Config
 from lowwater.lake.ingestion.record_options import planned_skews
 from lowwater.lake.layout import Lake
 from lowwater.lake.ledgers.captures import Capture, Captures
-from lowwater.lake.packets import DuplicateRule, HashedLink, LinkRead, PacketFiles, hashed_link, packet_files
+from lowwater.lake.packets import DuplicateRule, HashedLink, LinkRead, PacketFiles, packet_files
 from lowwater.plan import properties
 from lowwater.plan.operators import Lfta, Node
 from lowwater.plan.queryset import Plan, QueryPlan
@@ -93,7 +93,7 @@ class LowInputs:
     def _hashed(self, link: str, start: int, window: int) -> HashedLink:
         """The files among which earlier packets of a read from `start` on are looked for (D2)."""
         skews = planned_skews(self.config, self.plan, link)
-        return hashed_link(self._read(link, min(start, self.start - skews.longest) - window), skews)
+        return HashedLink(self._read(link, min(start, self.start - skews.longest) - window), skews)
 
     @cached_property
     def _files(self) -> dict[PurePath, PacketFiles]:
