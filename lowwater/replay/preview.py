@@ -45,8 +45,7 @@ FILE = "/dev/null/query.gsql"
 
 
 def preview_context(lake: Lake, config: Config, query_set: str, links: Iterable[str]) -> Context:
-    """Returns the names that a tried query may use. `query_set`: the query set whose protocols, functions and
-    parameters it may use; empty for none."""
+    """Returns the names that a tried query may use, with those of a query set; empty for none."""
     every, allowed = lake_links(config, lake), set(links)
     known = every.names if every.names is not None else ()
     names = tuple(name for name in known if name in allowed or allowed & set(every.interfaces.get(name, ())))
@@ -103,13 +102,9 @@ class Preview:
 
 def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
     """Evaluates a text over the packets of a range.
-
-    Raises:
-        QueryError: the text has a mistake.
-        UnsupportedError: the reference engine does not run the query, for example since it calls Python of a user.
-        LakeError: the links have no packets in the range, or the lake cannot be read.
-        ValueOverflowError: a sum does not fit 64 bits.
-    """
+    Raises QueryError if the text has a mistake, UnsupportedError if the reference engine does not run the query, for
+    example since it calls Python of a user, LakeError if the links have no packets in the range, or the lake cannot be
+    read, and ValueOverflowError if a sum does not fit 64 bits."""
     lake = Lake(paths.lake_path(request.lake))
     config = load_config(lake.root)
     context = preview_context(lake, config, request.query_set, request.links)
@@ -185,13 +180,7 @@ def _text(value: object) -> str | None:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
-def as_json(preview: Preview) -> dict[str, Any]:
-    """Returns a preview as JSON has it."""
-    return asdict(preview)
-
-
-def from_json(document: Mapping[str, Any]) -> Preview:
-    """Returns the preview of `as_json`."""
+def _from_json(document: Mapping[str, Any]) -> Preview:
     queries = tuple(
         TriedQuery(each["name"], tuple(each["columns"]), tuple(map(tuple, each["rows"])), each["count"])
         for each in document["queries"]
@@ -233,7 +222,7 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
         child.end()
     if "error" in document:
         raise LowwaterError(document["error"], document["hint"])
-    return from_json(document["preview"])
+    return _from_json(document["preview"])
 
 
 def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -243,7 +232,7 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     os.chdir("/")
     try:
         request = PreviewRequest(**{**asked["request"], "links": tuple(asked["request"]["links"])})
-        yield {"preview": as_json(preview_text(request))}
+        yield {"preview": asdict(preview_text(request))}
     except LowwaterError as error:
         yield {"error": error.message, "hint": error.hint}
     except MemoryError:

@@ -26,8 +26,7 @@ FORMATS = ("csv", "json", "parquet")
 
 
 def published_rows(rows: pa.Table, fields: Sequence[Field], instants: bool = False) -> pa.Table:
-    """Converts rows of a stream to published types: addresses as texts, without control columns. `rows`: at least the
-    columns of `fields`, in stream types."""
+    """Converts rows of a stream to published types: addresses as texts, without control columns."""
     from lowwater.columns.files import instants_of, published_columns  # its kernels take numba
 
     columns = published_columns(rows, fields)
@@ -66,15 +65,9 @@ def sort_rows(rows: pa.Table, fields: Sequence[Field]) -> pa.Table:
 def write_rows(
     rows: pa.Table, fields: Sequence[Field], path: Path, kind: str, spreadsheet: bool = False, instants: bool = False
 ) -> None:
-    """Writes one query's rows to a file.
-    Raises LowwaterError if the folder cannot be written, or the format is unknown.
-
-    Args:
-        rows: at least the columns of `fields`, in stream types.
-        kind: one of FORMATS.
-        spreadsheet: see `write_csv`; other formats ignore it.
-        instants: whether to add the instants of temporal columns: as timestamps in parquet, else as ISO 8601.
-    """
+    """Writes one query's rows to a file of one of FORMATS; `instants` adds those of temporal columns, as timestamps in
+    parquet, else as ISO 8601.
+    Raises LowwaterError if the folder cannot be written, or the format is unknown."""
     if kind not in FORMATS:
         raise LowwaterError(f"--format {kind} is not one of {', '.join(FORMATS)}")
     table = published_rows(sort_rows(rows, fields), fields, instants)
@@ -92,8 +85,8 @@ def write_rows(
 
 
 def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
-    """Writes a table as CSV: a header row, then rows; the module describes the format of values. `spreadsheet`: whether
-    texts are made safe for a spreadsheet, which evaluates texts that look like formulas."""
+    """Writes a table as CSV: a header row, then rows; the module describes the format of values. `spreadsheet`: texts
+    are made safe for a program that evaluates texts which look like formulas."""
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
     with path.open("wb") as out:
         out.write(_lines([map(spreadsheet_cell, table.column_names) if spreadsheet else table.column_names]))

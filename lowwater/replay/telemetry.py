@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path, PurePath
 from socketserver import ThreadingMixIn
@@ -148,7 +148,6 @@ METRICS = (
     Metric("lowwater_collected_seconds", "s since the epoch", (), "Time at which these metrics were read."),
     Metric("lowwater_collection_seconds", "s", (), "Time that reading the lake took."),
 )
-"""Every metric, in the order of the output."""
 
 
 # The web server has few connections, each with an end, whatever is sent. Prometheus' own server has a thread for
@@ -204,12 +203,8 @@ class _Request(WSGIRequestHandler):
 
 
 class Endpoint(ThreadingMixIn, WSGIServer):
-    """The server. Raises OSError if the address cannot be had.
-
-    Args:
-        port: port; 0 for a free one.
-        names: permitted names in the header `Host`; None for every name.
-    """
+    """The server; `port` 0 for a free one, `names` are permitted in the header `Host`, None for every name.
+    Raises OSError if the address cannot be had."""
 
     daemon_threads, request_queue_size = True, 128
 
@@ -291,11 +286,7 @@ MEASURES = {"violating": "lowwater_link_violating_ratio", "lateness": "lowwater_
 
 
 class LakeCollector:
-    """Reads a lake when Prometheus asks.
-
-    Args:
-        lenient: whether a lake that cannot be read gives `lowwater_up` 0, and no error.
-    """
+    """Reads a lake when Prometheus asks; `lenient`: one that cannot be read gives `lowwater_up` 0, and no error."""
 
     def __init__(self, root: PurePath, queries: Path, lenient: bool = False) -> None:
         self._root, self._queries, self._lenient = paths.lake_path(root), queries, lenient
@@ -303,11 +294,7 @@ class LakeCollector:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yields every metric with the samples that there are now.
         Raises LakeError if there is no such lake, or it cannot be read."""
-        from prometheus_client.core import GaugeMetricFamily
-
-        families = {
-            metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS
-        }
+        families = {family.name: family for family in self.describe()}
         try:
             samples = [*self.samples(), ("lowwater_up", (), 1.0)]
         except LowwaterError as error:
@@ -328,12 +315,9 @@ class LakeCollector:
     def samples(self) -> Iterator[Sample]:
         begin = time.monotonic()
         lake = lake_to_read(self._root)
-        problems: dict[str, str] = {}
-
-        def tell(name: str, error: LowwaterError) -> None:
-            problems[name] = error.message
-
-        planned = jobs(self._root, self._queries, tell)
+        unplanned: dict[str, LowwaterError] = {}
+        planned = jobs(self._root, self._queries, unplanned.__setitem__)
+        problems = {name: error.message for name, error in unplanned.items()}
         yield from _links(lake)
         yield from _measures(lake)
         for info in list_streams(lake, planned, problems):
@@ -362,7 +346,8 @@ def _links(lake: Lake) -> Iterator[Sample]:
 
 def _measures(lake: Lake) -> Iterator[Sample]:
     rows = runs.read_metrics(lake)
-    rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), pc.is_in(rows["measure"], _names(MEASURES))))
+    measured = pc.is_in(rows["measure"], pa.array(sorted(MEASURES), pa.string()))
+    rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), measured))
     newest = {
         (row["measure"], row["query_set"], row["subject"]): row["value"]
         for row in rows.sort_by([("interval_end", "ascending"), ("measured_at", "ascending")]).to_pylist()
@@ -381,12 +366,6 @@ def _lftas(lake: Lake, replays: list[runs.ReplayRow]) -> Iterator[Sample]:
             for outcome in OUTCOMES:
                 counts[beat["lfta"], beat["link"], outcome] += beat[outcome]
         yield from (("lowwater_lfta_records", (query_set, *labels), count) for labels, count in sorted(counts.items()))
-
-
-def _names(names: Iterable[str]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(sorted(names), pa.string())
 
 
 def _stream(info: StreamInfo) -> Iterator[Sample]:
@@ -483,8 +462,8 @@ def metrics_text(root: PurePath, queries: Path) -> str:
 
 
 def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
-    """Writes the metrics to a file for the node exporter, which sees the old or the new one. Raises LakeError if the
-    lake cannot be read, or the file cannot be written. `path`: the file; its name ends with `.prom`."""
+    """Writes the metrics to a file for the node exporter, which sees the old or the new one.
+    Raises LakeError if the lake cannot be read, or the file cannot be written."""
     text = metrics_text(root, queries)
     try:
         paths.write(path.absolute(), text.encode())
@@ -494,8 +473,8 @@ def write_textfile(root: PurePath, queries: Path, path: Path) -> None:
 
 @contextmanager
 def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int]:
-    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port. Raises LakeError if the address
-    cannot be had. `port`: port; 0 for a free one."""
+    """Serves the metrics at `/metrics`; each request reads the lake. Yields the port; `port` 0 is a free one.
+    Raises LakeError if the address cannot be had."""
     from prometheus_client import make_wsgi_app
 
     app = make_wsgi_app(registry_of(root, queries, lenient=True))
@@ -539,8 +518,7 @@ class Lag:
 
 
 def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
-    """Measures the lags of links, LFTAs and output queries over [start, end), in the direction of flow. Returns the
-    lags; none before a run."""
+    """The lags of links, LFTAs and output queries over [start, end), in the direction of flow; none before a run."""
     # Samples at irregular times, because ticks and epochs are regular and would bias the lag.
     shares = (np.arange(SAMPLES) + (np.arange(SAMPLES) * 0.618034) % 1) / SAMPLES
     moments = start + (shares * (end - start)).astype(np.int64)
@@ -649,12 +627,8 @@ def runs_since(lake: Lake, since: int) -> list[RunRows]:
 
 
 def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Span]:
-    """Makes the spans of a run, the run itself first.
-
-    Args:
-        job: its query set; None if it cannot be planned, and then without heartbeats.
-        newest: whether it is the last run of its interval, so that the lake's accounts and streams are of this run.
-    """
+    """Makes the spans of a run, the run itself first. Those of LFTAs and heartbeats only for the `newest` run of its
+    interval, whose accounts and streams the lake has, and heartbeats only with a `job` that can be planned."""
     maker = _Maker(run)
     stages: dict[str, list[ReplayRow]] = defaultdict(list)
     for row in run.rows:
@@ -701,7 +675,7 @@ class _Maker:
         if counted:
             attributes["rows"] = sum(counted)
         span = self.span(stage, stage, None, (end - round(seconds * SECOND), end), **attributes)
-        return Span(**{**span.__dict__, "error": failed.reason or "failed"}) if failed else span
+        return replace(span, error=failed.reason or "failed") if failed else span
 
     def root(self, stages: Sequence[Span]) -> Span:
         run, last = self._run, self._run.rows[-1]
@@ -777,11 +751,7 @@ def traces_since(lake: Lake, planned: Iterable[Job], since: int) -> Iterator[tup
 
 
 class TraceSender:
-    """Sends spans to a collector by OTLP over HTTP.
-
-    Args:
-        address: address of the collector; `/v1/traces` is added if it names no path.
-    """
+    """Sends spans to a collector by OTLP over HTTP; `/v1/traces` is added to an address that names no path."""
 
     def __init__(self, address: str) -> None:
         from urllib.parse import urlsplit
