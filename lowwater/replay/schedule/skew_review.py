@@ -141,10 +141,8 @@ def _total(intervals: Iterable[IntervalLateness]) -> LatenessCounts:
 def find_outlier(
     intervals: Sequence[IntervalLateness], total: LatenessCounts, loss: float, captures: Sequence[Capture] = ()
 ) -> Outlier | None:
-    """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do.
-
-    At least two intervals must remain for comparison. Of several candidates, the one with the smallest remaining bound
-    is taken, then the one of fewest intervals.
+    """The interval, or the intervals of one capture, without which a bound OUTLIER_FACTOR times smaller would do, where
+    two remain for comparison. Of several, the one with the smallest remaining bound, then the one of fewest intervals.
     """
     bound = recommend(total, loss)
     if not total.records or (bound is not None and bound < OUTLIER_FACTOR * SMALL_BOUND):
@@ -398,11 +396,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
 
 def write_skew(root: PurePath, change: SkewChange) -> None:
     """Writes the settings with the new skew.
-
-    Raises:
-        ConfigError: somebody has changed the settings meanwhile.
-        LakeError: they cannot be written.
-    """
+    Raises ConfigError if somebody has changed them meanwhile, and LakeError if they cannot be written."""
     path = root / FILE_NAME
     with lake_errors(f"{path}: cannot be written"):
         if (paths.read(path).decode() if paths.exists(path) else "") != change.written:
@@ -411,13 +405,8 @@ def write_skew(root: PurePath, change: SkewChange) -> None:
 
 
 def with_skew(text: str, link: str, bound: int, where: str) -> str:
-    """Puts a skew into the section of a link.
-
-    Args:
-        bound: the skew, ns.
-
-    Raises:
-        ConfigError: the section has another form than a header and lines, or there is none.
+    """Puts a skew, ns, into the section of a link.
+    Raises ConfigError if the section has another form than a header and lines, or there is none.
 
     Example:
         >>> with_skew('[links.a]\\nskew = "1s"  # measured\\n', "a", 2 * 10**9, "lowwater.toml")
