@@ -629,9 +629,8 @@ def row_packets(query: QueryPlan, row: Mapping[str, Any]) -> RowPackets:
     if missing:
         raise LakeError(f"the row of {query.name} lacks the columns {', '.join(missing)}", "give every column")
     for part in _chain(node):
-        if not (
-            isinstance(part, Source | Map | Group | Union) or (isinstance(part, Join) and part.kind is JoinKind.INNER)
-        ):
+        inner = isinstance(part, Join) and part.kind is JoinKind.INNER
+        if not (inner or isinstance(part, Source | Map | Group | Union)):
             raise _refused(query, f"it has a {part.label}, whose packets a row does not tell")
     usable = _from_keys(node)
     grouped = any(isinstance(part, Group) for part in _chain(node))

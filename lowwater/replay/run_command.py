@@ -56,11 +56,8 @@ from lowwater.threads import TaskMap
 
 COLUMNS = pa.schema(
     [
-        pa.field("link", pa.string()),
-        pa.field("path", pa.string()),
-        pa.field("line", pa.int64()),
-        pa.field("offset", pa.int64()),
-        pa.field("length", pa.int64()),
+        *(pa.field(name, pa.string()) for name in ("link", "path")),
+        *(pa.field(name, pa.int64()) for name in ("line", "offset", "length")),
         pa.field("reason", pa.string()),
         pa.field("arrival", pa.int64()),
     ]
@@ -102,12 +99,8 @@ PUNCTUATION_COLUMNS = {"tick": "_tick", "until": "_until", "period": "_period", 
 def traces(
     lftas: Mapping[tuple[str, str], Sequence[str]], queries: Mapping[str, tuple[Iterable[str], Sequence[str]]]
 ) -> pa.Table:
-    """Builds the heartbeats of one interval in order of ticks, LFTAs before their readers.
-
-    Args:
-        lftas: (LFTA, link) -> files of its stream.
-        queries: query -> (LFTAs that it reads, files of its stream).
-    """
+    """Builds the heartbeats of one interval in order of ticks, LFTAs before their readers, of files of streams: by
+    (LFTA, link), and by query with the LFTAs that it reads."""
     heartbeats = {key: _punctuation(files) for key, files in lftas.items()}
     tables = [_trace_rows(rows, rows["tick"], "lfta", name, link) for (name, link), rows in heartbeats.items()]
     for name, (sources, files) in queries.items():
@@ -189,20 +182,13 @@ class RunResults:
 
 
 def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
-    """Runs the queries and writes the results.
-
-    Args:
-        runner: does the work; None for this process.
-
-    Returns:
-        The summary, as written to `summary.json`.
+    """Runs the queries, by a runner or this process, and writes the results. Returns the summary, as in `summary.json`.
 
     Raises:
         ConfigError: a link that a query reads has no capture.
-        LowwaterError: a capture or the output folder cannot be used.
+        LowwaterError: a capture or the output folder cannot be used, or every query fails, so nothing is written.
         LawError: a record is in no account.
         PartialError: some queries fail, whatever the cause; the results of the others are written.
-        LowwaterError: every query fails, so nothing is written.
     """
     _require_captures(request)
     made = not request.out.exists()
@@ -286,22 +272,17 @@ def _refuse_same_content(link: str, ingested: Sequence[IngestResult]) -> None:
     """Refuses two files of a link with the same packets: they are one capture (T1)."""
     paths: dict[str, Path] = {}
     for ingested_file in ingested:
-        if not any(row.packets for row in ingested_file.captures):
-            continue
-        first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
-        if first != ingested_file.path:
-            message = (
-                f"--capture {link}={ingested_file.path}: has the same records as {first}, "
-                "and a link reads a capture once"
-            )
-            raise ConfigError(message, "leave one of them out, or give it to another link")
+        if any(row.packets for row in ingested_file.captures):
+            first = paths.setdefault(ingested_file.capture.capture, ingested_file.path)
+            if first != ingested_file.path:
+                name = f"--capture {link}={ingested_file.path}"
+                message = f"{name}: has the same records as {first}, and a link reads a capture once"
+                raise ConfigError(message, "leave one of them out, or give it to another link")
 
 
 def _keeping_what_is_read(request: RunRequest, links: Sequence[str]) -> Config:
-    """Extends the settings so that every column that queries read is stored: the lake is temporary.
-
-    A link keeps its own payload setting, and an anonymised link stores no more.
-    """
+    """Extends the settings so that every column that queries read is stored: the lake is temporary. A link keeps its
+    own payload setting, and an anonymised link stores no more."""
     read = optional_columns(request.plan.lftas)
     sections = dict(request.config.links)
     for name in links:
@@ -343,11 +324,8 @@ def _intervals(request: RunRequest, lake: Lake, captures: dict[str, Captures]) -
     spans = _spans(request, ranges)
     chosen = _numbers(spans, length)
     if (number := _count(chosen)) > RUN_INTERVALS:
-        first = next(
-            candidate
-            for candidate in _lengths()
-            if candidate > length and _count(_numbers(spans, candidate)) <= RUN_INTERVALS
-        )
+        longer = (each for each in _lengths() if each > length)
+        first = next(each for each in longer if _count(_numbers(spans, each)) <= RUN_INTERVALS)
         raise ConfigError(
             f"--interval {format_duration(length)} makes {number:,} intervals, more than {RUN_INTERVALS:,}",
             f"write --interval {format_duration(first)} or a longer one",
@@ -395,12 +373,8 @@ def _spans(request: RunRequest, ranges: Sequence[tuple[int, int]]) -> list[tuple
 
 def _end(link: str, captures: Mapping[str, Captures]) -> int:
     """The first instant after the end of a link, ns: outside its files, of any interface, it has no packets (T5)."""
-    own = (
-        rows.numbers("largest", -1).max(initial=-1)
-        for name, rows in captures.items()
-        if family_of(name) == family_of(link)
-    )
-    return int(max(own, default=-1)) + 1
+    own = (rows.numbers("largest", -1) for name, rows in captures.items() if family_of(name) == family_of(link))
+    return int(max((largest.max(initial=-1) for largest in own), default=-1)) + 1
 
 
 def run_intervals(
@@ -411,15 +385,9 @@ def run_intervals(
     progress: Progress,
     runner: Runner | None = None,
 ) -> RunResults:
-    """Runs the queries over a lake, interval by interval, and collects the results in memory.
-
-    Args:
-        runner: does the work; None for the reference engine.
-
-    Raises:
-        LawError: a record is in no account.
-        LowwaterError: every query fails.
-    """
+    """Runs the queries over a lake, interval by interval, by a runner, None for the reference engine, and collects the
+    results in memory.
+    Raises LawError if a record is in no account, and LowwaterError if every query fails."""
     names = [query.name for query in request.plan.queries]
     found = RunResults({name: [] for name in names}, dict.fromkeys(names, 0))
     ends = {link: _end(link, captures) for link in request.plan.links}
@@ -501,8 +469,8 @@ def _high(
 
 
 def _account(request: RunRequest, plan: Plan, lake: Lake, captures: dict[str, Captures], found: RunResults) -> None:
-    """Checks that each record is in an account, and adds what is said of the links. `plan`: the queries that did not
-    fail at the low level."""
+    """Checks that each record is in an account, and adds what is said of the links of the queries of `plan`, which did
+    not fail at the low level."""
     found.accounts.keep(plan.links)
     found.accounts.check()
     found.accounts.check_captures(captures)
@@ -534,9 +502,9 @@ def _add_reference(request: RunRequest, inputs: LowInputs, found: RunResults) ->
 
 
 def _violations(link: str, rows: pa.Table, config: Config) -> pa.Table:
-    return rows.append_column("link", pa.array([link] * rows.num_rows, pa.string())).append_column(
-        "skew", pa.array([config.link(link).skew] * rows.num_rows, pa.int64())
-    )
+    count, skew = rows.num_rows, config.link(link).skew
+    named = rows.append_column("link", pa.array([link] * count, pa.string()))
+    return named.append_column("skew", pa.array([skew] * count, pa.int64()))
 
 
 def rows_of_files(files: Sequence[str], fields: Sequence[Field]) -> pa.Table:

@@ -144,10 +144,7 @@ def times_of(job: Job, captures: Mapping[str, Captures]) -> Timetable:
 
 def end_of_rows(job: Job, captures: Mapping[str, Captures]) -> int:
     """The first instant (ns) after the last possible row of a query set whose links have all ended and are fully
-    covered.
-
-    0 where a link goes on or its end is unknown.
-    """
+    covered; 0 where a link goes on or its end is unknown."""
     ends = []
     for name in job.plan.links:
         settings = job.config.link(name)
@@ -193,10 +190,8 @@ class PacketEstimate:
 
 
 def packet_estimate(files: PacketFiles, inputs: IntervalInputs) -> PacketEstimate:
-    """Counts the packets that a run reads, from the statistics of the files.
-
-    A file that is read whole counts exactly, as nearly all files do for intervals of hours. A file that is read in part
-    counts by its share of time, and then the sum is an estimate.
+    """Counts the packets that a run reads, from the statistics of the files. One that is read whole counts exactly, as
+    nearly all do for intervals of hours; one that is read in part by its share of time, so that the sum is an estimate.
     """
     packets, exact = 0.0, True
     for link, read_from in inputs.link_starts(inputs.plan.queries).items():
@@ -328,13 +323,9 @@ def open_jobs(
     changes: TrialChanges | None = None,
 ) -> list[Job]:
     """Opens query sets by name; without names those that are configured or were ever run, otherwise those in a folder.
+    `tell`: called with each configured set that cannot be planned and the error; None raises the first error.
     Raises ConfigError if there is no such query set, or none at all, and LowwaterError if a named query set cannot be
-    planned over the lake.
-
-    Args:
-        tell: called with each configured set that cannot be planned and the error; None raises the first error.
-        changes: query files and skews to try; None for none.
-    """
+    planned over the lake."""
     if names:
         return [Job.open(root, name, queries, changes) for name in dict.fromkeys(names)]
     config, lake = load_config(root), lake_to_read(root)
@@ -363,10 +354,8 @@ def open_jobs(
 
 
 def due(job: Job, selection: DueSelection) -> list[Due]:
-    """The intervals of a query set that are due, oldest first.
-
-    In a chained set, published intervals become stale when an earlier one runs: the digest of the earlier publication
-    is an input of each (I4). They are included.
+    """The intervals of a query set that are due, oldest first. In a chained set, published ones become stale when an
+    earlier one runs, whose digest is an input of each (I4): they are included.
     Raises ConfigError if the range does not bound whole intervals."""
     _check_bounds(job, selection)
     captures = job.captures()
@@ -440,10 +429,8 @@ class _Chain:
 
 
 def outdated_audits(job: Job, selection: DueSelection) -> list[tuple[int, int]]:
-    """The intervals whose newest audit used other custom suites than the present ones, oldest first.
-
-    They are not due, since a suite changes no row.
-    """
+    """The intervals whose newest audit used other custom suites than the present ones, oldest first. They are not due,
+    since a suite changes no row."""
     present = {query.name: suite_digest(job.suites.get(query.name, ())) for query in job.plan.queries}
     newest: dict[tuple[int, int], dict[str, str]] = {}
     for row in read_replays(job.lake, job.query_set, stage=AUDIT):
@@ -473,12 +460,9 @@ def _due(inputs: IntervalInputs, rows: Sequence[StatusRow], guess: Estimate, fil
     if state not in MAY_RUN or (state in TO_CONFIRM and inputs.state(inputs.gaps())[0] != DONE):
         return None
     mine = [row for row in rows if row.state in MAY_RUN and (row.state != INCOMPLETE or state == INCOMPLETE)]
-    texts = {
-        PROVISIONAL: ("every link has reported to its end and the skew since",),
-        INCOMPLETE: (NOTHING_MISSING,),
-    }
+    texts = {PROVISIONAL: "every link has reported to its end and the skew since", INCOMPLETE: NOTHING_MISSING}
     lines = [line for row in mine if row.state == state for line in row.reason.split("; ")]
-    reasons = texts.get(state, tuple(dict.fromkeys(lines)))
+    reasons = (texts[state],) if state in texts else tuple(dict.fromkeys(lines))
     gaps = [gap for gap in inputs.gaps() if not inputs.passes(gap)] if first.lacking else []
     edge = bool(gaps) and not inputs.outdated() and all(inputs.at_edge(gap) for gap in gaps)
     reads = PacketEstimate() if state in TO_CONFIRM else packet_estimate(files, inputs)
