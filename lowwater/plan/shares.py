@@ -220,7 +220,10 @@ class _Shared:
             return None
         if not all(isinstance(part, _EXACT) for part in parts_of(expr)):
             return None
-        key = {leaf: _over_leaf(expr, self.columns, leaf) for leaf in self.columns[names[0]]}
+        key = {
+            leaf: ops.with_columns(expr, {name: self.columns[name][leaf] for name in names})
+            for leaf in self.columns[names[0]]
+        }
         return key if all(over.size <= _MOST_NODES for over in key.values()) else None
 
     def through(
@@ -230,10 +233,6 @@ class _Shared:
         made = ((item.name, self.key(item.expr)) for item in items)
         columns = {name: key for name, key in made if key is not None}
         return _Shared(node, columns, keys, why or self.why)
-
-
-def _over_leaf(expr: ex.Expr, columns: Mapping[str, ShareKey], leaf: str) -> ex.Expr:
-    return ex.rewrite(expr, lambda part: columns[part.name][leaf] if isinstance(part, ex.Column) else part)
 
 
 @dataclass
@@ -260,9 +259,7 @@ class _Planner:
         if isinstance(node, ops.Join):
             return self._join(node, below)
         if isinstance(node, ops.FilterJoin):
-            sides = [
-                _aliased(each, alias) for each, alias in zip(below, (node.left_alias, node.right_alias), strict=True)
-            ]
+            sides = _sides(node, below)
             keys = _ties(node.keys, sides)
             return _met(node, sides, node.keys, keys, node.items, (False, True), "keys")
         if isinstance(node, ops.Union):
@@ -299,14 +296,12 @@ class _Planner:
         )
 
     def _join(self, node: ops.Join, below: list[_Shared]) -> _Shared:
-        aliases = node.left_alias, node.right_alias
-        ties = node.equalities
-        sides = [_aliased(each, alias) for each, alias in zip(below, aliases, strict=True)]
+        ties, sides = node.equalities, _sides(node, below)
         if not (keys := _ties(ties, sides)):
             # Rows of the sides are exchanged by the equalities, or at least each side is evaluated by its own keys.
             parts = [self._cut(each) if ties or each.keys else each for each in below]
             node = node.over(*(part.node for part in parts))
-            sides = [_aliased(each, alias) for each, alias in zip(parts, aliases, strict=True)]
+            sides = _sides(node, parts)
             keys = _ties(ties, sides)
         missing = node.kind.keeps_right, node.kind.keeps_left
         return _met(node, sides, ties, keys, node.items, missing, "equalities")
@@ -410,9 +405,13 @@ def _together(keys: Iterable[ShareKey | None]) -> ShareKey | None:
     return whole
 
 
+def _sides(node: ops.TwoInputs, below: Sequence[_Shared]) -> list[_Shared]:
+    return [_aliased(each, alias) for each, (alias, _) in zip(below, node.sides, strict=True)]
+
+
 def _aliased(shared: _Shared, alias: str) -> _Shared:
     columns = {f"{alias}.{name}": key for name, key in shared.columns.items()}
-    return _Shared(shared.node, columns, shared.keys, shared.why)
+    return replace(shared, columns=columns)
 
 
 Ties = Sequence[tuple[ex.Expr, ex.Expr]]
@@ -460,14 +459,8 @@ def _of_pairs(expr: ex.Expr, sides: Sequence[_Shared], ties: Ties, missing: tupl
         if any(name in absent and name not in names for name in ex.columns_of(expr)):
             return None
         ties = tied
-    mine = [_replaced(expr, {tie[1 - at]: tie[at] for tie in ties if tie[0].type == tie[1].type}) for at in (0, 1)]
+    mine = [ops.replaced(expr, {tie[1 - at]: tie[at] for tie in ties if tie[0].type == tie[1].type}) for at in (0, 1)]
     return _together([side.key(over) for side, over in zip(sides, mine, strict=True)])
-
-
-def _replaced(expr: ex.Expr, parts: Mapping[ex.Expr, ex.Expr]) -> ex.Expr:
-    if expr in parts:
-        return parts[expr]
-    return ex.with_children(expr, [_replaced(child, parts) for child in expr.children()])
 
 
 def texts(keys: Iterable[ex.Expr]) -> tuple[str, ...]:

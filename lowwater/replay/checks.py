@@ -173,15 +173,11 @@ def _in_lfta(query: str, lfta: ops.Lfta) -> Iterator[Missing]:
 
 def _in_node(node: ops.Node) -> Iterator[Missing]:
     if isinstance(node, ops.Aggregation):
-        for aggregate in _aggregates(node):
+        for aggregate in node.all_aggregates:
             if aggregate.udaf is not None and aggregate.udaf.make is None:
                 yield Missing(node.query, f"the aggregate {aggregate.function}", _NO_PYTHON, aggregate.place)
     for expr in node.exprs():
         yield from _in_expr(node.query, expr)
-
-
-def _aggregates(node: ops.Aggregation) -> tuple[ops.Aggregate, ...]:
-    return (*node.aggregates, *getattr(node, "supers", ()))
 
 
 def _in_expr(query: str, expr: Expr) -> Iterator[Missing]:
@@ -270,16 +266,15 @@ def _rates(node: ops.Node, below: list[Rates]) -> Rates:
                 columns[field.name] = columns.get(field.name, _NONE) | rates.get(own.name, _NONE)
         return columns
     inputs: Rates = below[0] if below else {}
-    if isinstance(node, ops.Join | ops.FilterJoin):
-        sides = zip((node.left_alias, node.right_alias), below, strict=True)
-        inputs = {f"{alias}.{name}": sources for alias, rates in sides for name, sources in rates.items()}
+    if isinstance(node, ops.TwoInputs):
+        sides = zip(node.sides, below, strict=True)
+        inputs = {f"{alias}.{name}": sources for (alias, _), rates in sides for name, sources in rates.items()}
     if isinstance(node, ops.WatchJoin):
         inputs = {**inputs, **{f"{node.alias}.{name}": sources for name, sources in inputs.items()}}
     if isinstance(node, ops.Aggregation):
         computed = {key.name: _of(inputs, key.expr) for key in node.keys}
-        for aggregate in _aggregates(node):
-            given = [argument for argument in (aggregate.argument, *aggregate.more) if argument is not None]
-            computed[aggregate.name] = _of(inputs, *given)
+        for aggregate in node.all_aggregates:
+            computed[aggregate.name] = _of(inputs, *aggregate.arguments)
         inputs = computed
     if isinstance(node, ops.Map | ops.Aggregation | ops.Join | ops.FilterJoin | ops.WatchJoin):
         return {item.name: _of(inputs, item.expr) for item in node.items}

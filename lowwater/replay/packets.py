@@ -59,7 +59,19 @@ from lowwater.limits import EXPORT_BATCH_BYTES, GROUP_ROWS, ROW_PACKETS
 from lowwater.low.predicate import Predicate
 from lowwater.plan.context import Context, Links
 from lowwater.plan.definitions import make_context
-from lowwater.plan.operators import Field, Group, Item, Join, JoinKind, Map, Node, Source, Union
+from lowwater.plan.operators import (
+    Field,
+    Group,
+    Item,
+    Join,
+    JoinKind,
+    Map,
+    Node,
+    Source,
+    Union,
+    substitute,
+    with_columns,
+)
 from lowwater.plan.properties import unique_key
 from lowwater.plan.queryset import QueryPlan, plan_texts
 from lowwater.plan.temporal import END_OF_TIME
@@ -677,7 +689,7 @@ def _from_keys(node: Node) -> set[str]:
         keys = {key.name for key in node.keys if set(ex.columns_of(key.expr)) <= below}
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= keys}
     if isinstance(node, Join):
-        below = {f"{alias}.{name}" for alias, side in _sides(node) for name in _from_keys(side)}
+        below = {f"{alias}.{name}" for alias, side in node.sides for name in _from_keys(side)}
         return {item.name for item in node.items if set(ex.columns_of(item.expr)) <= below}
     if isinstance(node, Union):
         branches = [[item.name in _from_keys(branch) for item in branch.fields] for branch in node.branches]
@@ -736,9 +748,9 @@ def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[
     known: dict[str, ex.Expr] = {}
     while said := {name: value for part in left for name, value in _value(part) if name not in known}:
         known.update(said)
-        left = _replaced((part for part in left if all(name not in known for name, _ in _value(part))), known)
+        left = [with_columns(part, known) for part in left if all(name not in known for name, _ in _value(part))]
     left += [ex.Binary(ex.Type.BOOL, "=", ex.Column(value.type, name), value) for name, value in known.items()]
-    for alias, side in _sides(node):
+    for alias, side in node.sides:
         own = [part for part in left if any(name.startswith(f"{alias}.") for name in ex.columns_of(part))]
         if any(not name.startswith(f"{alias}.") for part in own for name in ex.columns_of(part)):
             raise _refused(query, "its columns do not say which packets of one side met those of the other")
@@ -748,10 +760,6 @@ def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[
         if any(not set(ex.columns_of(part)) <= _from_keys(side) for part in below):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
         yield from _conditions(query, side, below, False)
-
-
-def _sides(node: Join) -> tuple[tuple[str, Node], tuple[str, Node]]:
-    return (node.left_alias, node.left), (node.right_alias, node.right)
 
 
 def _type(node: Node, name: str) -> ex.Type:
@@ -771,15 +779,7 @@ def _predicate(predicate: ex.Expr | None) -> list[ex.Expr]:
 
 
 def _moved(parts: Sequence[ex.Expr], items: Sequence[Item]) -> list[ex.Expr]:
-    """Replaces the columns of conditions by the expressions that compute them."""
-    return _replaced(parts, {item.name: item.expr for item in items})
-
-
-def _replaced(parts: Iterable[ex.Expr], by_name: Mapping[str, ex.Expr]) -> list[ex.Expr]:
-    def change(expr: ex.Expr) -> ex.Expr:
-        return by_name.get(expr.name, expr) if isinstance(expr, ex.Column) else expr
-
-    return [ex.rewrite(part, change) for part in parts]
+    return [substitute(part, items) for part in parts]
 
 
 def _equals(query: QueryPlan, item: Field, value: Any) -> ex.Expr:

@@ -79,8 +79,8 @@ def bind_group(query: str, statement: syntax.Select, rows: Scope, source: BoundS
     if not any(key_field.temporal for key_field in key_fields):
         raise endless(statement, _key_items(statement), rows, node, keys)
     fields = tuple(_field(item, key_fields) for item in items)
-    exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in (a.argument, *a.more)))
-    read = narrow(node, predicate, *exprs, *(e for a in parts.supers for e in (a.argument, *a.more)))
+    exprs = (*(key.expr for key in keys), *(e for a in aggregates for e in a.arguments))
+    read = narrow(node, predicate, *exprs, *(e for a in parts.supers for e in a.arguments))
     plain = (query, fields, read, predicate, tuple(keys), key_fields, tuple(aggregates))
     having = clauses["having"]
     if statement.cleaning_when is not None or statement.cleaning_by is not None or parts.states or parts.supers:

@@ -254,19 +254,9 @@ class _Match:
         fields = tuple(
             ops.Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items
         )
-        return ops.Join(
-            query,
-            fields,
-            self.kind,
-            left,
-            right,
-            self.sides[0].source.alias,
-            self.sides[1].source.alias,
-            self.window,
-            self.equalities,
-            self.residual,
-            tuple(items),
-        )
+        aliases = self.sides[0].source.alias, self.sides[1].source.alias
+        how = self.kind, self.window, self.equalities, self.residual
+        return ops.Join(query, fields, left, right, *aliases, *how, tuple(items))
 
 
 def bind_join(
@@ -300,7 +290,7 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scop
     rows = replace(scope, sources=scopes, units=units)
     source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
     group = bind_group(query, replace(statement, where=None), rows, source)
-    exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in (a.argument, *a.more))]
+    exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in a.arguments)]
     below = group.input
     while below is not whole and below.inputs():
         exprs += [item.expr for item in getattr(below, "items", ())]
@@ -449,17 +439,9 @@ def _stream(query: str, side: Side, filters: list[ex.Expr], read: Sequence[ex.Ex
     """Builds an input of the join with its filters. A packet source keeps only the columns that the join reads."""
     prefix = f"{side.source.alias}."
     used = [name.removeprefix(prefix) for name in ex.columns_of(*read) if name.startswith(prefix)]
-    predicate = ex.conjunction([_before(part, side) for part in filters])
+    before = {prefix + name: expr for name, expr in side.before.items()}
+    predicate = ex.conjunction([ops.with_columns(part, before) for part in filters])
     return side.source.stream(query, predicate, used)
-
-
-def _before(part: ex.Expr, side: Side) -> ex.Expr:
-    prefix = f"{side.source.alias}."
-
-    def change(node: ex.Expr) -> ex.Expr:
-        return side.before[node.name.removeprefix(prefix)] if isinstance(node, ex.Column) else node
-
-    return ex.rewrite(part, change)
 
 
 def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Expr, ex.Expr]], ex.Expr | None]:
@@ -671,12 +653,7 @@ def _lookups_stream(
 
 
 def _lookups_before(part: ex.Expr, source: BoundSource) -> ex.Expr:
-    def change(node: ex.Expr) -> ex.Expr:
-        if isinstance(node, ex.Column) and node.name.startswith(f"{source.alias}."):
-            return source.columns[node.name.removeprefix(f"{source.alias}.")]
-        return node
-
-    return ex.rewrite(part, change)
+    return ops.with_columns(part, {f"{source.alias}.{name}": expr for name, expr in source.columns.items()})
 
 
 def bind_watch_join(

@@ -347,8 +347,7 @@ class HighText:
         return replace(first, union=tuple(rest))
 
     def _sides(self, node: ops.Join | ops.FilterJoin) -> tuple[gsql.SourceRef, ...]:
-        pairs = ((node.left, node.left_alias), (node.right, node.right_alias))
-        return tuple(replace(self._source(side), alias=alias) for side, alias in pairs)
+        return tuple(replace(self._source(side), alias=alias) for alias, side in node.sides)
 
     def _join(self, node: ops.Join) -> gsql.Select:
         equalities = [equality(left, right) for left, right in node.equalities]
