@@ -29,15 +29,10 @@ def make_context(
     folders: Sequence[str | Path] = (),
     python: bool = True,
 ) -> Context:
-    """Returns the context of a query set from files and values.
-    Raises LowwaterError if a file cannot be read, and QueryError if a definition is wrong; QueryErrors for several.
-
-    Args:
-        functions: files of declarations in GSQL's own format, with MODULE lines for Python.
-        params: parameter -> its value.
-        dialect: `lowwater` or `gigascope`.
-        python: whether the Python files of MODULE lines are run; without them queries can be planned but not run.
-    """
+    """Returns the context of a query set from files and values. `functions`: files of declarations in GSQL's own
+    format, with MODULE lines for Python files, which are run unless `python` is false: then queries can be planned but
+    not run. `dialect`: `lowwater` or `gigascope`.
+    Raises LowwaterError if a file cannot be read, and QueryError if a definition is wrong; QueryErrors for several."""
     context = Context(links=links, params=params or {}, dialect=dialect, folders=tuple(map(Path, folders)))
     if schemas:
         context = replace(context, protocols=declare(_blocks(schemas), context.protocols))
