@@ -8,7 +8,7 @@ from fractions import Fraction
 from ipaddress import ip_network
 
 from lowwater.catalog import expr as ex
-from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, Limit, StateFunction
+from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, StateFunction
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.config import section_of
@@ -51,10 +51,9 @@ def of_address(text: str, kind: ex.Type, other: str) -> str:
     """Hint for a string that is not an address."""
     if kind is ex.Type.MAC:
         return "write an address as '02:00:00:00:00:01'"
-    bounds = _prefix(text) if "/" in text else None
-    return (
-        f"write {other} BETWEEN '{bounds[0]}' AND '{bounds[1]}'" if bounds else "write an address as IP_VAL'10.0.0.1'"
-    )
+    if (bounds := _prefix(text) if "/" in text else None) is not None:
+        return f"write {other} BETWEEN '{bounds[0]}' AND '{bounds[1]}'"
+    return "write an address as IP_VAL'10.0.0.1'"
 
 
 def _prefix(text: str) -> tuple[str, str] | None:
@@ -122,19 +121,16 @@ def written(
 ) -> Sequence[Function | AggregateFunction | StateFunction]:
     """Selects the overloads that are called with brackets, or without. Returns the matching overloads; all overloads if
     none matches, since the manual mixes both spellings."""
-    fitting = [
-        overload for overload in overloads if not isinstance(overload, Function) or overload.predicate is brackets
-    ]
+    fitting = [each for each in overloads if not isinstance(each, Function) or each.predicate is brackets]
     return fitting or overloads
 
 
 def choose(
     overloads: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[ex.Expr]
 ) -> tuple[Function | AggregateFunction | StateFunction, list[ex.Expr]] | None:
-    """Selects the first overload whose parameters take the arguments.
-
-    Exact types come first. A second pass converts integers to floats, booleans to integers, and NULL to any type.
-    Returns the overload and the converted arguments; None if no overload takes the arguments."""
+    """Selects the first overload whose parameters take the arguments: exact types first, then with integers converted
+    to floats, booleans to integers, and NULL to any type. Returns the overload and the converted arguments; None if no
+    overload takes them."""
     for exact in (True, False):
         for overload in overloads:
             if len(overload.parameters) != len(arguments):
@@ -154,20 +150,13 @@ def require_limits(
     """Checks the constant arguments of a call against the limits of the catalog.
     Raises QueryError if an argument is outside of its limit."""
     for position, limit in entry.limits:
-        require_limit(entry.name, position, limit, arguments[position], nodes[position], text)
-
-
-def require_limit(
-    name: str, position: int, limit: Limit, argument: ex.Expr, node: syntax.Expression, text: Text
-) -> None:
-    """Checks an argument of a function or operator against a limit, if it is a constant. Raises QueryError if it is
-    outside of the limit. `position`: the place of the argument, from 0."""
-    if not isinstance(argument, ex.Const) or limit.admits(argument.value):
-        return
-    value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
-    written = f"${argument.param} = {value}" if argument.param else value
-    message = f"argument {position + 1} of {name} is {written}, and must be {limit.says}"
-    raise text.error(place_of(node), message, limit.advice(argument.value))
+        argument = arguments[position]
+        if not isinstance(argument, ex.Const) or limit.admits(argument.value):
+            continue
+        value = f"{argument.value:g}" if isinstance(argument.value, float) else repr(argument.value)
+        written = f"${argument.param} = {value}" if argument.param else value
+        message = f"argument {position + 1} of {entry.name} is {written}, and must be {limit.says}"
+        raise text.error(place_of(nodes[position]), message, limit.advice(argument.value))
 
 
 def fitted(argument: ex.Expr, kind: ex.Type, exact: bool) -> ex.Expr | None:
@@ -264,11 +253,9 @@ def number_of(condition: ex.Expr) -> ex.Expr:
 
 
 def any_of(operand: ex.Expr, equals: Sequence[ex.Expr]) -> ex.Expr:
-    """Builds `operand IN [values]`: an OR of equalities for a short list, a set of constants for a long list.
-
-    A NULL in the list stays an equality, which is never true and turns false into NULL. A parameter also stays an
-    equality, since no plan shows its value.
-    """
+    """Builds `operand IN [values]`: an OR of equalities for a short list, a set of constants for a long list. A NULL in
+    the list stays an equality, which is never true and turns false into NULL; a parameter too, since no plan shows its
+    value."""
     if len(equals) <= SHORT:
         return ex.joined("OR", equals)
     kinds: dict[ex.Type, dict[int | float | bool | str | bytes, None]] = {}
@@ -305,28 +292,19 @@ LITERALS = {
 
 @dataclass
 class Scope:
-    """Names that expressions of one statement may use.
-
-    Attributes:
-        sources: range variable -> column name -> expression over the input row.
-        keys: group-by variable -> expression; a group-by variable hides a column of its name.
-        on_aggregate: binds an aggregate call to a column; None if the clause allows no aggregates.
-        where: the clause, for the message about a misplaced aggregate.
-        on_state: called with every stateful function; None if the clause allows none.
-        aliases: name of a select item -> hint for a clause that uses the name.
-        rows: for a scope over groups, the scope of the input rows, for messages; else None.
-        units: column of the input rows -> its unit in ns; without columns of unknown unit.
-    """
+    """Names that expressions of one statement may use."""
 
     text: Text
-    sources: Mapping[str, Mapping[str, ex.Expr]]
+    sources: Mapping[str, Mapping[str, ex.Expr]]  # range variable -> column name -> expression over the input row
+    # group-by variable -> expression; a group-by variable hides a column of its name
     keys: Mapping[str, ex.Expr] = field(default_factory=dict)
+    # binds an aggregate call to a column; None if the clause allows no aggregates
     on_aggregate: Callable[[syntax.Call, Sequence[AggregateFunction]], ex.Expr] | None = None
-    where: str = "here"
+    where: str = "here"  # the clause, for the message about a misplaced aggregate
     names: Names = field(default_factory=Names)
-    on_state: Callable[[StateFunction], None] | None = None
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    rows: Scope | None = None
+    on_state: Callable[[StateFunction], None] | None = None  # for every stateful function; None if none is allowed
+    aliases: Mapping[str, str] = field(default_factory=dict)  # name of a select item -> hint for a clause that uses it
+    rows: Scope | None = None  # for a scope over groups, the scope of the input rows, for messages
     units: Units = field(default_factory=dict)
 
     def bind(self, node: syntax.Expression) -> ex.Expr:
@@ -402,9 +380,8 @@ class Scope:
         is an error."""
         bound = counted(node, *beside, self.text) if beside and length_of(node) is not None else self.bind(node)
         if isinstance(bound, ex.Param):
-            raise self.text.error(
-                place_of(node), f"{what} needs the value of ${bound.name}", f"give --param {bound.name}=VALUE"
-            )
+            hint = f"give --param {bound.name}=VALUE"
+            raise self.text.error(place_of(node), f"{what} needs the value of ${bound.name}", hint)
         if not (isinstance(bound, ex.Const) and isinstance(bound.value, int | float)) or isinstance(bound.value, bool):
             raise self.text.error(place_of(node), f"{what} needs a constant number")
         return bound.value
@@ -431,9 +408,8 @@ class Scope:
                 return self.keys[node.name]
             if self.rows is not None:
                 raise self._unknown(node, set(self.keys))
-            raise self.text.error(
-                node.place, f"no source is called {node.qualifier}", nearest(node.qualifier, self.sources)
-            )
+            hint = nearest(node.qualifier, self.sources)
+            raise self.text.error(node.place, f"no source is called {node.qualifier}", hint)
         columns = self.sources[alias]
         if node.name not in columns:
             raise self._unknown(node, set(columns))
@@ -568,11 +544,8 @@ class Scope:
         """Binds a property of the links: a constant if all links agree, else a CASE on the link of the row."""
         links = self.names.context.links
         if not self.names.links:
-            raise self.text.error(
-                node.place,
-                f"@{node.name}: only a query that reads links has their properties",
-                "select it in the query that reads the links",
-            )
+            message = f"@{node.name}: only a query that reads links has their properties"
+            raise self.text.error(node.place, message, "select it in the query that reads the links")
         if links.names is None and not links.properties:
             return ex.Param(ex.Type.STRING, f"@{node.name}")
         values = {}
@@ -580,19 +553,16 @@ class Scope:
             properties = {word.lower(): value for word, value in links.of(links.properties, link, {}).items()}
             properties |= {"interface": link, "name": link}
             if node.name.lower() not in properties:
-                raise self.text.error(
-                    node.place,
-                    f"@{node.name}: link {link} has no such property",
-                    f'write {node.name} = "..." under {section_of(link, "properties")}',
-                )
+                hint = f'write {node.name} = "..." under {section_of(link, "properties")}'
+                raise self.text.error(node.place, f"@{node.name}: link {link} has no such property", hint)
             values[link] = ex.Const(ex.Type.STRING, properties[node.name.lower()])
         if len(set(values.values())) == 1:
             return next(iter(values.values()))
         interface = ex.Column(ex.Type.STRING, "interface")
-        branches = (
+        branches = tuple(
             (ex.Binary(ex.Type.BOOL, "=", interface, ex.Const(ex.Type.STRING, link)), v) for link, v in values.items()
         )
-        return ex.Case(ex.Type.STRING, tuple(branches), ex.Const(ex.Type.STRING, None))
+        return ex.Case(ex.Type.STRING, branches, ex.Const(ex.Type.STRING, None))
 
     def _functions(self, name: str) -> Sequence[Function | AggregateFunction | StateFunction]:
         return self.names.context.catalog.named(name)
@@ -682,9 +652,8 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
     if call.distinct:
         distinct = native.distinct if native is not None else ""
         if not distinct:
-            raise rows.text.error(
-                call.place, f"{name}(DISTINCT ...) is not known", "write count(DISTINCT x): only values are counted so"
-            )
+            hint = "write count(DISTINCT x): only values are counted so"
+            raise rows.text.error(call.place, f"{name}(DISTINCT ...) is not known", hint)
         overloads = rows.names.context.catalog.aggregates_named(distinct)
     return _chosen(call, overloads, arguments, rows)
 

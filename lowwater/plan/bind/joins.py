@@ -81,7 +81,7 @@ def match_window(
     raise _no_window(left, right, statement, text)
 
 
-def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> Exception:
+def _no_window(left: Side, right: Side, statement: syntax.Select, text: Text) -> QueryError:
     place = place_of(statement.where) if statement.where else statement.place
     names = [_clock_name(side) for side in (left, right)]
     hint = f"add a temporal equality such as {names[0]} = {names[1]}"
@@ -107,17 +107,16 @@ class _Pair:
 
     def bound(self) -> tuple[str, int]:
         """Returns the bound on right - left, both without added constants, as ("low" or "high", value)."""
-        shift = _constant(self.left) - _constant(self.right)
+        shift = _constant(self.left)[0] - _constant(self.right)[0]
         if self.op in ("<", "<="):
             return "low", shift + (1 if self.op == "<" else 0)
         return "high", shift - (1 if self.op == ">" else 0)
 
     def stripped(self) -> _Pair:
         """Returns the pair without added constants."""
-        left, right = _without_constant(self.left), _without_constant(self.right)
-        left_time = self.left_time.then(Step("add", -_constant(self.left)))
-        right_time = self.right_time.then(Step("add", -_constant(self.right)))
-        return _Pair(self.op, left, right, left_time, right_time)
+        (more, left), (most, right) = _constant(self.left), _constant(self.right)
+        times = self.left_time.then(Step("add", -more)), self.right_time.then(Step("add", -most))
+        return _Pair(self.op, left, right, *times)
 
 
 def _pair(part: ex.Expr, left: Side, right: Side) -> _Pair | None:
@@ -141,23 +140,16 @@ def alias_of(expr: ex.Expr) -> str | None:
     return aliases.pop() if len(aliases) == 1 else None
 
 
-def _constant(expr: ex.Expr) -> int:
-    """Returns the sum of the constants that the outermost additions add."""
+def _constant(expr: ex.Expr) -> tuple[int, ex.Expr]:
+    """Returns the sum of the constants that the outermost additions add, and the expression without them."""
     if isinstance(expr, ex.Binary) and expr.op in ("+", "-"):
         if isinstance(expr.right, ex.Const) and isinstance(expr.right.value, int):
-            return _constant(expr.left) + (expr.right.value if expr.op == "+" else -expr.right.value)
+            by, rest = _constant(expr.left)
+            return by + (expr.right.value if expr.op == "+" else -expr.right.value), rest
         if expr.op == "+" and isinstance(expr.left, ex.Const) and isinstance(expr.left.value, int):
-            return _constant(expr.right) + expr.left.value
-    return 0
-
-
-def _without_constant(expr: ex.Expr) -> ex.Expr:
-    if isinstance(expr, ex.Binary) and expr.op in ("+", "-"):
-        if isinstance(expr.right, ex.Const) and isinstance(expr.right.value, int):
-            return _without_constant(expr.left)
-        if expr.op == "+" and isinstance(expr.left, ex.Const) and isinstance(expr.left.value, int):
-            return _without_constant(expr.right)
-    return expr
+            by, rest = _constant(expr.right)
+            return by + expr.left.value, rest
+    return 0, expr
 
 
 def _same_scale(pair: _Pair) -> bool:
@@ -186,24 +178,16 @@ def apart(part: ex.Expr, left: Side, right: Side) -> ex.Expr:
     op, difference, by = part.op, part.left, part.right
     if isinstance(difference, ex.Const):
         op, difference, by = _FLIPPED[op], by, difference
-    if not (isinstance(difference, ex.Binary) and difference.op == "-" and _whole(by)):
+    whole = isinstance(by, ex.Const | ex.Param) and by.type is ex.Type.INT
+    if not (isinstance(difference, ex.Binary) and difference.op == "-" and whole):
         return part
     moved = ex.Binary(ex.Type.BOOL, op, difference.left, ex.Binary(ex.Type.INT, "+", difference.right, by))
     return moved if _pair(moved, left, right) else part
 
 
-def _whole(expr: ex.Expr) -> bool:
-    """Whether an expression is an integer constant or an integer parameter."""
-    return isinstance(expr, ex.Const | ex.Param) and expr.type is ex.Type.INT
-
-
 def note_window(window: ops.Window, place: syntax.Place, names: Names, plain: bool) -> None:
-    """Notes a match window that is empty or very short, or whose sides count in very different units.
-
-    Args:
-        names: the names of the statement; the note goes to its `notes`.
-        plain: whether the query writes the bounds without units.
-    """
+    """Notes a match window that is empty or very short, or whose sides count in very different units, in the `notes` of
+    `names`. `plain`: whether the query writes the bounds without units."""
     spot = (place.line, place.column)
     if window.below + window.above < 0:
         names.notes[spot] = "the band of the join is empty, so no rows can meet: its lower end is above its upper end"
@@ -356,10 +340,8 @@ def _note_missing(
     sides: tuple[Side, Side],
     names: Names,
 ) -> None:
-    """Notes an IS NULL on the optional side of an outer join.
-
-    Such a predicate filters that side before the join. The user probably means unmatched rows.
-    """
+    """Notes an IS NULL on the optional side of an outer join. Such a predicate filters that side before the join. The
+    user probably means unmatched rows."""
     optional = [side for side, can_miss in zip(sides, (kind.keeps_right, kind.keeps_left), strict=True) if can_miss]
     tied = {
         expr
@@ -381,11 +363,9 @@ def _note_missing(
 
 
 def _windowed(left: Side, right: Side, text: Text, names: Names) -> list[ex.Expr]:
-    """Turns the windows of both sides into a band (002, section 4.2).
-
-    A row stays in the window of its side for the RANGE, and matches every row in the window of the other side. So x of
-    the left side matches y of the right side if x - RANGE_right <= y <= x + RANGE_left, ends included (SEMANTICS P4).
-    """
+    """Turns the windows of both sides into a band (002, section 4.2). A row stays in the window of its side for the
+    RANGE, and matches every row in the window of the other side. So x of the left side matches y of the right side if
+    x - RANGE_right <= y <= x + RANGE_left, ends included (SEMANTICS P4)."""
     windows = (left.source.window, right.source.window)
     if windows == (None, None):
         return []
@@ -418,12 +398,8 @@ def _after(window: syntax.Window, side: Side) -> ex.Expr:
 
 def _side(source: BoundSource) -> Side:
     columns = dict(source.columns)
-    if isinstance(source.node, ops.Source):
-        # Aliases of a packet column read the column itself, so a projected side holds each column once.
-        named = {name: ex.Column(expr.type, source.canonical(name)) for name, expr in columns.items()}
-    else:
-        named = {name: ex.Column(expr.type, name) for name, expr in columns.items()}
-    after = {n: ex.Column(c.type, f"{source.alias}.{c.name}") for n, c in named.items()}
+    # Aliases of a packet column read the column itself, so a projected side holds each column once.
+    after = {n: ex.Column(e.type, f"{source.alias}.{source.canonical(n)}") for n, e in columns.items()}
     fields = {f.name: f.temporal for f in source.node.fields if f.temporal}
     times = {f"{source.alias}.{name}": t for name, e in columns.items() if (t := infer(e, fields))}
     return Side(source, columns, after, times)
@@ -439,9 +415,13 @@ def _stream(query: str, side: Side, filters: list[ex.Expr], read: Sequence[ex.Ex
     """Builds an input of the join with its filters. A packet source keeps only the columns that the join reads."""
     prefix = f"{side.source.alias}."
     used = [name.removeprefix(prefix) for name in ex.columns_of(*read) if name.startswith(prefix)]
-    before = {prefix + name: expr for name, expr in side.before.items()}
-    predicate = ex.conjunction([ops.with_columns(part, before) for part in filters])
-    return side.source.stream(query, predicate, used)
+    return side.source.stream(query, _before(filters, side.source), used)
+
+
+def _before(filters: Sequence[ex.Expr], source: BoundSource) -> ex.Expr | None:
+    """Returns the conjunction of filters of one side over the rows of its source."""
+    columns = {f"{source.alias}.{name}": expr for name, expr in source.columns.items()}
+    return ex.conjunction([ops.with_columns(part, columns) for part in filters])
 
 
 def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Expr, ex.Expr]], ex.Expr | None]:
@@ -505,9 +485,8 @@ def declare_watch(name: str, statement: syntax.Watchlist, text: Text, folders: S
         if names.count(column.name) > 1:
             raise text.error(column.place, f"watch list {name} has two columns called {column.name}")
     if not keys:
-        raise text.error(
-            place, f"watch list {name} has no key", "write (key) behind a column of it, such as IP address (key);"
-        )
+        hint = "write (key) behind a column of it, such as IP address (key);"
+        raise text.error(place, f"watch list {name} has no key", hint)
     return Watch(name, defines["filename"], int(refresh), tuple(fields), tuple(keys))
 
 
@@ -528,8 +507,8 @@ def _equality(part: ex.Expr) -> tuple[str, str] | None:
     """Returns the range variables of the two sides of an equality; None for any other predicate."""
     if not (isinstance(part, ex.Binary) and part.op == "="):
         return None
-    sides = [{name.split(".", 1)[0] for name in ex.columns_of(side)} for side in (part.left, part.right)]
-    return (min(sides[0]), min(sides[1])) if len(sides[0]) == len(sides[1]) == 1 else None
+    left, right = alias_of(part.left), alias_of(part.right)
+    return None if left is None or right is None else (left, right)
 
 
 def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text) -> ops.Source:
@@ -550,9 +529,8 @@ def bind_filter_join(
         raise text.error(statement.place, "FILTER_JOIN has both sources on the same links")
     if left.alias == right.alias:
         raise text.error(statement.place, f"both sides are called {left.alias}", "write: FROM TCP R, TCP S")
-    scope = Scope(
-        text, {s.alias: _scoped(s) for s in sources}, where="FILTER_JOIN", names=names, units=_lookups_units(*sources)
-    )
+    scopes, units = {source.alias: _scoped(source) for source in sources}, _lookups_units(*sources)
+    scope = Scope(text, scopes, where="FILTER_JOIN", names=names, units=units)
     assert statement.filter_range is not None
     column, extent = statement.filter_range
     if column.qualifier not in ("", left.alias):
@@ -573,19 +551,14 @@ def bind_filter_join(
         raise text.error(statement.place, "FILTER_JOIN needs an equality between both sides", hint)
     if nodes[0].links == (ops.ANY_LINK,) or len(nodes[0].links) > 1:
         # A row matches only keys of its own link (O6).
-        keys.append(
-            (
-                ex.Column(ex.Type.STRING, f"{left.alias}.interface"),
-                ex.Column(ex.Type.STRING, f"{right.alias}.interface"),
-            )
-        )
+        interfaces = [ex.Column(ex.Type.STRING, f"{source.alias}.interface") for source in sources]
+        keys.append((interfaces[0], interfaces[1]))
     written = expand_stars(statement.items, [left], text)
     left_scope = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
     bound = attempt_all([binder(left_scope, item) for item in written])
     items = name_items(written, bound, text)
-    streams = [
-        _lookups_stream(query, s, filters[s.alias], [*(e for k in keys for e in k), *bound], column) for s in sources
-    ]
+    read = [*(expr for pair in keys for expr in pair), *bound]
+    streams = [_lookups_stream(query, source, filters[source.alias], read, column) for source in sources]
     progress = _progress(left.alias, streams[0].fields, column.name, reach)
     fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     algorithm = "hash" if names.defines.get("algorithm") == "hash" else "bloom"
@@ -610,11 +583,8 @@ _BY_KEY = ("FILTER_JOIN relates its sides by equalities only", "write a join for
 
 
 def _progress(alias: str, fields: Sequence[ops.Field], name: str, reach: int) -> dict[str, Temporal]:
-    """Returns the progress of the left columns after FILTER_JOIN (P4).
-
-    A row waits until its unit of t ends; if t decreases, it waits for the whole range. So only columns no finer than t
-    progress.
-    """
+    """Returns the progress of the left columns after FILTER_JOIN (P4). A row waits until its unit of t ends; if t
+    decreases, it waits for the whole range. So only columns no finer than t progress."""
     base = next(f.temporal for f in fields if f.name == name)
     assert base is not None
     (chain,), progress = base.components, {}
@@ -649,11 +619,7 @@ def _lookups_stream(
     prefix = f"{source.alias}."
     names = {name.removeprefix(prefix): None for name in ex.columns_of(*read) if name.startswith(prefix)}
     names[column.name] = None
-    return source.stream(query, ex.conjunction([_lookups_before(part, source) for part in filters]), list(names))
-
-
-def _lookups_before(part: ex.Expr, source: BoundSource) -> ex.Expr:
-    return ops.with_columns(part, {f"{source.alias}.{name}": expr for name, expr in source.columns.items()})
+    return source.stream(query, _before(filters, source), list(names))
 
 
 def bind_watch_join(
@@ -690,7 +656,7 @@ def bind_watch_join(
     names_read = ex.columns_of(*bound, *keys.values(), *residual)
     prefix = f"{source.alias}."
     used = list(dict.fromkeys(name.removeprefix(prefix) for name in names_read if name.startswith(prefix)))
-    stream = source.stream(query, ex.conjunction([_lookups_before(part, source) for part in filters]), used)
+    stream = source.stream(query, _before(filters, source), used)
     progress = {f"{source.alias}.{f.name}": f.temporal for f in stream.fields if f.temporal}
     fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     columns_out = tuple(ops.Field(f"{alias}.{f.name}", f.type) for f in watch.columns)
