@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--interval", type=options.INSTANT, help="Only the interval that begins here, ISO 8601, in detail.")
 @click.option("--html", type=options.FOLDER, metavar="DIR", help="Write the review pages of the whole lake here.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def report(lake: PurePath, interval: int | None, html: Path | None, queries: Path) -> None:
     """Shows what the audits found: verdicts, what failed, and where the pages of the data-quality report are.
 
@@ -71,7 +71,7 @@ _BOUND = _Bound()
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--link", "links", multiple=True, metavar="NAME", help="Only this link; repeats; default all links.")
 @click.option("--from", "start", type=options.INSTANT, help="First arrival, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the arrivals, ISO 8601, exclusive.")
@@ -82,7 +82,7 @@ _BOUND = _Bound()
     help="Share of the records that a recommended bound may refuse.",
     show_default=True,
 )
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 @click.option(
     "--set",
     "chosen",
@@ -90,9 +90,7 @@ _BOUND = _Bound()
     help="Write this skew of the one --link into lowwater.toml, and show which intervals become stale.",
 )
 @click.option("--dry-run", is_flag=True, help="With --set: write nothing.")
-@click.option(
-    "--format", "form", default="text", type=click.Choice(["text", "json"]), help="Of the review.", show_default=True
-)
+@options.form("text", "json", help="Of the review.")
 def skew(
     lake: PurePath,
     links: tuple[str, ...],
@@ -248,7 +246,7 @@ def _numbers(first: str, *others: str) -> Table:
 @click.option("--suggest", is_flag=True, help="Propose limits from the history of the lake.")
 @click.option("--query-set", metavar="NAME", help="What is expected of the rows of its queries, as suites in JSON.")
 @click.option("--write", is_flag=True, help="Write the suites of --query-set that are not there yet.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def expect(lake: PurePath | None, suggest: bool, query_set: str | None, write: bool, queries: Path) -> None:
     """Shows what audits expect of an interval; with --suggest, limits for lowwater.toml.
 
@@ -353,7 +351,7 @@ def _toml(proposals: list[LimitProposal]) -> list[str]:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--to", "folder", type=options.FOLDER, metavar="DIR", help="Of a lake in a store: the project is here.")
 def gx(lake: PurePath, folder: Path | None) -> None:
     """Writes LAKE/gx, a project of Great Expectations; again after more intervals, to bring it up to date.

@@ -57,14 +57,7 @@ def init(given: tuple[Path, ...], lake: PurePath, queries: tuple[Path, ...], sam
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=options.ANY_CAPTURE, metavar="FILE...")
-@click.option(
-    "--format",
-    "form",
-    default="table",
-    type=click.Choice(["table", "json", "csv"]),
-    help="json is described by docs/inspect.schema.json.",
-    show_default=True,
-)
+@options.form("table", "json", "csv", help="json is described by docs/inspect.schema.json.")
 @click.option(
     "--max-jump",
     type=options.DURATION,
@@ -118,7 +111,7 @@ MOST_SHOWN = 200
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--link", help="The link that the captures were taken on; needed with FILE.")
 @click.option(
     "--covers", type=options.SPAN, metavar="FROM/TO", help="What the one capture covers, as ISO 8601 instants."
@@ -349,7 +342,7 @@ def _show(results: Sequence[IngestResult], lake: Lake, config: Config, whole: bo
 
 @click.command("set-aside")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--reason", metavar="WHY", help="Reason, for the ledger, `status`, `report` and the pages.")
 @click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
 @click.option("--undo", is_flag=True, help="Take it back: the files count again as what lies there.")
@@ -384,7 +377,7 @@ CAPTURES, TABLES = ("pcap", "pcapng"), ("csv", "json", "parquet")
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, allow_dash=True), help="The file to write; - for stdout."
 )

@@ -35,20 +35,13 @@ NOTES = 5
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601.")
 @click.option("--to", "end", type=options.INSTANT, help="End of the rows, ISO 8601, exclusive.")
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help=f"At most so many rows; default {SHOWN} in a table, else all."
 )
-@click.option(
-    "--format",
-    "form",
-    default="table",
-    type=click.Choice(["table", "csv", "json"]),
-    help="json: a line a row.",
-    show_default=True,
-)
+@options.form("table", "csv", "json", help="json: a line a row.")
 @options.INSTANTS
 @options.SPREADSHEET
 def rows(
@@ -138,14 +131,12 @@ CONTROL = ("_kind", "_last", "_until", "_version")
 
 @click.command()
 @click.argument("stream")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option(
     "--from", "start", type=options.INSTANT, help="First instant of the rows, ISO 8601; else the last interval."
 )
 @click.option("--follow", is_flag=True, help="Wait for more; ends with Ctrl-C or SIGTERM.")
-@click.option(
-    "--format", "form", default="csv", type=click.Choice(["csv", "json"]), help="json: a line a row.", show_default=True
-)
+@options.form("csv", "json", help="json: a line a row.")
 @click.option(
     "--every", default="1s", type=options.DURATION, help="Time between two looks at the log.", show_default=True
 )
@@ -224,8 +215,8 @@ class _Json:
 
 
 @click.command()
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.OF_LAKE
+@options.QUERIES
 @click.option("--json", "as_json", is_flag=True, help="All that is known of them, as JSON; instants in ns.")
 def streams(lake: PurePath, queries: Path, as_json: bool) -> None:
     """Lists the streams of a lake: columns, keys, temporal attributes, promises, producers, consumers, freshness.
@@ -324,17 +315,15 @@ MOST_DIFFERENCES = 20
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--from", "before", required=True, type=options.VERSION, help="The earlier version.")
 @click.option("--with", "after", type=options.VERSION, help="The later one; default the newest.")
 @click.option("--at", type=options.INSTANT, help="Only the interval that begins here, ISO 8601; default all rows.")
 @click.option(
     "--limit", default=MOST_DIFFERENCES, type=click.IntRange(0), metavar="N", help="Rows to print.", show_default=True
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.", show_default=True
-)
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.form("text", "json", help="How to print.")
+@options.QUERIES
 def diff(
     query: str,
     lake: PurePath,
@@ -396,7 +385,7 @@ MOST_VERSIONS = 20
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--at", type=options.INSTANT, help="Only versions of the interval that begins here, ISO 8601.")
 @click.option(
     "--limit", default=MOST_VERSIONS, type=click.IntRange(1), metavar="N", help="Versions to list.", show_default=True
@@ -442,14 +431,14 @@ def history(query: str, lake: PurePath, at: int | None, limit: int, as_json: boo
 
 @click.command()
 @click.argument("query")
-@click.option("--lake", required=True, type=options.LAKE, help=options.LAKE_HELP)
+@options.OF_LAKE
 @click.option("--at", required=True, type=options.INSTANT, help="Begin of the interval, ISO 8601.")
 @click.option("--to", "chosen", type=options.VERSION, help="Version whose rows come back.")
 @click.option("--lift", is_flag=True, help="Lift a roll back: the interval is due again.")
 @click.option("--because", "why", required=True, metavar="TEXT", help="Reason, for the ledger and the pages.")
 @click.option("--by", metavar="NAME", help="Who decided it; default the user of this process.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows that would change.")
-@click.option("--queries", default="queries", type=options.FOLDER, help="Folder of query sets.", show_default=True)
+@options.QUERIES
 def rollback(
     query: str,
     lake: PurePath,
