@@ -66,10 +66,8 @@ def rows(
     from lowwater.lake.results.published_rows import published_rows
     from lowwater.replay.row_files import spreadsheet_rows, with_texts
 
-    if start is not None and end is not None and start >= end:
-        raise click.UsageError("--to must be after --from")
-    if spreadsheet and form != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
+    options.require_range(start, end)
+    options.require_csv(spreadsheet, form)
     published = published_rows(lake_to_read(lake), query, start, end, instants)
     if limit is None and form == "table":
         limit = SHOWN
@@ -157,15 +155,12 @@ def tail(
 
     if every <= 0:
         raise click.BadParameter("--every must be above 0")
-    if spreadsheet and form != "csv":
-        raise click.UsageError("--spreadsheet goes with --format csv")
+    options.require_csv(spreadsheet, form)
     begin = newest_begin(lake, stream) if start is None else start
     with subscribe(lake, stream, since=begin, wait=every / 1e9) as subscription, until_stopped(subscription.stop):
-        write: Callable[[Change], None] = (
-            _Csv(subscription.columns, spreadsheet) if form == "csv" else _Json(subscription.columns)
-        )
-        changes = iter(subscription) if follow else iter(subscription.poll, None)
-        for change in changes:
+        write: Callable[[Change], None]
+        write = _Csv(subscription.columns, spreadsheet) if form == "csv" else _Json(subscription.columns)
+        for change in iter(subscription) if follow else iter(subscription.poll, None):
             write(change)
             sys.stdout.flush()
 
@@ -259,7 +254,9 @@ def _show(info: StreamInfo) -> None:
         "  producers": ", ".join(source),
         "  consumers": "; ".join(_readers(info)) or "none known",
         "  published": f"{published_text(info)}{when}",
-        "  damaged": "; ".join(_damaged(*each) for each in info.damaged),
+        "  damaged": "; ".join(
+            f"{format_instant(start)} to {format_instant(end)}: {why}" for start, end, why in info.damaged
+        ),
         "  pinned": _pinned(info),
         "  lag": "unknown" if info.lag is None else format_duration(info.lag),
         "  problem": info.problem,
@@ -270,10 +267,6 @@ def _show(info: StreamInfo) -> None:
     console = open_console()
     console.print(styled(info.name, "bold"))
     console.print(facts)
-
-
-def _damaged(start: int, end: int, why: str) -> str:
-    return f"{format_instant(start)} to {format_instant(end)}: {why}"
 
 
 def _pinned(info: StreamInfo) -> str:
@@ -355,14 +348,11 @@ def diff(
     start, end = span or (0, 1 << 62)
     compared: TableDiff = compare(earlier, later, key_of(lake, queries, query), start, end, limit)
     if form == "json":
-        examples = [
-            {
-                "what": kind,
-                "before": old and _named(compared.columns, old),
-                "after": new and _named(compared.columns, new),
-            }
-            for kind, old, new in compared.examples
-        ]
+
+        def named(row: tuple[object, ...] | None) -> dict[str, object] | None:
+            return None if row is None else dict(zip(compared.columns, row, strict=True))
+
+        examples = [{"what": kind, "before": named(old), "after": named(new)} for kind, old, new in compared.examples]
         counts = {name: getattr(compared, name) for name in ("same", "added", "gone", "changed")}
         versions = {"before": earlier.version, "after": later.version}
         say(json.dumps({**versions, "key": compared.key, **counts, "examples": examples}, default=str))
@@ -373,10 +363,6 @@ def diff(
     for line in compared.lines():
         say(line)
     return 0 if compared.equal else 3
-
-
-def _named(columns: tuple[str, ...], row: tuple[object, ...]) -> dict[str, object]:
-    return dict(zip(columns, row, strict=True))
 
 
 MOST_VERSIONS = 20
