@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -31,11 +31,21 @@ from lowwater.errors import LakeError, LowwaterError
 from lowwater.hosts import is_known, known_names
 from lowwater.instants import SECOND, format_instant
 from lowwater.lake.layout import OUTCOMES, Lake, lake_to_read
-from lowwater.lake.ledgers import runs
 from lowwater.lake.ledgers.captures import ingested_links, read_captures
 from lowwater.lake.ledgers.files import told_files
 from lowwater.lake.ledgers.intervals import DAMAGED
-from lowwater.lake.ledgers.runs import AUDIT, FAILED, HIGH, LOW, PUBLISH, ReplayRow, read_heartbeats, read_replays
+from lowwater.lake.ledgers.runs import (
+    AUDIT,
+    FAILED,
+    HIGH,
+    LOW,
+    PUBLISH,
+    ReplayRow,
+    read_heartbeats,
+    read_metrics,
+    read_quality,
+    read_replays,
+)
 from lowwater.lake.results.published import all_damages
 from lowwater.lake.results.streams import stream_files, stream_parts
 from lowwater.limits import PUSH_SECONDS, SCRAPE_CONNECTIONS, SCRAPE_SECONDS
@@ -253,10 +263,8 @@ class Endpoint(ThreadingMixIn, WSGIServer):
 
 
 def _end(line: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)  # its thread sees the end, and closes it
-    except OSError:
-        return
 
 
 def _guarded(app: App, names: frozenset[str] | None) -> App:
@@ -322,7 +330,7 @@ class LakeCollector:
         yield from _measures(lake)
         for info in list_streams(lake, planned, problems):
             yield from _stream(info)
-        replays = runs.read_replays(lake)
+        replays = read_replays(lake)
         yield from _lftas(lake, replays)
         yield from _runs(replays, all_damages(lake, replays))
         yield from _audits(lake)
@@ -345,7 +353,7 @@ def _links(lake: Lake) -> Iterator[Sample]:
 
 
 def _measures(lake: Lake) -> Iterator[Sample]:
-    rows = runs.read_metrics(lake)
+    rows = read_metrics(lake)
     measured = pc.is_in(rows["measure"], pa.array(sorted(MEASURES), pa.string()))
     rows = rows.filter(pc.and_(pc.equal(rows["kind"], "link"), measured))
     newest = {
@@ -357,12 +365,12 @@ def _measures(lake: Lake) -> Iterator[Sample]:
             yield MEASURES[measure], (query_set, link), value / SECOND if measure == "lateness" else value
 
 
-def _lftas(lake: Lake, replays: list[runs.ReplayRow]) -> Iterator[Sample]:
+def _lftas(lake: Lake, replays: list[ReplayRow]) -> Iterator[Sample]:
     """Yields the accounts of the LFTAs of each query set over the interval whose low stage ran last."""
-    newest = {row.query_set: row for row in replays if row.stage == runs.LOW and row.state != runs.FAILED}
+    newest = {row.query_set: row for row in replays if row.stage == LOW and row.state != FAILED}
     for query_set, row in sorted(newest.items()):
         counts: Counter[tuple[str, str, str]] = Counter()
-        for beat in runs.read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
+        for beat in read_heartbeats(lake, query_set, row.interval_start, row.interval_end).to_pylist():
             for outcome in OUTCOMES:
                 counts[beat["lfta"], beat["link"], outcome] += beat[outcome]
         yield from (("lowwater_lfta_records", (query_set, *labels), count) for labels, count in sorted(counts.items()))
@@ -389,11 +397,11 @@ def _seconds(instant: int | None) -> float | None:
     return None if instant is None else instant / SECOND
 
 
-def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
+def _runs(replays: list[ReplayRow], damaged: Mapping[tuple[str, str, int, int], str]) -> Iterator[Sample]:
     """Yields what the ledger `replays` says, oldest rows first, and which of its intervals the tables do not have."""
     harmed = {(query_set, start, end) for query_set, _, start, end in damaged}
-    newest: dict[tuple[str, int, int], runs.ReplayRow] = {}
-    stages: dict[tuple[str, str], tuple[int, float]] = {}
+    newest: dict[tuple[str, int, int], ReplayRow] = {}
+    stages: dict[tuple[str, str], float] = {}
     finished: dict[str, int] = {}
     spread: dict[str, int] = {}
     for row in replays:
@@ -401,8 +409,8 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
         finished[row.query_set] = max(row.finished_at, finished.get(row.query_set, 0))
         seconds = stored_object(row.timings).get(row.stage)
         if seconds is not None:
-            stages[row.query_set, row.stage] = row.finished_at, seconds
-        if row.stage == runs.LOW and row.state != runs.FAILED:
+            stages[row.query_set, row.stage] = seconds
+        if row.stage == LOW and row.state != FAILED:
             account = stored_object(row.accounting)
             if "tasks" in account:
                 spread[row.query_set] = sum(task["tries"] > 1 for task in account["tasks"])
@@ -411,19 +419,21 @@ def _runs(replays: list[runs.ReplayRow], damaged: Mapping[tuple[str, str, int, i
         for state in ("done", "provisional", "incomplete", "rolled back", "damaged", "failed", "unpublished"):
             yield "lowwater_intervals", (query_set, state), counts[query_set, state]
         yield "lowwater_run_finished_seconds", (query_set,), finished[query_set] / SECOND
-    for labels, (_, seconds) in sorted(stages.items()):
+    for labels, seconds in sorted(stages.items()):
         yield "lowwater_stage_seconds", labels, seconds
     yield from (("lowwater_tasks_again", (query_set,), again) for query_set, again in sorted(spread.items()))
 
 
-def _state(row: runs.ReplayRow, damaged: bool) -> str:
-    if row.state == runs.FAILED or row.stage != runs.PUBLISH:
-        return row.state if row.state == runs.FAILED else "unpublished"
+def _state(row: ReplayRow, damaged: bool) -> str:
+    if row.state == FAILED:
+        return FAILED
+    if row.stage != PUBLISH:
+        return "unpublished"
     return DAMAGED if damaged else row.state
 
 
 def _audits(lake: Lake) -> Iterator[Sample]:
-    rows = runs.read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
+    rows = read_quality(lake).select(["query_set", "interval_end", "severity", "success"]).to_pylist()
     failed = Counter((row["query_set"], row["severity"]) for row in rows if not row["success"])
     last = {row["query_set"]: 0 for row in rows}
     for row in rows:
@@ -481,9 +491,8 @@ def serving(root: PurePath, queries: Path, host: str, port: int) -> Iterator[int
     try:
         server = Endpoint(host, port, app, known_names(host))
     except OSError as error:
-        raise LakeError(
-            f"{host}:{port}: cannot listen: {error.strerror}", "name another port, or end the process that has it"
-        ) from None
+        hint = "name another port, or end the process that has it"
+        raise LakeError(f"{host}:{port}: cannot listen: {error.strerror}", hint) from None
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -541,8 +550,7 @@ def interval_lags(job: Job, start: int, end: int) -> list[Lag]:
 def _lag(
     level: str, name: str, on: str, files: Sequence[PurePath], moments: NDArray[np.int64], before: int, start: int
 ) -> list[Lag]:
-    rows = _promises(files)
-    if rows is None:
+    if (rows := _promises(files)) is None:
         return []
     ticks, untils, promises = rows
     at = np.searchsorted(ticks, moments, side="right") - 1
@@ -566,12 +574,8 @@ def _promises(files: Sequence[PurePath]) -> tuple[NDArray[np.int64], NDArray[np.
     rows = pa.concat_tables([READ.empty_table(), *tables]).sort_by([("_tick", "ascending"), ("_last", "ascending")])
     if not rows.num_rows:
         return None
-    return _numbers(rows, "_tick"), _numbers(rows, "_until"), np.maximum.accumulate(_numbers(rows, "_last"))
-
-
-def _numbers(rows: pa.Table, name: str) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = rows.column(name).to_numpy()
-    return values
+    ticks, untils, lasts = (column.to_numpy() for column in rows.select(READ.names).columns)
+    return ticks, untils, np.maximum.accumulate(lasts)
 
 
 # Spans are read from the ledgers after the run, so that a run is not slowed down by a collector, and never fails
@@ -633,8 +637,7 @@ def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Sp
     stages: dict[str, list[ReplayRow]] = defaultdict(list)
     for row in run.rows:
         stages[row.stage].append(row)
-    spans = [maker.stage(stage, rows) for stage, rows in stages.items()]
-    by_stage = {str(span.attributes["lowwater.stage"]): span for span in spans}
+    by_stage = {stage: maker.stage(stage, rows) for stage, rows in stages.items()}
     details: list[Span] = []
     if LOW in by_stage and newest:
         details += _lfta_spans(lake, run, maker, by_stage[LOW])
@@ -643,12 +646,11 @@ def spans_of(lake: Lake, run: RunRows, job: Job | None, newest: bool) -> list[Sp
             details += _query(row, maker, by_stage[HIGH])
     if newest and job is not None and {LOW, HIGH} <= set(by_stage):
         details += _heartbeats(job, run, maker, by_stage)
+    spans = [*by_stage.values()]
     return [maker.root(spans), *spans, *details]
 
 
 class _Maker:
-    """Makes spans of one trace."""
-
     def __init__(self, run: RunRows) -> None:
         self._run = run
         first = run.rows[0].finished_at
@@ -761,7 +763,7 @@ class TraceSender:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise LowwaterError(f"{address}: no address of a collector", "write for example --to http://localhost:4318")
-        path = parts.path if parts.path not in ("", "/") else "/v1/traces"
+        path = "/v1/traces" if parts.path in ("", "/") else parts.path
         self._address = f"{parts.scheme}://{parts.netloc}{path}"
         # Its log shows what the collector answers as it is; the error of `send` says enough.
         logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.CRITICAL + 1)
@@ -772,16 +774,14 @@ class TraceSender:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         if self._exporter.export([_readable(span) for span in spans]) is not SpanExportResult.SUCCESS:
-            raise LowwaterError(
-                f"{self._address}: the collector did not take the spans", "check its address and that it runs"
-            )
+            hint = "check its address and that it runs"
+            raise LowwaterError(f"{self._address}: the collector did not take the spans", hint)
 
     def close(self) -> None:
         self._exporter.shutdown()
 
 
 def _readable(span: Span) -> ReadableSpan:
-    """Makes the span of the official library."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags

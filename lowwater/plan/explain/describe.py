@@ -232,10 +232,7 @@ def low_text(lfta: ops.Lfta) -> str:
     where = spelled(lfta.predicate, lfta.kind) if lfta.predicate is not None else None
     links = () if lfta.links == (ops.ANY_LINK,) else lfta.links
     source = gsql.SourceRef(lfta.protocol, links, bracketed=len(links) > 1)
-    partials = [
-        ops.Aggregate(p.name, p.function, spelled(p.argument, lfta.kind) if p.argument is not None else None, p.type)
-        for p in lfta.partials
-    ]
+    partials = [_aggregate_of(partial, lfta) for partial in lfta.partials]
     if lfta.aggregates:
         chosen = select_items([ops.Item(key.name, ex.Column(key.expr.type, key.name)) for key in keys])
         chosen += tuple(gsql.SelectItem(aggregate_call(partial), partial.name) for partial in partials)
@@ -245,6 +242,11 @@ def low_text(lfta: ops.Lfta) -> str:
     read = params_of(lfta.predicate, *(key.expr for key in keys), *(partial.argument for partial in partials))
     select = gsql.Select(chosen, (source,), where=condition(where), group_by=groups, params=_params(read))
     return _headed(low_name(lfta), select)
+
+
+def _aggregate_of(partial: ops.Partial, lfta: ops.Lfta) -> ops.Aggregate:
+    argument = spelled(partial.argument, lfta.kind) if partial.argument is not None else None
+    return ops.Aggregate(partial.name, partial.function, argument, partial.type)
 
 
 def _headed(name: str, statement: gsql.Statement) -> str:
@@ -633,9 +635,7 @@ def _promises(window: ops.Window) -> tuple[str, str]:
 
 
 def _shifted(text: str, by: int) -> str:
-    if not by:
-        return text
-    return f"{text} {'-' if by < 0 else '+'} {abs(by)}"
+    return f"{text} {'-' if by < 0 else '+'} {abs(by)}" if by else text
 
 
 DETAILS: dict[type[ops.Node], Callable[[Any], dict[str, Any]]] = {
@@ -680,7 +680,7 @@ def _low_lfta(
         member=low(lfta.member, lfta.kind),
         predicate=low(lfta.predicate, lfta.kind),
         keys=tuple(model.Named(key.name, low(key.expr, lfta.kind)) for key in lfta.keys),
-        partials=tuple(model.Named(partial.name, _partial(partial, lfta)) for partial in lfta.partials),
+        partials=_aggregates([_aggregate_of(partial, lfta) for partial in lfta.partials]),
         slots=lfta.slots if lfta.aggregates else 0,
         flush="when punctuation closes the epoch; a collision evicts the old group as a partial row"
         if lfta.aggregates
@@ -706,11 +706,6 @@ def _arrival(lfta: ops.Lfta) -> str:
         return "an interval takes the records that arrive in it; every record is a row, since all of them make progress"
     rows = "; a rejected record is a row of NULL, because windows count every record" if lfta.numbered else ""
     return f"an interval takes the records that arrive in it{rows}"
-
-
-def _partial(partial: ops.Partial, lfta: ops.Lfta) -> str:
-    argument = spelled(partial.argument, lfta.kind) if partial.argument is not None else None
-    return print_expression(aggregate_call(ops.Aggregate(partial.name, partial.function, argument, partial.type)))
 
 
 def _signatures(lfta: ops.Lfta, prefilters: Sequence[Prefilter]) -> tuple[model.SignatureInfo, ...]:

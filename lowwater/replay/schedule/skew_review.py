@@ -259,10 +259,8 @@ def remarks(report: SkewReview) -> list[str]:
     """Explains the numbers: too few records, separate groups, the wait of queries, the latest record."""
     lines = []
     if 0 < report.others.records * report.loss < 1:
-        lines.append(
-            f"{share_text(report.loss)} of {report.others.records:,} records is less than one: "
-            "the bound has to admit all"
-        )
+        less = f"{share_text(report.loss)} of {report.others.records:,} records is less than one"
+        lines.append(f"{less}: the bound has to admit all")
     if report.outlier and report.recommended is not None:
         bound = report.outlier.bound
         needs = "no skew would do" if bound is None else f"{format_duration(bound)} would be needed"
@@ -386,7 +384,7 @@ def skew_change(root: PurePath, queries: Path, jobs: Iterable[Job], link: str, b
             f"link {link!r}: a variable of the environment sets the skew, over {path}",
             f"change LOWWATER_LINKS__{section.upper()}__SKEW where it is set",
         )
-    reading = [job for job in jobs if any(_is_of(name, section) for name in job.plan.links)]
+    reading = [job for job in jobs if any(section in (name, name.partition("/")[0]) for name in job.plan.links)]
     tried = TrialChanges(skews={section: bound})
     stale = [each for job in reading for each in _newly_stale(job, Job.open(root, job.query_set, queries, tried))]
     names = tuple(job.query_set for job in reading)
@@ -443,10 +441,6 @@ def _parsed(text: str) -> dict[str, object] | None:
         return toml_table(text)
     except ValueError:
         return None
-
-
-def _is_of(name: str, section: str) -> bool:
-    return name == section or name.partition("/")[0] == section
 
 
 def _newly_stale(before: Job, after: Job) -> list[Due]:
