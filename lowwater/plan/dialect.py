@@ -199,15 +199,10 @@ def _wrap(expr: Expr, width: str) -> Expr:
 
 
 class _Columns:
-    """Infers the widths of expressions over some columns.
-
-    Attributes:
-        widths: column name -> integer type of GSQL; empty for other types.
-        times: column name -> temporal property.
-    """
+    """Infers the widths of expressions over some columns."""
 
     def __init__(self, fields: Sequence[ops.Field]) -> None:
-        self.widths = {field.name: field.declared for field in fields}
+        self.widths = {field.name: field.declared for field in fields}  # integer types of GSQL; empty for other types
         self.times = ops.temporals(fields)
 
     def result(self, aggregate: ops.Aggregate) -> str:

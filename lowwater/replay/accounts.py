@@ -87,9 +87,8 @@ class Accounts:
         for (lfta, link), counts in self.lftas.items():
             named = sum(counts[name] for name in OUTCOMES)
             if counts["sane"] != named:
-                raise LawError(
-                    f"LFTA {lfta} on {link}: {counts['sane']} sane records, but its outcomes add up to {named}"
-                )
+                sane = f"{counts['sane']} sane records"
+                raise LawError(f"LFTA {lfta} on {link}: {sane}, but its outcomes add up to {named}")
 
     def check_captures(self, captures: Mapping[str, Sequence[Capture]]) -> None:
         """Checks a run over whole captures against the ledger, and adds the malformed records of the ledger.
@@ -100,9 +99,8 @@ class Accounts:
             packets = sum(row.packets for row in rows)
             if packets != counts.sane + counts.violating + counts.duplicates:
                 dropped = f", {counts.duplicates} duplicates" if counts.duplicates else ""
-                raise LawError(
-                    f"link {name}: {packets} records, {counts.sane} sane and {counts.violating} violating{dropped}"
-                )
+                known = f"{counts.sane} sane and {counts.violating} violating{dropped}"
+                raise LawError(f"link {name}: {packets} records, {known}")
 
 
 def lfta_counts(accounts: Accounts, names: set[str]) -> dict[str, dict[str, dict[str, int]]]:

@@ -33,7 +33,7 @@ from lowwater.catalog import expr as ex
 from lowwater.catalog.protocols import PROTOCOLS
 from lowwater.catalog.records import ISO, RecordField, stored_parts
 from lowwater.catalog.schemas import FRAME, READABLE, stored
-from lowwater.catalog.time import Skews, is_late, link_skews
+from lowwater.catalog.time import is_late, link_skews
 from lowwater.catalog.values import format_ip, ip_from_words, pack_ip, parse_mac
 from lowwater.config import Config, section_of
 from lowwater.errors import (
@@ -611,6 +611,8 @@ def _addresses(version: pa.Array, high: pa.Array, low: pa.Array) -> pa.Array:
 SHOWN = ("srcIP", "srcPort", "destIP", "destPort", "protocol", "len")
 """Columns that a list of packets shows beside link, record and time."""
 
+BY_HAND = "`lowwater export` selects packets by a condition of your own"
+
 
 @dataclass(frozen=True)
 class SourceCondition:
@@ -754,16 +756,10 @@ def _joined(query: QueryPlan, node: Join, parts: Sequence[ex.Expr]) -> Iterator[
         own = [part for part in left if any(name.startswith(f"{alias}.") for name in ex.columns_of(part))]
         if any(not name.startswith(f"{alias}.") for part in own for name in ex.columns_of(part)):
             raise _refused(query, "its columns do not say which packets of one side met those of the other")
-        names = {name for part in own for name in ex.columns_of(part)}
-        plain = [Item(name, ex.Column(_type(side, name.partition(".")[2]), name.partition(".")[2])) for name in names]
-        below = _moved(own, plain)
+        below = _moved(own, [Item(f"{alias}.{of.name}", ex.Column(of.type, of.name)) for of in side.fields])
         if any(not set(ex.columns_of(part)) <= _from_keys(side) for part in below):
             raise _refused(query, f"a condition of {query.name} is on sums or counts of a query below, not on packets")
         yield from _conditions(query, side, below, False)
-
-
-def _type(node: Node, name: str) -> ex.Type:
-    return next(item.type for item in node.fields if item.name == name)
 
 
 def _value(part: ex.Expr) -> Iterator[tuple[str, ex.Expr]]:
@@ -818,10 +814,7 @@ def _span(fields: Sequence[Field], row: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _refused(query: QueryPlan, why: str) -> LakeError:
-    return LakeError(
-        f"the packets of a row of {query.name} are not known: {why}",
-        "`lowwater export` selects packets by a condition of your own",
-    )
+    return LakeError(f"the packets of a row of {query.name} are not known: {why}", BY_HAND)
 
 
 @dataclass
@@ -857,10 +850,9 @@ def _find_link(
     result: FoundPackets,
 ) -> None:
     settings = config.link(link)
-    settings, by_hand = config.link(link), "`lowwater export` selects packets by a condition of your own"
     if settings.shed is not None or settings.duplicates != "keep":
         why = "sheds load" if settings.shed is not None else "looks for copies of packets"
-        raise LakeError(f"link {link!r} {why}: which packets a row counted is not stored", by_hand)
+        raise LakeError(f"link {link!r} {why}: which packets a row counted is not stored", BY_HAND)
     predicate, skews = condition.predicate, link_skews(config, link)
     test = predicate.test(link)
     columns = dict.fromkeys([*predicate.columns, *stored(list(SHOWN)), *skews.columns])
@@ -868,19 +860,16 @@ def _find_link(
     for batch in read.batches(
         [name for name in columns if name not in ("arrival", "timestamp", "position", "capture")]
     ):
-        rows = batch.filter(_on_time(batch, skews, wanted))
+        stamps, arrivals = (batch.column(name).to_numpy() for name in ("timestamp", "arrival"))
+        late = is_late(arrivals, stamps, skews.of(batch))
+        rows = batch.filter(pa.array(~late & (stamps >= wanted.start) & (stamps < wanted.end)))
         rows = rows.filter(pa.array(test(rows))) if rows.num_rows else rows
         if not rows.num_rows:
             continue
         result.count += rows.num_rows
         if result.count > ROW_PACKETS:
-            raise LakeError(f"the row counted more than {ROW_PACKETS:,} packets", by_hand)
+            raise LakeError(f"the row counted more than {ROW_PACKETS:,} packets", BY_HAND)
         result.links[link] = result.links.get(link, 0) + rows.num_rows
         capture = str(rows.column("capture")[0].as_py())
         result.admitted.setdefault((link, capture), []).append(rows.column("position").to_numpy())
         result.first += [{"link": link, **row} for row in rows.slice(0, shown - len(result.first)).to_pylist()]
-
-
-def _on_time(batch: pa.RecordBatch, skews: Skews, wanted: RowPackets) -> pa.Array:
-    stamps, arrivals = batch.column("timestamp").to_numpy(), batch.column("arrival").to_numpy()
-    return pa.array(~is_late(arrivals, stamps, skews.of(batch)) & (stamps >= wanted.start) & (stamps < wanted.end))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -97,7 +97,7 @@ class Preview:
     cut: bool  # whether it ends before the range that was asked for, since enough packets were read
     packets: int  # packets with a timestamp in the range, of all links
     late: int  # packets that no query sees, since they came later than the skew of their link
-    queries: tuple[TriedQuery, ...] = field(default=())
+    queries: tuple[TriedQuery, ...] = ()
 
 
 def preview_text(request: PreviewRequest, most: int = MOST_PACKETS) -> Preview:
@@ -149,9 +149,8 @@ def _bounded(
                 break
     every = np.sort(np.concatenate(stamps)) if stamps else np.empty(0, np.int64)
     if not len(every):
-        raise LakeError(
-            f"no packets of {', '.join(plan.links)} lie in the range", "choose another hour or another link"
-        )
+        hint = "choose another hour or another link"
+        raise LakeError(f"no packets of {', '.join(plan.links)} lie in the range", hint)
     if len(every) <= most:
         return request.end, len(every)
     limit = int(every[most])
@@ -162,15 +161,10 @@ def _bounded(
 
 def _tried(name: str, rows: pa.Table, fields: Sequence[Field]) -> TriedQuery:
     columns = tuple(each.name for each in fields)
-    first = rows.slice(0, MOST_ROWS).combine_chunks()
-    shown = [csv_values(published(_array(first, each.name), each.type)) for each in fields]
+    first = rows.slice(0, MOST_ROWS)
+    shown = [csv_values(published(first.column(each.name).combine_chunks(), each.type)) for each in fields]
     values = zip(*shown, strict=True)
     return TriedQuery(name, columns, tuple(tuple(_text(value) for value in row) for row in values), rows.num_rows)
-
-
-def _array(rows: pa.Table, name: str) -> pa.Array:
-    column = rows.column(name)
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _text(value: object) -> str | None:
@@ -215,9 +209,8 @@ def run_preview(request: PreviewRequest, limits: Limits | None = None) -> Previe
         (document,) = child.ask({**asked, "seconds": 2 * bounds.seconds}, bounds.seconds)  # should this one be gone
     except EndedError as ended:
         said = str(ended) if str(ended).startswith("it took ") else "it ended without a result"
-        raise LowwaterError(
-            f"the preview was ended: {said}", "choose a shorter range, or make the query smaller"
-        ) from None
+        hint = "choose a shorter range, or make the query smaller"
+        raise LowwaterError(f"the preview was ended: {said}", hint) from None
     finally:
         child.end()
     if "error" in document:

@@ -5,7 +5,7 @@ Reads the tables and ledgers of a lake and the plans of its query sets, for `low
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -136,19 +136,25 @@ def _tables(lake: Lake, replays: Sequence[ReplayRow]) -> list[str]:
 
 
 def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow], pins: dict[str, Pins | None]) -> StreamInfo | None:
-    """Returns what the table and the ledger say of a stream; None without a table."""
+    """Returns what the table and the publications of the ledger say of a stream; None without a table."""
+    import pyarrow as pa
+
     path = lake.table(name)
     table, state = open_table(path), table_state(path)
     if table is None or state is None:
         return None
-    with lake_errors(f"{path}: the table cannot be read"):
-        schema = [(column.name, str(plain_type(column.type))) for column in _arrow(table)]
-    rows = [row for row in replays if row.query == name and row.query_set == state.owner]
-    rows = [row for row in rows if row.stage == PUBLISH and row.state != FAILED]
-    damaged = damages(lake, name, rows)
     promise = state.note.promise if state.note else {}
-    columns = [StreamColumn(column, kind, promise=promise.get(column)) for column, kind in schema]
+    with lake_errors(f"{path}: the table cannot be read"):
+        columns = [
+            StreamColumn(column.name, str(plain_type(column.type)), promise=promise.get(column.name))
+            for column in pa.schema(table.schema().to_arrow())
+            if of_query(column)
+        ]
+    mine = [row for row in replays if row.query == name and row.query_set == state.owner]
+    rows = [row for row in mine if row.state != FAILED]
+    damaged = damages(lake, name, rows)
     last = rows[-1] if rows else None
+    told = (state.note.start, state.note.end) if state.note else None
     if state.owner and state.owner not in pins:
         pins[state.owner] = pinned(lake, state.owner)
     together = pins.get(state.owner)
@@ -158,7 +164,7 @@ def _stored(lake: Lake, name: str, replays: Sequence[ReplayRow], pins: dict[str,
         tuple(columns),
         published=_published(state, rows, damaged),
         damaged=tuple((*bounds, why) for bounds, why in sorted(damaged.items())),
-        last=_last_interval(state, last),
+        last=_bounds(last) if last else told,
         rows=last.rows if last else None,
         state="" if last is None else DAMAGED if _bounds(last) in damaged else last.state,
         published_at=last.finished_at if last else None,
@@ -179,28 +185,13 @@ def _published(state: TableState, rows: Sequence[ReplayRow], damaged: Mapping[Ra
     return tuple(merged(bounds for bounds in map(_bounds, rows) if bounds not in damaged))
 
 
-def _arrow(table: Any) -> Iterable[Any]:
-    import pyarrow as pa
-
-    return [column for column in pa.schema(table.schema().to_arrow()) if of_query(column)]
-
-
-def _last_interval(state: TableState, row: ReplayRow | None) -> Range | None:
-    if row is not None:
-        return _bounds(row)
-    return (state.note.start, state.note.end) if state.note else None
-
-
 def _planned(
     lake: Lake, job: Job, query: QueryPlan, stored: StreamInfo | None, ends: Mapping[str, int | None]
 ) -> StreamInfo:
     from lowwater.plan.properties import published_schema
 
-    base = stored or StreamInfo(
-        query.name,
-        job.query_set,
-        tuple(StreamColumn(field.name, str(field.type)) for field in published_schema(query.high.fields)),
-    )
+    columns = tuple(StreamColumn(field.name, str(field.type)) for field in published_schema(query.high.fields))
+    base = stored or StreamInfo(query.name, job.query_set, columns)
     below = tuple(label.removeprefix("query ") for label, _ in query.parts if label.startswith("query "))
     readers = [
         Reader("query", other.name)

@@ -94,16 +94,20 @@ def write_csv(table: pa.Table, path: Path, spreadsheet: bool = False) -> None:
             if not spreadsheet and _plain(batch):
                 pyarrow.csv.write_csv(_with_digits(batch), out, options)
                 continue
-            columns = (csv_values(column) for column in batch.columns)
+            columns = [csv_values(column) for column in batch.columns]
             if spreadsheet:
-                columns = (_harmless(column, values) for column, values in zip(batch.columns, columns, strict=True))
+                # Numbers are texts here too, and a minus sign before a number is no formula.
+                columns = [
+                    list(map(spreadsheet_cell, values)) if _is_text(column.type) else values
+                    for column, values in zip(batch.columns, columns, strict=True)
+                ]
             out.write(_lines(zip(*columns, strict=True)))
 
 
 def spreadsheet_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Returns a batch with texts and names of columns that no spreadsheet takes for formulas."""
     columns = [
-        pa.array(_harmless(column, column.to_pylist()), pa.string()) if _is_text(column.type) else column
+        pa.array([*map(spreadsheet_cell, column.to_pylist())], pa.string()) if _is_text(column.type) else column
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=[str(spreadsheet_cell(name)) for name in batch.schema.names])
@@ -116,19 +120,16 @@ def _lines(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def _plain(batch: pa.RecordBatch) -> bool:
-    """Whether no value needs quotes, so that Arrow can write the batch, five times as fast as Python.
+    """Whether no value needs quotes, so that Arrow can write the batch, five times as fast as Python. A single empty
+    value needs quotes: the row would be an empty line."""
+    return batch.num_columns > 1 and all(map(_without_quotes, batch.columns))
 
-    A single empty value needs quotes: the row would be an empty line.
-    """
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
-    return batch.num_columns > 1 and all(
-        any(is_kind(column.type) for is_kind in kinds)
-        and not (
-            pa.types.is_string(column.type)
-            and pc.any(pc.match_substring_regex(column, '[",\r\n]'), min_count=0).as_py()
-        )
-        for column in batch.columns
-    )
+
+def _without_quotes(column: pa.Array) -> bool:
+    kind = column.type
+    if pa.types.is_string(kind):
+        return not pc.any(pc.match_substring_regex(column, '[",\r\n]'), min_count=0).as_py()
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -138,11 +139,6 @@ def _with_digits(batch: pa.RecordBatch) -> pa.RecordBatch:
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _harmless(column: pa.Array, values: list[object]) -> list[object]:
-    # Numbers are texts here too, and a minus sign before a number is no formula.
-    return [spreadsheet_cell(value) for value in values] if _is_text(column.type) else values
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -64,11 +64,11 @@ class Trial:
     def same(self, bounds: Bounds) -> bool:
         """Whether an interval is published from the same inputs, so that its rows are the same."""
         inputs = self.tried.inputs(*bounds, self.tried.captures())
-        return all(
-            last is not None and last.digest == inputs.digest(query)
-            for query in self.tried.plan.queries
-            for last in [runs.last_published(self.lake, self.query_set, query.name, *bounds)]
-        )
+        for query in self.tried.plan.queries:
+            last = runs.last_published(self.lake, self.query_set, query.name, *bounds)
+            if last is None or last.digest != inputs.digest(query):
+                return False
+        return True
 
     def intervals(self) -> list[Bounds]:
         """Lists the intervals that have run in the trial and that all its queries published there, in order."""
@@ -93,15 +93,12 @@ class Trial:
                 total.added += sum(batch.num_rows for batch in tried.batches(RowQuery(start, end), ()))
                 continue
             part = compare(before, tried, key, start, end)
-            total = TableDiff(
-                part.columns,
-                part.key,
-                total.same + part.same,
-                total.added + part.added,
-                total.gone + part.gone,
-                total.changed + part.changed,
-                [*total.examples, *part.examples],
-            )
+            part.same += total.same
+            part.added += total.added
+            part.gone += total.gone
+            part.changed += total.changed
+            part.examples = [*total.examples, *part.examples]
+            total = part
         return total
 
     def obstacles(self, bounds: Bounds) -> list[str]:

@@ -168,7 +168,7 @@ class Tuning:
     period: int | None  # heartbeat period, ns; None for no recommendation
     predicate: Expr | None  # predicate with its conjuncts in the recommended order
     conjuncts: tuple[Conjunct, ...] = ()
-    advice: tuple[Advice, ...] = field(default=())
+    advice: tuple[Advice, ...] = ()
 
 
 def recommended(lake: Lake, plan: Plan, config: Config) -> tuple[dict[str, LftaStatistics], dict[str, Tuning]]:
@@ -218,9 +218,8 @@ def _tuning(lfta: Lfta, statistics: LftaStatistics, wait: int, bits: frozenset[E
     slots, period = lfta.slots, None
     if lfta.aggregates and statistics.slots:
         slots = _slots(lfta.slots, statistics)
-        advice.append(
-            Advice("table", f"{lfta.slots:,} slots", f"{slots:,} slots", _why_slots(lfta.slots, slots, statistics))
-        )
+        why = _why_slots(lfta.slots, slots, statistics)
+        advice.append(Advice("table", f"{lfta.slots:,} slots", f"{slots:,} slots", why))
     if statistics.period is not None:
         period = _period(statistics, wait)
         words = format_duration(statistics.period), format_duration(period)
@@ -271,10 +270,10 @@ def _why_period(statistics: LftaStatistics, period: int, wait: int) -> str:
 
 
 def _conjuncts(parts: Sequence[Expr], statistics: LftaStatistics, bits: frozenset[Expr]) -> tuple[Conjunct, ...]:
-    outside_prefilter = [part for part in dict.fromkeys(parts) if part not in bits]
-    _, first = split_conjuncts(outside_prefilter)
+    different = dict.fromkeys(parts)
+    _, first = split_conjuncts([part for part in different if part not in bits])
     facts = []
-    for part in dict.fromkeys(parts):
+    for part in different:
         text = show(part)
         evaluations, _ = statistics.conjuncts.get(text, (0, 0))
         place = "prefilter" if part in bits else "first" if part in first else "ordered"

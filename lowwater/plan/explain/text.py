@@ -208,8 +208,9 @@ def _window(window: model.Sliding) -> str:
 
 def _names(items: Sequence[model.Named]) -> str:
     # In GSQL, `A.time` without AS gives a column called time.
-    plain = (item.expression.rpartition(".")[2] == item.name for item in items)
-    return ", ".join(e.expression if p else f"{e.expression} AS {e.name}" for e, p in zip(items, plain, strict=True))
+    return ", ".join(
+        e.expression if e.expression.rpartition(".")[2] == e.name else f"{e.expression} AS {e.name}" for e in items
+    )
 
 
 def _columns(columns: Sequence[model.ColumnInfo]) -> str:

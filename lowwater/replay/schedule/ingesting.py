@@ -63,14 +63,7 @@ def ingest_readable(
 
 
 class Ingesting:
-    """Ingests the files that a watch finds. `stopped`: whether to stop before the next portion.
-
-    Attributes:
-        results: the results of these files, since `take` was last called.
-        refusals: what was refused, since then.
-        hindered: an error of the disk, of Spark or of another process, since then; the next look tries again.
-        faults: link -> what is wrong with its settings, so that its files wait.
-    """
+    """Ingests the files that a watch finds. `stopped`: whether to stop before the next portion."""
 
     def __init__(
         self,
@@ -83,10 +76,12 @@ class Ingesting:
     ) -> None:
         self.watch = watch
         self.files = self.refused = 0
+        # Since `take` was last called. What hindered is of the disk, of Spark or of another process; the next look
+        # tries again.
         self.results: list[IngestResult] = []
         self.refusals: list[Refusal] = []
         self.hindered: LowwaterError | None = None
-        self.faults: dict[str, str] = {}
+        self.faults: dict[str, str] = {}  # link -> what is wrong with its settings, so that its files wait
         self._lake, self._tell, self._stopped, self._clock, self._spark = lake, tell, stopped, clock, spark
         self._complained = ""
         self._waiting: dict[str, int] = {}
