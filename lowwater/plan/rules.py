@@ -32,28 +32,21 @@ from lowwater.plan.properties import ROW, TIMESTAMP, safe, unkeepable, unsafe
 
 @dataclass(frozen=True)
 class Setting:
-    """Facts of a query set.
+    """Facts of a query set. Queries without an entry in `slots` or `thresholds` have the default."""
 
-    Attributes:
-        slots: query -> size of its group tables, a power of two, for queries without the default.
-        thresholds: query -> least cost at which a function is not LFTA-safe, for queries without the default.
-        selections: queries that ask for a selection LFTA (`select_lfta`).
-        private: unpublished queries with one reader; the rules may rewrite them together with their reader.
-        several: queries with more than one packet source; the names of their LFTAs contain the range variable.
-        ordered: queries whose rows depend on the order of their input.
-        arrival: whether the planned query is evaluated by arrival, so that its LFTAs read by arrival.
-        arriving: queries that make progress with records only, and so are always evaluated by arrival. In another
-            query, an LFTA by arrival has a suffix in its name.
-    """
-
-    slots: Mapping[str, int] = field(default_factory=dict)
+    slots: Mapping[str, int] = field(default_factory=dict)  # query -> size of its group tables, a power of two
+    # query -> least cost at which a function is not LFTA-safe
     thresholds: Mapping[str, int] = field(default_factory=dict)
-    selections: frozenset[str] = frozenset()
+    selections: frozenset[str] = frozenset()  # queries that ask for a selection LFTA (`select_lfta`)
+    # unpublished queries with one reader; the rules may rewrite them together with their reader
     private: frozenset[str] = frozenset()
+    # queries with more than one packet source; the names of their LFTAs contain the range variable
     several: frozenset[str] = frozenset()
     catalog: Catalog = CATALOG
-    ordered: frozenset[str] = frozenset()
-    arrival: bool = False
+    ordered: frozenset[str] = frozenset()  # queries whose rows depend on the order of their input
+    arrival: bool = False  # whether the planned query is evaluated by arrival, so that its LFTAs read by arrival
+    # queries that make progress with records only, and so are always evaluated by arrival. In another query, an LFTA by
+    # arrival has a suffix in its name.
     arriving: frozenset[str] = frozenset()
 
     def threshold(self, query: str) -> int:
@@ -143,12 +136,8 @@ class Selection:
         return low, high
 
     def leaf(self, query: str, name: str, low: ex.Expr | None, numbered: bool = False) -> ops.LftaInput:
-        """Returns the finished LFTA as a leaf of the high level.
-
-        Args:
-            low: predicate over packets; None for all packets.
-            numbered: whether the query counts every record, so that every record becomes a row.
-        """
+        """Returns the finished LFTA as a leaf of the high level. `low`: predicate over packets; None for all of them.
+        `numbered`: whether the query counts every record, so that every record becomes a row."""
         if self.arrival:
             return self._by_arrival(query, name, low, numbered)
         if not self.items:

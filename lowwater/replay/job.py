@@ -82,10 +82,8 @@ class TrialChanges:
             if skew < 0:
                 raise ConfigError(f"--skew {name}: {skew} ns is below 0", "a skew is a duration, such as 5s")
             if skew >= LONGEST_SKEW:
-                raise ConfigError(
-                    f"--skew {name}: {format_duration(skew)} is too long",
-                    f"a skew is below {format_duration(LONGEST_SKEW)}",
-                )
+                hint = f"a skew is below {format_duration(LONGEST_SKEW)}"
+                raise ConfigError(f"--skew {name}: {format_duration(skew)} is too long", hint)
             changed[name] = config.link(name).model_copy(update={"skew": skew})
         known = config.links or {name: config.link(name) for name in links}  # no link is configured: all have defaults
         return config.model_copy(update={"links": {**known, **changed}})
@@ -100,10 +98,8 @@ class TrialChanges:
         names = {file.name for file in files}
         for file in self.files:
             if file.name not in names:
-                raise ConfigError(
-                    f"--with {file}: no query set has a file {file.name!r}",
-                    nearest(file.name, names) or "give it the name of the file that it replaces",
-                )
+                hint = nearest(file.name, names) or "give it the name of the file that it replaces"
+                raise ConfigError(f"--with {file}: no query set has a file {file.name!r}", hint)
 
 
 # The command line and the tasks of Airflow open a job; `interval` runs it.

@@ -183,13 +183,9 @@ class RunResults:
 
 def run(request: RunRequest, progress: Progress, runner: Runner | None = None) -> dict[str, Any]:
     """Runs the queries, by a runner or this process, and writes the results. Returns the summary, as in `summary.json`.
-
-    Raises:
-        ConfigError: a link that a query reads has no capture.
-        LowwaterError: a capture or the output folder cannot be used, or every query fails, so nothing is written.
-        LawError: a record is in no account.
-        PartialError: some queries fail, whatever the cause; the results of the others are written.
-    """
+    Raises ConfigError if a link that a query reads has no capture, LowwaterError if a capture or the output folder
+    cannot be used, or every query fails, so nothing is written, LawError if a record is in no account, and PartialError
+    if some queries fail, whatever the cause; the results of the others are written."""
     _require_captures(request)
     made = not request.out.exists()
     try:
@@ -255,9 +251,8 @@ def _ingest(request: RunRequest, lake: Lake, progress: Progress) -> tuple[dict[s
     notes: list[str] = []
     for link in links:
         planned_skews(config, request.plan, link)  # its errors come before anything starts
-    with progress.stage(
-        "ingest", f"of {len(request.captures)} capture{'s' if len(request.captures) > 1 else ''}"
-    ) as tell:
+    count = len(request.captures)
+    with progress.stage("ingest", f"of {count} capture{'s' if count > 1 else ''}") as tell:
         for link in links:
             if tables[link] is None and config.link(link).kind != "pcap":
                 continue  # no query says what its records are
@@ -405,36 +400,29 @@ def run_intervals(
         else:
             work = folder / f"interval-{number}"
             with progress.stage("low", detail):
-                low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
-                plan = low.inputs.plan
+                inputs, low = _low(request, inputs, work / "low", runner.tasks("low"), progress, found)
+                plan = inputs.plan
             with progress.stage("high", detail):
-                states = _high(request, low, work / "high", states, runner, found)
+                states = _high(request, inputs, low, work / "high", states, runner, found)
             shutil.rmtree(work, ignore_errors=True)
         _require_a_result(found)
     _account(request, plan, lake, captures, found)
     return found
 
 
-@dataclass(frozen=True)
-class _Low:
-    """The result of the low stage of an interval, and its inputs without the queries that it cannot run."""
-
-    inputs: LowInputs
-    result: LowResult
-
-
 def _low(
     request: RunRequest, inputs: LowInputs, folder: Path, tasks: TaskMap, progress: Progress, found: RunResults
-) -> _Low:
-    """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone."""
+) -> tuple[LowInputs, LowResult]:
+    """Runs the low stage. One kernel runs all queries of a link, so where it fails each is tried alone. Returns the
+    inputs without the queries that it cannot run, too."""
     settings = LowSettings(0, request.period, request.policy, **request.low)
 
-    def attempt(plan: Plan, where: Path) -> _Low:
+    def attempt(plan: Plan, where: Path) -> tuple[LowInputs, LowResult]:
         chosen = replace(inputs, plan=plan)
-        return _Low(chosen, low_stage(chosen, settings, where, tasks, say=progress.say))
+        return chosen, low_stage(chosen, settings, where, tasks, say=progress.say)
 
     try:
-        low = attempt(inputs.plan, folder / "all")
+        chosen, low = attempt(inputs.plan, folder / "all")
     except Exception:
         failed: set[str] = set()
         for number, query in enumerate(inputs.plan.queries):
@@ -446,25 +434,31 @@ def _low(
         if not failed:
             raise
         _require_a_result(found)
-        low = attempt(inputs.plan.without(failed), folder / "rest")
-    for result in (outcome.result for outcome in low.result.outcomes):
+        chosen, low = attempt(inputs.plan.without(failed), folder / "rest")
+    for result in (outcome.result for outcome in low.outcomes):
         found.accounts.add(result)
         found.violations.append(_violations(result.link, result.violations, request.config))
-    return low
+    return chosen, low
 
 
 def _high(
-    request: RunRequest, low: _Low, folder: Path, states: Mapping[str, StoredState], runner: Runner, found: RunResults
+    request: RunRequest,
+    inputs: LowInputs,
+    low: LowResult,
+    folder: Path,
+    states: Mapping[str, StoredState],
+    runner: Runner,
+    found: RunResults,
 ) -> dict[str, StoredState]:
     """Runs the high stage from the states of the interval before; returns those that it leaves (SEMANTICS I4)."""
-    results = high_stage(runner, low.inputs, low.result.files, folder, request.high, states, found.failures)
-    queries = [query for query in low.inputs.plan.queries if query.name in results]
+    results = high_stage(runner, inputs, low.files, folder, request.high, states, found.failures)
+    queries = [query for query in inputs.plan.queries if query.name in results]
     for query in queries:
         found.rows[query.name].append(rows_of_files(results[query.name].files, query.high.fields))
         found.punctuation[query.name] += results[query.name].punctuation
     if request.traces:
         read = {query.name: ([lfta.name for lfta in query.lftas], results[query.name].files) for query in queries}
-        found.traces.append(traces(low.result.files, read))
+        found.traces.append(traces(low.files, read))
     return {name: StoredState(result.states) for name, result in results.items() if result.states}
 
 

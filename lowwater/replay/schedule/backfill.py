@@ -88,17 +88,10 @@ def backfill(
     confirmed; if that has failed, it is run. While others are at work, it is waited for them. One is not published of
     which a person must approve the warnings.
 
-    Args:
-        work: intervals to run, from `due`.
-        workers: number of them that are evaluated at once.
-        order: order in which intervals start; a chained set always starts oldest first, one at a time.
-        runner: does the work; None for the one that the settings name.
-
-    Raises:
-        LowwaterError: Spark cannot be started.
-        KeyboardInterrupt: the user interrupted the backfill; running intervals were finished first, or given up where
-            the user interrupted it again.
-    """
+    A chained set always starts oldest first, one at a time. `workers`: number of intervals that are evaluated at once.
+    `runner`: None for the one that the settings name.
+    Raises LowwaterError if Spark cannot be started, and KeyboardInterrupt if the user interrupted the backfill; running
+    intervals were finished first, or given up where the user interrupted it again."""
     by_name = {job.query_set: job for job in jobs}
     for job in jobs:
         job.prepare()

@@ -60,19 +60,14 @@ class Left:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a look at a query set has found.
-
-    Attributes:
-        runs: the intervals to run, in the order in which they begin.
-        waits: intervals that a later look takes up by itself: their links may still report, another process is at work
-            on them, what failed pauses, or a person must approve them.
-        stuck: intervals that only another capture, or a person, can change: they cannot start, or failed on these
-            inputs.
-    """
+    """What a look at a query set has found."""
 
     query_set: str
-    runs: tuple[Due, ...]
+    runs: tuple[Due, ...]  # the intervals to run, in the order in which they begin
+    # intervals that a later look takes up by itself: their links may still report, another process is at work on them,
+    # what failed pauses, or a person must approve them
     waits: tuple[Left, ...]
+    # intervals that only another capture, or a person, can change: they cannot start, or failed on these inputs
     stuck: tuple[Left, ...]
 
 
@@ -291,13 +286,9 @@ class LookResult:
 
 
 class Looker:
-    """Looks at a lake.
-
-    Args:
-        names: query sets to look at; empty for those of the settings.
-        alone: whether each look is the only one of its process, which then remembers no refused file.
-        settle: time without a write after which a file is complete, ns.
-    """
+    """Looks at query sets of a lake; without names at those of the settings. `alone`: whether each look is the only one
+    of its process, which then remembers no refused file; `settle`: time without a write after which a file is complete,
+    ns."""
 
     def __init__(
         self,

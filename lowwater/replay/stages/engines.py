@@ -97,28 +97,9 @@ class LowOutcome:
     files: dict[str, tuple[str, ...]]
 
 
-def low_tasks(
-    read: LinkRead,
-    lftas: tuple[Lfta, ...],
-    bounds: Bounds,
-    settings: LowSettings,
-    folder: PurePath,
-    keys: Mapping[str, Choices],
-) -> list[LowTask]:
-    """Divides a link into tasks: one for each chunk of about `task_packets`, in order.
-    Raises LakeError if its packets cannot be read."""
-    tasks = []
-    for number, part in enumerate(divide(read, settings.task_packets)):
-        own = replace(bounds, entered=part.entered, left=part.left, before=part.before)
-        tasks.append(LowTask(read.link, part, lftas, own, settings, folder, number, keys=keys))
-    return tasks
-
-
 def run_tasks(tasks: Sequence[LowTask], runner: TaskMap) -> list[LowOutcome]:
-    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks.
-
-    On links that shed load, the packets of every second are counted first, over all chunks (SEMANTICS O5).
-    """
+    """Runs tasks in parallel; returns one outcome for each link, in the order of the tasks. On links that shed load,
+    the packets of every second are counted first, over all chunks (SEMANTICS O5)."""
     shedding = [task for task in tasks if task.settings.shed is not None]
     loads: dict[str, dict[str, LoadCounter]] = {}
     for task, of_task in zip(shedding, runner(count_loads, shedding), strict=True):
@@ -185,23 +166,18 @@ def run_low(task: LowTask) -> LowOutcome:
 
 
 def count_loads(task: LowTask) -> dict[str, LoadCounter]:
-    """Counts, for each LFTA, the packets of every second in a chunk of a link that sheds load (SEMANTICS O5).
-
-    Only the protocol counts: the prefilter depends on the other queries of the set.
-    """
+    """Counts, for each LFTA, the packets of every second in a chunk of a link that sheds load (SEMANTICS O5). Only the
+    protocol counts: the prefilter depends on the other queries of the set."""
     budget = task.settings.shed
     assert budget is not None
     selections = {lfta.name: (lfta.member, PacketSampling.of(lfta.sample, task.link)) for lfta in task.lftas}
     loads = {pair: LoadCounter(pair[1], budget) for pair in selections.values()}
     members = {member: Predicate(member, None) for member, _ in loads}
     tests = {member: predicate.test(task.link) for member, predicate in members.items()}
-    columns = list(
-        dict.fromkeys([*THINNED_BY, *(name for predicate in members.values() for name in predicate.columns)])
-    )
-    for batch in task.read.batches(columns, GROUP_ROWS):
-        stamps, arrivals, lengths, heads = (
-            batch.column(name).to_numpy() for name in ("timestamp", "arrival", *THINNED_BY)
-        )
+    tested = (name for predicate in members.values() for name in predicate.columns)
+    read = ("timestamp", "arrival", *THINNED_BY)
+    for batch in task.read.batches(list(dict.fromkeys([*THINNED_BY, *tested])), GROUP_ROWS):
+        stamps, arrivals, lengths, heads = (batch.column(name).to_numpy() for name in read)
         sane = ~is_late(arrivals, stamps, task.settings.skew)
         for member, test in tests.items():
             chosen = sane & test(batch)
@@ -316,7 +292,8 @@ class Promises:
         """Run -> first and last tick to keep, so that the last tick up to each given tick stays."""
         spans: dict[int, tuple[int, int]] = {}
         for run, tick in map(self.latest, ticks):
-            spans[run] = (min(tick, spans.get(run, (tick, tick))[0]), max(tick, spans.get(run, (tick, tick))[1]))
+            first, last = spans.get(run, (tick, tick))
+            spans[run] = min(tick, first), max(tick, last)
         return spans
 
 
@@ -324,7 +301,7 @@ class Demand:
     """The promises that the rows of a query wait for, of every stream that it reads."""
 
     def __init__(self, plan: Node, promises: Mapping[StreamName, Promises]) -> None:
-        self._plan, self._promises = plan, promises
+        self._plan, self.promises = plan, promises
         self._read: dict[str, set[int]] = {name: set() for name, _ in promises}
 
     def add(self, lfta: str, lasts: Instants) -> None:
@@ -333,12 +310,8 @@ class Demand:
     def tick_spans(self, name: StreamName) -> Iterator[tuple[int, int]]:
         """Yields, for a stream, spans of ticks (first, latest) that must contain a promise."""
         lasts = np.array([*self._lasts_waiting], np.int64)
-        firsts = self._promises[name].first_ticks_past(lasts)
+        firsts = self.promises[name].first_ticks_past(lasts)
         return zip(firsts.tolist(), self._release_ticks(lasts).tolist(), strict=True)
-
-    @property
-    def streams(self) -> list[StreamName]:
-        return [*self._promises]
 
     @cached_property
     def _lasts_waiting(self) -> set[int]:
@@ -355,7 +328,7 @@ class Demand:
 
     def _release_ticks(self, lasts: Instants) -> Instants:
         """The tick at which the least promise has passed each `_last`."""
-        ticks: Instants = np.maximum.reduce([each.first_ticks_past(lasts) for each in self._promises.values()])
+        ticks: Instants = np.maximum.reduce([each.first_ticks_past(lasts) for each in self.promises.values()])
         return ticks
 
     def _greatest_per_tick(self, lasts: Sequence[int] | Instants) -> set[int]:
@@ -398,7 +371,7 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
         spared: dict[StreamName, int] = {}
         for lfta in lftas:
             for name in files.keys() & {(lfta.name, link) for link in lfta.links}:
-                spans = [span for demand in demands if name in demand.streams for span in demand.tick_spans(name)]
+                spans = [span for demand in demands if name in demand.promises for span in demand.tick_spans(name)]
                 staying = promises[name].runs_to_keep(fewest_ticks(spans))
                 spared[name] = _thin(lfta, files[name], staying, promises[name])
     except (OSError, pa.ArrowException) as error:
@@ -409,9 +382,7 @@ def on_demand(outcomes: Sequence[LowOutcome], lftas: Sequence[Lfta], plans: Sequ
 
 def _near(outcome: LowOutcome) -> LowOutcome:
     """Brings the files that tasks left in the lake to this machine, where they are rewritten."""
-    files = {
-        name: tuple(map(str, locals_of(lake_path(path) for path in paths))) for name, paths in outcome.files.items()
-    }
+    files = {name: tuple(map(str, locals_of(map(lake_path, paths)))) for name, paths in outcome.files.items()}
     return replace(outcome, files=files)
 
 
@@ -434,7 +405,7 @@ def _demand(plan: Node, files: Mapping[StreamName, Sequence[Path]], promises: Ma
     leaves = {leaf.lfta.name: leaf.lfta for leaf in walk(plan) if isinstance(leaf, LftaInput)}
     read = [(lfta.name, link) for lfta in leaves.values() for link in lfta.links]
     demand = Demand(plan, {name: promises[name] for name in read} if len(read) > 1 else {})
-    for name in demand.streams:
+    for name in demand.promises:
         for batch in _batches(files[name], ["_kind", "_last"]):
             rows = batch.filter(pc.equal(batch["_kind"], schemas.ROW))
             demand.add(name[0], rows["_last"].to_numpy())
@@ -513,8 +484,9 @@ def low_stage(
     tunings: Mapping[str, Tuning] = MappingProxyType({}),
     say: Callable[[str], None] = lambda _: None,
 ) -> LowResult:
-    """Runs every LFTA over every link that it reads: a task for each link, or for each chunk of a large one. `say`:
-    called with a line for each kernel that must be compiled."""
+    """Runs every LFTA over every link that it reads: a task for each chunk of about `task_packets`, in order. `say`:
+    called with a line for each kernel that must be compiled.
+    Raises LakeError if packets cannot be read."""
     queries = [query.high for query in inputs.plan.queries]
     starts, grains, keys = inputs.lfta_starts, properties.needed_granularity(*queries), low_shares(queries)
     tasks: list[LowTask] = []
@@ -532,7 +504,9 @@ def low_stage(
             delay=link_settings.delay,
             policy=settings.policy.per_link,
         )
-        tasks += low_tasks(read, lftas, bounds, chosen, folder, keys)
+        for number, part in enumerate(divide(read, chosen.task_packets)):
+            own = replace(bounds, entered=part.entered, left=part.left, before=part.before)
+            tasks.append(LowTask(link, part, lftas, own, chosen, folder, number, keys=keys))
     for link, count in links_to_compile(tasks).items():
         say(f"  compiling the kernel of link {link}, once: {count} LFTA{'s' if count > 1 else ''}")
     outcomes = tuple(run_tasks(tasks, runner))
@@ -543,9 +517,7 @@ def low_stage(
 
 def _whole_seconds(inputs: LowInputs, link: str, start: int, arriving: bool) -> int:
     """The first timestamp to read from a link; with load shedding a whole second, since packets are counted by second
-    (O5).
-
-    Packets that arrive after the start may have an earlier timestamp.
+    (O5). Packets that arrive after the start may have an earlier timestamp.
     Raises ConfigError if the interval does not end with a second."""
     link_settings = inputs.config.link(link)
     if link_settings.shed is None:
@@ -566,15 +538,10 @@ def high_stage(
     failures: dict[str, LowwaterError] | None = None,
     published: bool = False,
 ) -> dict[str, HighResult]:
-    """Runs every output query over the streams of the low stage.
-
-    Args:
-        files: (LFTA, link) -> files of its stream.
-        folder: folder for rows, of the lake where tasks run on other machines; the caller removes it.
-        settings: fields of `HighSettings` other than the defaults.
-        failures: filled with query -> its error; queries in it are skipped. None lets the first error end the stage.
-        published: whether rows are written in published types instead of stream types.
-    """
+    """Runs every output query over the streams of the low stage, by (LFTA, link). `folder`: for rows, of the lake where
+    tasks run on other machines; the caller removes it. `settings`: fields of `HighSettings`. `failures`: filled with
+    query -> its error; queries in it are skipped. None lets the first error end the stage. `published`: whether rows
+    are written in published types instead of stream types."""
     queries = {query.name: query.high for query in inputs.plan.queries if query.name not in (failures or {})}
     carries = {query.name: _handover(inputs, query, states.get(query.name)) for query in inputs.plan.queries}
     chosen, bounds = HighSettings(**settings), (inputs.start, inputs.end)
