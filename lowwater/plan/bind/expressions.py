@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from ipaddress import ip_network
 
 from lowwater.catalog import expr as ex
@@ -12,7 +13,7 @@ from lowwater.catalog.functions import SHIFT, AggregateFunction, Function, State
 from lowwater.catalog.native import NATIVE
 from lowwater.catalog.values import pack_ip, parse_mac
 from lowwater.config import section_of
-from lowwater.errors import QueryError, nearest, raise_all
+from lowwater.errors import QueryError, nearest
 from lowwater.gsql import nodes as syntax
 from lowwater.gsql.printer import print_expression
 from lowwater.instants import parse_instant
@@ -20,7 +21,7 @@ from lowwater.limits import IN_VALUES
 from lowwater.plan.bind.durations import Units, alone, counted, in_seconds, length_of, named, takes, unit_in
 from lowwater.plan.bind.names import Names
 from lowwater.plan.operators import Aggregate
-from lowwater.plan.text import Text, place_of, spot
+from lowwater.plan.text import Text, attempt_all, place_of, spot
 
 # Hints of binding errors: suggests GSQL for habits of SQL and tcpdump, and for malformed addresses and times. Below
 # `scope`, which adds the hint to its error.
@@ -116,18 +117,17 @@ def of_condition(node: syntax.Expression, bound: ex.Expr) -> str:
 # `aggregates`.
 
 
-def written(
-    overloads: Sequence[Function | AggregateFunction | StateFunction], brackets: bool
-) -> Sequence[Function | AggregateFunction | StateFunction]:
+Overload = Function | AggregateFunction | StateFunction
+
+
+def written(overloads: Sequence[Overload], brackets: bool) -> Sequence[Overload]:
     """Selects the overloads that are called with brackets, or without. Returns the matching overloads; all overloads if
     none matches, since the manual mixes both spellings."""
     fitting = [each for each in overloads if not isinstance(each, Function) or each.predicate is brackets]
     return fitting or overloads
 
 
-def choose(
-    overloads: Sequence[Function | AggregateFunction | StateFunction], arguments: Sequence[ex.Expr]
-) -> tuple[Function | AggregateFunction | StateFunction, list[ex.Expr]] | None:
+def choose(overloads: Sequence[Overload], arguments: Sequence[ex.Expr]) -> tuple[Overload, list[ex.Expr]] | None:
     """Selects the first overload whose parameters take the arguments: exact types first, then with integers converted
     to floats, booleans to integers, and NULL to any type. Returns the overload and the converted arguments; None if no
     overload takes them."""
@@ -142,10 +142,7 @@ def choose(
 
 
 def require_limits(
-    entry: Function | AggregateFunction | StateFunction,
-    arguments: Sequence[ex.Expr],
-    nodes: Sequence[syntax.Expression],
-    text: Text,
+    entry: Overload, arguments: Sequence[ex.Expr], nodes: Sequence[syntax.Expression], text: Text
 ) -> None:
     """Checks the constant arguments of a call against the limits of the catalog.
     Raises QueryError if an argument is outside of its limit."""
@@ -332,15 +329,7 @@ class Scope:
 
     def all(self, *nodes: syntax.Expression) -> list[ex.Expr]:
         """Binds several expressions. Reports the errors of all together."""
-        bound: list[ex.Expr] = []
-        errors: list[QueryError] = []
-        for node in nodes:
-            try:
-                bound.append(self.bind(node))
-            except QueryError as error:
-                errors.append(error)
-        raise_all(errors)
-        return bound
+        return attempt_all([partial(self.bind, node) for node in nodes])
 
     def predicate(self, node: syntax.Expression, clause: str) -> ex.Expr:
         bound = typed(self.bind(node), ex.Type.BOOL)
@@ -502,7 +491,8 @@ class Scope:
             arguments = self.all(node.operand, node.pattern)
             if hint := of_like(arguments[0], node.operand):
                 raise self.text.error(place_of(node), f"LIKE compares strings, not {arguments[0].type}", hint)
-            return negate(self._function("like", node, arguments, self._functions("like")), node.negated)
+            overloads = self.names.context.catalog.named("like")
+            return negate(self._function("like", node, arguments, overloads), node.negated)
         if isinstance(node, syntax.Case):
             return self._case(node)
         if isinstance(node, syntax.Star):
@@ -564,11 +554,8 @@ class Scope:
         )
         return ex.Case(ex.Type.STRING, branches, ex.Const(ex.Type.STRING, None))
 
-    def _functions(self, name: str) -> Sequence[Function | AggregateFunction | StateFunction]:
-        return self.names.context.catalog.named(name)
-
     def _call(self, node: syntax.Call) -> ex.Expr:
-        overloads = self._functions(node.name)
+        overloads = self.names.context.catalog.named(node.name)
         aggregates = [overload for overload in overloads if isinstance(overload, AggregateFunction)]
         if aggregates:
             if self.on_aggregate is None:
@@ -582,21 +569,23 @@ class Scope:
             raise self.text.error(node.place, f"no function is called {node.name}", hint)
         return self._function(node.name, node, self.all(*node.arguments), overloads)
 
-    def _function(
-        self,
-        name: str,
-        node: syntax.Expression,
-        arguments: list[ex.Expr],
-        overloads: Sequence[Function | AggregateFunction | StateFunction],
-    ) -> ex.Expr:
-        brackets = isinstance(node, syntax.Call) and node.brackets
-        chosen = choose(written(overloads, brackets), arguments)
+    def overload(
+        self, name: str, node: syntax.Expression, arguments: Sequence[ex.Expr], overloads: Sequence[Overload]
+    ) -> tuple[Overload, list[ex.Expr]]:
+        """Selects the overload that takes the arguments of a call. Returns it, and the arguments as it takes them."""
+        chosen = choose(written(overloads, isinstance(node, syntax.Call) and node.brackets), arguments)
         if chosen is None:
             accepted = " or ".join(dict.fromkeys(f"({', '.join(function.parameters)})" for function in overloads))
             types = ", ".join(argument.type for argument in arguments)
             raise self.text.error(place_of(node), f"{name} takes {accepted}, not ({types})")
-        function, fitted = chosen
-        require_limits(function, fitted, syntax.children(node), self.text)
+        require_limits(*chosen, syntax.children(node), self.text)
+        return chosen
+
+    def _function(
+        self, name: str, node: syntax.Expression, arguments: list[ex.Expr], overloads: Sequence[Overload]
+    ) -> ex.Expr:
+        brackets = isinstance(node, syntax.Call) and node.brackets
+        function, fitted = self.overload(name, node, arguments, overloads)
         if isinstance(function, StateFunction):
             if self.on_state is None:
                 hint = "write it into a query with GROUP BY, CLEANING_WHEN and CLEANING_BY"
@@ -655,24 +644,12 @@ def bind_aggregate(call: syntax.Call, overloads: Sequence[AggregateFunction], ro
             hint = "write count(DISTINCT x): only values are counted so"
             raise rows.text.error(call.place, f"{name}(DISTINCT ...) is not known", hint)
         overloads = rows.names.context.catalog.aggregates_named(distinct)
-    return _chosen(call, overloads, arguments, rows)
-
-
-def _chosen(
-    call: syntax.Call, overloads: Sequence[AggregateFunction], arguments: list[ex.Expr], rows: Scope
-) -> Aggregate:
-    native = NATIVE.get(overloads[0].name)
+        native = NATIVE.get(overloads[0].name)
     sums = native is not None and native.sums
     if sums and len(arguments) == 1 and arguments[0].type is ex.Type.BOOL:
         arguments = [number_of(arguments[0])]
-    chosen = choose(overloads, arguments)
-    if chosen is None:
-        accepted = " or ".join(dict.fromkeys(f"({', '.join(overload.parameters)})" for overload in overloads))
-        types = ", ".join(argument.type for argument in arguments)
-        raise rows.text.error(call.place, f"{call.name} takes {accepted}, not ({types})")
-    function, fitted = chosen
+    function, fitted = rows.overload(call.name, call, arguments, overloads)
     assert isinstance(function, AggregateFunction)
-    require_limits(function, fitted, call.arguments, rows.text)
     for position in sorted({*range(function.taken, len(fitted)), *function.constant}):
         if not isinstance(fitted[position], ex.Const | ex.Param):
             raise rows.text.error(call.place, f"argument {position + 1} of {call.name} must be a constant")

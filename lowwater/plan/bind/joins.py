@@ -18,9 +18,9 @@ from lowwater.plan.bind.durations import brief, has_duration, unit_in, unit_of
 from lowwater.plan.bind.expressions import Scope, negate
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.names import Names, type_of
-from lowwater.plan.bind.sources import BoundSource, bind_attribute, binder, expand_stars, length, name_items, timeless
+from lowwater.plan.bind.sources import BoundSource, bind_attribute, expand_stars, length, name_items, timeless
 from lowwater.plan.temporal import Step, Temporal, infer
-from lowwater.plan.text import Text, attempt_all, place_of, spot
+from lowwater.plan.text import Text, place_of, spot
 
 # Finds the match window of a join: an equality or a band of one temporal expression of each side (SEMANTICS P4).
 # Called by `joins`, which splits the condition into conjuncts.
@@ -253,7 +253,7 @@ def bind_join(
     if grouped:
         return _aggregated(query, statement, match, scope)
     written = expand_stars(statement.items, sources, text)
-    bound = attempt_all([binder(scope, item) for item in written])
+    bound = scope.all(*(item.expression for item in written))
     return match.join(query, name_items(written, bound, text))
 
 
@@ -555,7 +555,7 @@ def bind_filter_join(
         keys.append((interfaces[0], interfaces[1]))
     written = expand_stars(statement.items, [left], text)
     left_scope = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
-    bound = attempt_all([binder(left_scope, item) for item in written])
+    bound = left_scope.all(*(item.expression for item in written))
     items = name_items(written, bound, text)
     read = [*(expr for pair in keys for expr in pair), *bound]
     streams = [_lookups_stream(query, source, filters[source.alias], read, column) for source in sources]
@@ -651,7 +651,7 @@ def bind_watch_join(
         raise text.error(statement.place, f"no equality with the key {missing[0]} of watch list {watch.name}", hint)
     shown = BoundSource(alias, source.node, columns)
     written = expand_stars(statement.items, [source, shown], text)
-    bound = attempt_all([binder(scope, item) for item in written])
+    bound = scope.all(*(item.expression for item in written))
     items = name_items(written, bound, text)
     names_read = ex.columns_of(*bound, *keys.values(), *residual)
     prefix = f"{source.alias}."

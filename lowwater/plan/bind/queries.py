@@ -27,7 +27,7 @@ from lowwater.plan.bind.expressions import Scope
 from lowwater.plan.bind.grouping import bind_group
 from lowwater.plan.bind.joins import Watch, bind_filter_join, bind_join, bind_watch_join, declare_watch
 from lowwater.plan.bind.names import Declared, Names, declare
-from lowwater.plan.bind.sources import BoundSource, binder, expand_stars, make_map, name_items, source_fields
+from lowwater.plan.bind.sources import BoundSource, expand_stars, make_map, name_items, source_fields
 from lowwater.plan.context import Context
 from lowwater.plan.dialect import gigascope
 from lowwater.plan.operators import ANY_LINK, Field, Node, Sample, Source, Union
@@ -222,7 +222,7 @@ class Binder:
     def _select(self, name: str, statement: syntax.Select, text: Text, names: Names) -> Node:
         if statement.join == "WATCHLIST_JOIN":
             return self._watched(name, statement, text, names)
-        sources = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
+        sources = attempt_all([partial(self._source, name, ref, text) for ref in statement.sources])
         links = tuple(sorted({link for source in sources for link in source.links}))
         names = replace(names, links=links, assumed=tuple(source.alias for source in sources if source.assumed))
         if statement.join == "FILTER_JOIN":
@@ -287,7 +287,7 @@ class Binder:
         return declare_watch(ref.name, entry[0], entry[1], self.context.folders)
 
     def _merge(self, name: str, statement: syntax.Merge, text: Text, names: Names) -> Node:
-        sides = attempt_all([self._reader(name, ref, text) for ref in statement.sources])
+        sides = attempt_all([partial(self._source, name, ref, text) for ref in statement.sources])
         by_alias = {side.alias: side for side in sides}
         if len(by_alias) < len(sides):
             raise text.error(statement.place, "two sources of MERGE have one name", "give each a range variable")
@@ -317,9 +317,6 @@ class Binder:
             for i, f in enumerate(branches[0].fields)
         )
         return Union(name, fields, tuple(branches))
-
-    def _reader(self, query: str, ref: syntax.SourceRef, text: Text) -> Callable[[], BoundSource]:
-        return lambda: self._source(query, ref, text)
 
     def _source(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         if ref.union:
@@ -381,7 +378,7 @@ class Binder:
     def _union(self, query: str, ref: syntax.SourceRef, text: Text) -> BoundSource:
         """Binds `A UNION B as M`. Links of one protocol become one source, other streams the inputs of a Union."""
         parts = (replace(ref, union=(), window=None, alias=""), *ref.union)
-        sides = _by_protocol(attempt_all([self._reader(query, part, text) for part in parts]), ref, text)
+        sides = _by_protocol(attempt_all([partial(self._source, query, part, text) for part in parts]), ref, text)
         alias = ref.alias or sides[0].alias
         if len(sides) == 1 and isinstance(whole := sides[0].node, Source):
             return replace(sides[0], alias=alias, node=replace(whole, alias=alias), window=ref.window, assumed=False)
@@ -483,7 +480,7 @@ def _selection(query: str, statement: syntax.Select, scope: Scope, source: Bound
     def where() -> Expr:
         return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)
 
-    predicate, *bound = attempt_all([where, *(binder(scope, item) for item in written)])
+    predicate, *bound = attempt_all([where, *(partial(scope.bind, item.expression) for item in written)])
     items = name_items(written, bound, scope.text)
     return make_map(query, source.node, predicate if statement.where else None, items)
 
@@ -548,13 +545,7 @@ def read_texts(texts: Iterable[tuple[str, str]], folders: Sequence[Path]) -> Tex
     """Parses query files, names their statements and adds the library queries that they read. Raises QueryError for a
     syntax error, a missing or duplicate query name, or a missing library. `texts`: pairs of file name and GSQL text."""
     contents = Texts()
-    errors: list[QueryError] = []
-    for file, source in texts:
-        try:
-            _add(contents, file, source, "")
-        except QueryError as error:
-            errors.append(error)
-    raise_all(errors)
+    attempt_all([partial(_add, contents, file, source, "") for file, source in texts])
     _add_libraries(contents, folders)
     return contents
 
@@ -563,19 +554,14 @@ def _add(contents: Texts, file: str, source: str, library: str) -> None:
     parsed = parse(source, file, tuple(NATIVE))
     text = Text(file, source)
     contents.protocols += [(protocol, file, source) for protocol in parsed.protocols]
-    errors: list[QueryError] = []
-    for number, statement in enumerate(parsed.statements):
-        try:
-            name = _name(statement, number, text)
-            if library:
-                # The binder looks `library/query` up under this name.
-                name = f"{library}_{name}"
-            _refuse_taken(name, contents.statements, statement, text)
-        except QueryError as error:
-            errors.append(error)
-        else:
-            contents.statements[name] = (statement, text)
-    raise_all(errors)
+
+    def add(number: int, statement: syntax.Statement) -> None:
+        name = _name(statement, number, text)
+        name = f"{library}_{name}" if library else name  # the binder looks `library/query` up under this name
+        _refuse_taken(name, contents.statements, statement, text)
+        contents.statements[name] = (statement, text)
+
+    attempt_all([partial(add, number, statement) for number, statement in enumerate(parsed.statements)])
 
 
 def _name(statement: syntax.Statement, number: int, text: Text) -> str:
@@ -814,16 +800,11 @@ def _reads(statement: syntax.Statement) -> list[str]:
 
 def _asked(statements: Statements, slots: int | None) -> tuple[dict[str, int], dict[str, int]]:
     """Reads `aggregate_slots` and `lfta_cost` of every query. Reports the errors of all queries together."""
-    sizes: dict[str, int] = {}
-    thresholds: dict[str, int] = {}
-    errors: list[QueryError] = []
-    for name, (statement, text) in statements.items():
-        try:
-            size, threshold = slots or slots_of(statement, text), threshold_of(statement, text)
-        except QueryError as error:
-            errors.append(error)
-            continue
-        sizes |= {name: size} if size else {}
-        thresholds |= {name: threshold} if threshold is not None else {}
-    raise_all(errors)
-    return sizes, thresholds
+
+    def asked(statement: syntax.Statement, text: Text) -> tuple[int | None, int | None]:
+        return slots or slots_of(statement, text), threshold_of(statement, text)
+
+    read = attempt_all([partial(asked, statement, text) for statement, text in statements.values()])
+    found = dict(zip(statements, read, strict=True))
+    sizes = {name: size for name, (size, _) in found.items() if size}
+    return sizes, {name: threshold for name, (_, threshold) in found.items() if threshold is not None}

@@ -175,11 +175,6 @@ def expand_stars(
     return expanded
 
 
-def binder(scope: Scope, item: syntax.SelectItem) -> Callable[[], Expr]:
-    """Returns a step that binds one select item, for `attempt_all`."""
-    return lambda: scope.bind(item.expression)
-
-
 # Binds windows: turns RANGE, SLIDE and WA into epochs, buckets or the band of a join. Called by `grouping` and
 # `joins`. Window w of an attribute holds the values v with w*SLIDE <= v < w*SLIDE + RANGE, counted from the epoch. If
 # RANGE equals SLIDE, the window is a plain epoch (002, sections 4.1, 5.2 and Figure A-2).
