@@ -234,7 +234,7 @@ class _Match:
     def join(self, query: str, items: Sequence[ops.Item]) -> ops.Join:
         """Builds the join that selects the items. Its inputs keep only the columns that it reads."""
         read = [*(item.expr for item in items), *self.across]
-        left, right = (_stream(query, side, self.filters[side.source.alias], read) for side in self.sides)
+        left, right = (_stream(query, side.source, self.filters[side.source.alias], read) for side in self.sides)
         fields = tuple(
             ops.Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items
         )
@@ -313,8 +313,7 @@ def _match(statement: syntax.Select, text: Text, sources: Sequence[BoundSource],
         hint = f"write: FROM {first}, {second}"
         raise text.error(statement.place, f"both sides are called {left.source.alias}", hint)
     sides = {left.source.alias: left.after, right.source.alias: right.after}
-    units = {column: unit for side in (left, right) for column, unit in _side_units(side).items()}
-    scope = Scope(text, sides, where="a join", names=names, units=units)
+    scope = Scope(text, sides, where="a join", names=names, units=_column_units(*sources))
     parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     parts = [apart(part, left, right) for part in parts]
     parts += _windowed(left, right, text, names)
@@ -405,39 +404,35 @@ def _side(source: BoundSource) -> Side:
     return Side(source, columns, after, times)
 
 
-def _side_units(side: Side) -> dict[str, Fraction]:
-    units = side.source.time_units()
-    column_units = {side.after[name]: unit_in(expr, units) for name, expr in side.source.columns.items()}
-    return {ex.columns_of(column)[0]: unit for column, unit in column_units.items() if unit is not None}
-
-
-def _stream(query: str, side: Side, filters: list[ex.Expr], read: Sequence[ex.Expr]) -> ops.Node:
-    """Builds an input of the join with its filters. A packet source keeps only the columns that the join reads."""
-    prefix = f"{side.source.alias}."
+def _stream(query: str, source: BoundSource, filters: Sequence[ex.Expr], read: Sequence[ex.Expr]) -> ops.Node:
+    """Builds an input of a join with its filters. A packet source keeps only the columns that the join reads."""
+    prefix = f"{source.alias}."
     used = [name.removeprefix(prefix) for name in ex.columns_of(*read) if name.startswith(prefix)]
-    return side.source.stream(query, _before(filters, side.source), used)
+    columns = {f"{prefix}{name}": expr for name, expr in source.columns.items()}
+    before = ex.conjunction([ops.with_columns(part, columns) for part in filters])
+    return source.stream(query, before, used)
 
 
-def _before(filters: Sequence[ex.Expr], source: BoundSource) -> ex.Expr | None:
-    """Returns the conjunction of filters of one side over the rows of its source."""
-    columns = {f"{source.alias}.{name}": expr for name, expr in source.columns.items()}
-    return ex.conjunction([ops.with_columns(part, columns) for part in filters])
+def _across(part: ex.Expr, left: str) -> tuple[ex.Expr, ex.Expr] | None:
+    """Returns the sides of an equality of two range variables, that of `left` first; None for any other predicate."""
+    if not (isinstance(part, ex.Binary) and part.op == "="):
+        return None
+    aliases = alias_of(part.left), alias_of(part.right)
+    if None in aliases or aliases[0] == aliases[1]:
+        return None
+    return (part.left, part.right) if aliases[0] == left else (part.right, part.left)
 
 
 def _equalities(parts: list[ex.Expr], left_alias: str) -> tuple[list[tuple[ex.Expr, ex.Expr]], ex.Expr | None]:
     equalities: list[tuple[ex.Expr, ex.Expr]] = []
     residual: list[ex.Expr] = []
     for part in parts:
-        sides: tuple[str | None, str | None] = (None, None)
-        if isinstance(part, ex.Binary) and part.op == "=":
-            sides = alias_of(part.left), alias_of(part.right)
-        if isinstance(part, ex.Binary) and None not in sides and part.left.type is part.right.type:
-            swap = sides[0] != left_alias
-            equalities.append((part.right, part.left) if swap else (part.left, part.right))
+        sides = _across(part, left_alias)
+        if sides is not None and sides[0].type is sides[1].type:
+            equalities.append(sides)
             # NULL equals NULL between columns only (V1), so a computed operand must not be NULL.
-            if not (isinstance(part.left, ex.Column) and isinstance(part.right, ex.Column)):
-                computed = part.right if isinstance(part.left, ex.Column) else part.left
-                residual.append(negate(ex.Unary(ex.Type.BOOL, "IS NULL", computed), True))
+            computed = [operand for operand in part.children() if not isinstance(operand, ex.Column)]
+            residual += [negate(ex.Unary(ex.Type.BOOL, "IS NULL", operand), True) for operand in computed[:1]]
         else:
             residual.append(part)
     return equalities, ex.conjunction(residual)
@@ -494,21 +489,13 @@ def _scoped(source: BoundSource) -> dict[str, ex.Expr]:
     return {name: ex.Column(expr.type, f"{source.alias}.{name}") for name, expr in source.columns.items()}
 
 
-def _lookups_units(*sources: BoundSource) -> dict[str, Fraction]:
+def _column_units(*sources: BoundSource) -> dict[str, Fraction]:
     units = {
         f"{source.alias}.{name}": unit_in(expr, source.time_units())
         for source in sources
         for name, expr in source.columns.items()
     }
     return {column: unit for column, unit in units.items() if unit is not None}
-
-
-def _equality(part: ex.Expr) -> tuple[str, str] | None:
-    """Returns the range variables of the two sides of an equality; None for any other predicate."""
-    if not (isinstance(part, ex.Binary) and part.op == "="):
-        return None
-    left, right = alias_of(part.left), alias_of(part.right)
-    return None if left is None or right is None else (left, right)
 
 
 def _direct(source: BoundSource, kind: str, statement: syntax.Select, text: Text) -> ops.Source:
@@ -529,8 +516,8 @@ def bind_filter_join(
         raise text.error(statement.place, "FILTER_JOIN has both sources on the same links")
     if left.alias == right.alias:
         raise text.error(statement.place, f"both sides are called {left.alias}", "write: FROM TCP R, TCP S")
-    scopes, units = {source.alias: _scoped(source) for source in sources}, _lookups_units(*sources)
-    scope = Scope(text, scopes, where="FILTER_JOIN", names=names, units=units)
+    scopes = {source.alias: _scoped(source) for source in sources}
+    scope = Scope(text, scopes, where="FILTER_JOIN", names=names, units=_column_units(*sources))
     assert statement.filter_range is not None
     column, extent = statement.filter_range
     if column.qualifier not in ("", left.alias):
@@ -557,8 +544,9 @@ def bind_filter_join(
     left_scope = replace(scope, sources={left.alias: _scoped(left)}, where="SELECT of FILTER_JOIN")
     bound = left_scope.all(*(item.expression for item in written))
     items = name_items(written, bound, text)
-    read = [*(expr for pair in keys for expr in pair), *bound]
-    streams = [_lookups_stream(query, source, filters[source.alias], read, column) for source in sources]
+    left_time, right_time = (ex.Column(ex.Type.INT, f"{source.alias}.{column.name}") for source in sources)
+    read = [*(expr for pair in keys for expr in pair), *bound, left_time, right_time]
+    streams = [_stream(query, source, filters[source.alias], read) for source in sources]
     progress = _progress(left.alias, streams[0].fields, column.name, reach)
     fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     algorithm = "hash" if names.defines.get("algorithm") == "hash" else "bloom"
@@ -570,8 +558,8 @@ def bind_filter_join(
         left.alias,
         right.alias,
         tuple(keys),
-        ex.Column(ex.Type.INT, f"{left.alias}.{column.name}"),
-        ex.Column(ex.Type.INT, f"{right.alias}.{column.name}"),
+        left_time,
+        right_time,
         reach,
         tuple(items),
         algorithm,
@@ -601,25 +589,15 @@ def _keys(
     keys: list[tuple[ex.Expr, ex.Expr]] = []
     filters: dict[str, list[ex.Expr]] = {left.alias: [], right.alias: []}
     for part in parts:
-        sides = _equality(part)
         aliases = {name.split(".", 1)[0] for name in ex.columns_of(part)}
-        if sides and set(sides) == {left.alias, right.alias} and isinstance(part, ex.Binary):
-            keys.append((part.left, part.right) if sides[0] == left.alias else (part.right, part.left))
+        if sides := _across(part, left.alias):
+            keys.append(sides)
         elif len(aliases) < 2:
             filters[min(aliases, default=left.alias)].append(part)
         else:
             # A lookup by key decides equalities only.
             raise otherwise
     return keys, filters
-
-
-def _lookups_stream(
-    query: str, source: BoundSource, filters: Sequence[ex.Expr], read: Sequence[ex.Expr], column: syntax.Name
-) -> ops.Node:
-    prefix = f"{source.alias}."
-    names = {name.removeprefix(prefix): None for name in ex.columns_of(*read) if name.startswith(prefix)}
-    names[column.name] = None
-    return source.stream(query, _before(filters, source), list(names))
 
 
 def bind_watch_join(
@@ -630,15 +608,14 @@ def bind_watch_join(
     _direct(source, "WATCHLIST_JOIN", statement, text)
     columns = {f.name: ex.Column(f.type, f"{alias}.{f.name}") for f in watch.columns}
     scopes: dict[str, Mapping[str, ex.Expr]] = {source.alias: _scoped(source), alias: columns}
-    scope = Scope(text, scopes, where="WATCHLIST_JOIN", names=names, units=_lookups_units(source))
+    scope = Scope(text, scopes, where="WATCHLIST_JOIN", names=names, units=_column_units(source))
     parts = ex.conjuncts(scope.predicate(statement.where, "WHERE")) if statement.where else []
     keys: dict[str, ex.Expr] = {}
     filters: list[ex.Expr] = []
     residual: list[ex.Expr] = []
     for part in parts:
-        sides = _equality(part)
-        if sides and set(sides) == {source.alias, alias} and isinstance(part, ex.Binary):
-            mine, theirs = (part.left, part.right) if sides[0] == source.alias else (part.right, part.left)
+        if sides := _across(part, source.alias):
+            mine, theirs = sides
             name = theirs.name.removeprefix(f"{alias}.") if isinstance(theirs, ex.Column) else ""
             if name in watch.keys and name not in keys:
                 keys[name] = mine
@@ -653,10 +630,7 @@ def bind_watch_join(
     written = expand_stars(statement.items, [source, shown], text)
     bound = scope.all(*(item.expression for item in written))
     items = name_items(written, bound, text)
-    names_read = ex.columns_of(*bound, *keys.values(), *residual)
-    prefix = f"{source.alias}."
-    used = list(dict.fromkeys(name.removeprefix(prefix) for name in names_read if name.startswith(prefix)))
-    stream = source.stream(query, _before(filters, source), used)
+    stream = _stream(query, source, filters, [*bound, *keys.values(), *residual])
     progress = {f"{source.alias}.{f.name}": f.temporal for f in stream.fields if f.temporal}
     fields = tuple(ops.Field(item.name, item.expr.type, infer(item.expr, progress)) for item in items)
     columns_out = tuple(ops.Field(f"{alias}.{f.name}", f.type) for f in watch.columns)
