@@ -433,7 +433,6 @@ def _sheet(facts: inspecting.CaptureFacts, skew: int) -> Table:
 
 
 def _facts(facts: inspecting.InterfaceFacts, skew: int) -> dict[str, str]:
-    """Returns the facts of one interface as text, by label."""
     packets = facts.packets
     lines = {
         "interface": f"{facts.interface.index} {facts.interface.name}".strip(),

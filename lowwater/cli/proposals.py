@@ -388,7 +388,6 @@ def _skew(link: LinkProposal) -> list[str]:
 
 
 def _life(link: LinkProposal) -> list[str]:
-    """Returns the lines `since` and `until` of a link; empty if its life is unknown."""
     if link.since is None or link.until is None:
         return []
     return [

@@ -613,7 +613,6 @@ class Aggregation(OneInput, abstract=True):
 
     @property
     def order_dependent(self) -> bool:
-        """Whether an aggregate, or state beyond an epoch, depends on the order of rows."""
         return super().order_dependent or any(a.udaf is not None and a.udaf.ordered for a in self.aggregates)
 
     @property
@@ -622,12 +621,10 @@ class Aggregation(OneInput, abstract=True):
         return next((a.function for a in self.aggregates if a.udaf is not None and a.udaf.make is not None), "")
 
     def ends(self, latest: int) -> list[int]:
-        """Returns the end (ns) of the epoch of `latest`."""
         times = clocks(self.key_fields)
         return [min(time.last(time.latest(latest)) for time in times)] if times else []
 
     def span(self, first: int, latest: int) -> tuple[int, int] | None:
-        """Returns the end of the first epoch and the end of the last epoch (ns)."""
         times = clocks(self.key_fields)
         if not times:
             return None
@@ -642,7 +639,6 @@ class Aggregation(OneInput, abstract=True):
         return tuple([key.temporal.origin for key in self.key_fields if key.temporal])
 
     def grain(self) -> int:
-        """Returns the length of an epoch (ns): a group comes out at most once per epoch."""
         return grid([key.temporal for key in self.key_fields if key.temporal])
 
     def looks_at(self, below: Node) -> set[str]:
@@ -672,7 +668,6 @@ class Group(
         return Physical("hash aggregation in slices", "a group closes at the end of its epoch, and no state remains")
 
     def reads_from(self, start: int) -> tuple[int, ...]:
-        """Returns the first instant (ns) of the oldest group that can still change."""
         return (epoch_start(self.key_fields, start),)
 
     def groupwise(self) -> tuple[str, ...]:
@@ -1036,7 +1031,6 @@ class Join(
         return ends
 
     def final(self, port: int) -> Final | None:
-        """Returns the end of a row's match window, at which the row is final."""
         window = self.window
         if window.left_time.origin:
             return None
@@ -1212,12 +1206,10 @@ class FilterJoin(TwoInputs, facts=Facts("FILTER_JOIN", passes=False, waits=True,
         return max(0, time.first(left)), max(0, time.first(right))
 
     def ends(self, latest: int) -> list[int]:
-        """Returns the last instant (ns) at which a match of the last left row may still come."""
         final = self.final(0)
         return [final(latest)] if final else []
 
     def final(self, port: int) -> Final | None:
-        """Returns when a left row is final: at the end of the wait for its match."""
         time = self.time
         if port or time.origin:
             return None

@@ -479,7 +479,6 @@ class PrefilterSignature:
 
     @property
     def mask(self) -> int:
-        """The bits as a number."""
         return sum(1 << bit for bit in self.bits)
 
 

@@ -101,7 +101,6 @@ class Selection:
 
     @staticmethod
     def of(source: ops.Source, query: str, setting: Setting) -> Selection:
-        """Returns a builder without columns."""
         return Selection(source, setting.threshold(query), setting.arrival)
 
     def column(self, expr: ex.Expr, name: str) -> ex.Column:

@@ -227,7 +227,6 @@ class _Planner:
     found: dict[int, _Shared] = field(default_factory=dict)  # identity of an operator -> what holds of it
 
     def take(self, node: ops.Node) -> None:
-        """Finds what holds of an operator whose inputs were visited."""
         below = [self.found[id(each)] for each in node.inputs()]
         self.found[id(node)] = self._of(ops.with_inputs(node, [each.node for each in below]), below)
 

@@ -104,14 +104,11 @@ def require_lowered(plan: Plan, engine: str = "") -> None:
     """Checks that an engine runs every operator and expression of a plan.
     Raises UnsupportedError if the engine does not run a construct; the error has its query and place, QueryError if a
     parameter has no value, and QueryErrors if the plan has several of these mistakes."""
-    raise_all(
-        sort_errors(
-            [
-                UnsupportedError(f"query {missing.query}: {missing}", missing.hint, file, *missing.place)
-                for file, missing in _missing(plan, engine)
-            ]
-        )
-    )
+    refused = [
+        UnsupportedError(f"query {missing.query}: {missing}", missing.hint, file, *missing.place)
+        for file, missing in _missing(plan, engine)
+    ]
+    raise_all(sort_errors(refused))
 
 
 def not_run(plan: Plan) -> tuple[Note, ...]:

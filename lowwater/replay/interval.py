@@ -252,7 +252,6 @@ class _Journal:
             pass  # its lease is lost: another run tells
 
     def keep(self, error: LowwaterError) -> None:
-        """Keeps a failure that cannot be written."""
         self.latest = max(self.latest, time.time_ns())  # the ledger cannot be read either
         keep_untold(self.job.lake, self._failure(error))
 

@@ -190,8 +190,6 @@ class _Csv:
 
 
 class _Json:
-    """Writes changes as JSON lines."""
-
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
 

@@ -85,10 +85,13 @@ def with_running(lake: Lake, rows: Sequence[StatusRow]) -> list[StatusRow]:
     held = {name: at_work(lake, name) for name in {row.query_set for row in rows}}
     shown = []
     for row in rows:
-        spans = held[row.query_set].items()
-        who = next((who for (first, last), who in spans if first < row.end and row.start < last), "")
+        who = _who(held[row.query_set], row.start, row.end)
         shown.append(replace(row, state=RUNNING, reason=who, lacking=()) if who else row)
     return shown
+
+
+def _who(held: Mapping[tuple[int, int], str], start: int, end: int) -> str:
+    return next((who for (first, last), who in held.items() if first < end and start < last), "")
 
 
 def expected(job: Job, captures: Mapping[str, Captures]) -> StatusInputs:
@@ -386,8 +389,7 @@ def due(job: Job, selection: DueSelection) -> list[Due]:
                 interval = replace(interval, blocked=behind)
             elif interval.blocked and job.chained and not behind:
                 behind = f"an earlier interval of its chain cannot, that of {format_instant(start)}"
-            running = next((who for (first, last), who in held.items() if first < end and start < last), "")
-            due_intervals.append(replace(interval, running=running) if running else interval)
+            due_intervals.append(replace(interval, running=_who(held, start, end)))
             chain.runs(inputs, interval)
     return due_intervals
 
