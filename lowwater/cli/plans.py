@@ -22,7 +22,7 @@ from lowwater.lake.ledgers.files import location, told_files, unread_lines
 from lowwater.lake.ledgers.intervals import RUNNING, range_words
 from lowwater.lake.ledgers.missing import outside_lines
 from lowwater.replay.job import Job, TrialChanges
-from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits
+from lowwater.replay.schedule.due import Due, DueSelection, due, open_jobs, outdated_audits, timeless
 from lowwater.terminal import open_console, say, styled
 
 DIGITS = 3
@@ -30,8 +30,6 @@ DIGITS = 3
 
 SHOWN = 3
 """Maximum number of reasons of an interval in a table; JSON has all."""
-
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
             and interval.blocked
             and (last[-1].query_set, last[-1].end, last[-1].state, bool(last[-1].running))
             == (interval.query_set, interval.start, interval.state, bool(interval.running))
-            and _timeless(why(last[-1])) == _timeless(why(interval))
+            and _kinds(why(last[-1])) == _kinds(why(interval))
         ):
             last.append(interval)
         else:
@@ -149,8 +147,8 @@ def alike(work: Sequence[Due], why: Callable[[Due], str]) -> list[list[Due]]:
     return sorted(groups, key=lambda group: (group[0].start, group[0].query_set))
 
 
-def _timeless(why: str) -> list[str]:
-    return list(dict.fromkeys(_INSTANT.sub("", part) for part in re.split(r"; |\. Cannot start: ", why)))
+def _kinds(why: str) -> list[str]:
+    return list(dict.fromkeys(map(timeless, re.split(r"; |\. Cannot start: ", why))))
 
 
 def together(group: Sequence[Due], why: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -270,6 +271,8 @@ VISIBLE = (DONE, INCOMPLETE, PROVISIONAL, ROLLED_BACK)
 UNAPPROVED = "held: its audit warned, and a person must approve it"
 """Why an interval does not run that was audited with warnings, where the settings ask for approval."""
 
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+
 CHANGES = "the state of the interval before changes"
 """Reason of an interval of a chained set that becomes stale when an earlier interval runs."""
 
@@ -293,6 +296,11 @@ class Due:
     at_edge: bool = False  # whether only the begin or end of captures blocks it, so that `through_end` would run it
     intervals: int = 1  # number of the intervals: more than one in a stretch
     running: str = ""  # which process is at work on it, or on some of it; empty if none is
+
+
+def timeless(why: str) -> str:
+    """A reason without the instants in it, in which reasons of one kind differ."""
+    return _INSTANT.sub("", why)
 
 
 @dataclass(frozen=True)

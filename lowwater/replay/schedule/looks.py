@@ -4,7 +4,6 @@ again.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from lowwater.replay.interval import Outcome
 from lowwater.replay.job import Job
 from lowwater.replay.progress import Progress
 from lowwater.replay.schedule.backfill import BackfillListener, IntervalResult, Order, backfill
-from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs
+from lowwater.replay.schedule.due import UNAPPROVED, Due, DueSelection, due, open_jobs, timeless
 from lowwater.replay.schedule.ingesting import Ingesting, Refusal
 from lowwater.replay.schedule.links import link_readiness
 from lowwater.replay.stages.runners import runner_of
@@ -126,7 +125,8 @@ def _news(left: Left, told: Iterable[Told]) -> list[Left]:
     """Divides what is stuck into the part that was told before and the part that was not."""
     due = left.due
     if due.intervals == 1:
-        same = any(each.start <= due.start and due.end <= each.end and _alike(each.why, left.why) for each in told)
+        why = timeless(left.why)  # instants move with each look
+        same = any(each.start <= due.start and due.end <= each.end and timeless(each.why) == why for each in told)
         return [replace(left, news=not same)]
     known = merged((max(each.start, due.start), min(each.end, due.end)) for each in told)
     length = (due.end - due.start) // due.intervals
@@ -135,14 +135,6 @@ def _news(left: Left, told: Iterable[Told]) -> list[Left]:
         replace(left, due=replace(due, start=start, end=end, intervals=(end - start) // length), news=news)
         for (start, end), news in sorted(parts)
     ]
-
-
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
-
-
-def _alike(told: str, why: str) -> bool:
-    """Whether two reasons are the same but for instants, which move with each look."""
-    return _INSTANT.sub("", told) == _INSTANT.sub("", why)
 
 
 class _Look:
