@@ -365,9 +365,9 @@ def _of(node: ops.Node, below: list[dict[str, Measure]]) -> dict[str, Measure]:
         names = dict.fromkeys((key.name for key in node.keys), Measure.FIELD)
         for each in node.aggregates:
             names[each.name] = Measure.COUNT if each.function in ("count", "sum") else Measure.AGGREGATE
-    for side, alias in enumerate(("left_alias", "right_alias")):
-        if prefix := getattr(node, alias, ""):
-            names |= {f"{prefix}.{name}": measure for name, measure in below[side].items()}
+    if isinstance(node, ops.TwoInputs):
+        for (alias, _), columns in zip(node.sides, below, strict=True):
+            names |= {f"{alias}.{name}": measure for name, measure in columns.items()}
     items: tuple[ops.Item, ...] | None = getattr(node, "items", None)
     if items is not None:
         return {item.name: _measure(item.expr, names) for item in items}
@@ -415,7 +415,7 @@ def cost(expr: ex.Expr) -> int:
             total += WIDE_COST if wide and not (_is_link(node.left) or _is_link(node.right)) else 1
         elif isinstance(node, ex.OneOf):
             total += WIDE_COST
-        elif isinstance(node, ex.Case | ex.StateCall) or type(node).__name__ == "Unary":
+        elif isinstance(node, ex.Case | ex.StateCall | ex.Unary):
             total += 1
     return total
 
