@@ -238,9 +238,8 @@ class _Match:
         fields = tuple(
             ops.Field(item.name, item.expr.type, self.window.time_of(item.expr, self.kind)) for item in items
         )
-        aliases = self.sides[0].source.alias, self.sides[1].source.alias
-        how = self.kind, self.window, self.equalities, self.residual
-        return ops.Join(query, fields, left, right, *aliases, *how, tuple(items))
+        inputs = left, right, self.sides[0].source.alias, self.sides[1].source.alias
+        return ops.Join(query, fields, *inputs, self.kind, self.window, self.equalities, self.residual, tuple(items))
 
 
 def bind_join(
@@ -274,7 +273,8 @@ def _aggregated(query: str, statement: syntax.Select, match: _Match, scope: Scop
     rows = replace(scope, sources=scopes, units=units)
     source = BoundSource("", whole, {field.name: ex.Column(field.type, field.name) for field in whole.fields})
     group = bind_group(query, replace(statement, where=None), rows, source)
-    exprs = [*(key.expr for key in group.keys), *(e for a in group.aggregates for e in a.arguments)]
+    exprs: list[ex.Expr | None] = [key.expr for key in group.keys]
+    exprs += [expr for aggregate in group.aggregates for expr in aggregate.arguments]
     below = group.input
     while below is not whole and below.inputs():
         exprs += [item.expr for item in getattr(below, "items", ())]

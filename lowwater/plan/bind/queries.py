@@ -480,7 +480,8 @@ def _selection(query: str, statement: syntax.Select, scope: Scope, source: Bound
     def where() -> Expr:
         return scope.predicate(statement.where, "WHERE") if statement.where else Const(Type.BOOL, True)
 
-    predicate, *bound = attempt_all([where, *(partial(scope.bind, item.expression) for item in written)])
+    steps: list[Callable[[], Expr]] = [where, *(partial(scope.bind, item.expression) for item in written)]
+    predicate, *bound = attempt_all(steps)
     items = name_items(written, bound, scope.text)
     return make_map(query, source.node, predicate if statement.where else None, items)
 

@@ -161,7 +161,7 @@ def run_low(task: LowTask) -> LowOutcome:
         reason = error.strerror or str(error)
         message = f"link {task.link}: {task.folder} cannot be written: {reason}"
         raise LakeError(message, "make room on the disk") from None
-    files = {name: (str(sink.path),) for name, sink in sinks.items()}
+    files: dict[str, tuple[str, ...]] = {name: (str(sink.path),) for name, sink in sinks.items()}
     return LowOutcome(replace(result, duplicates=dropped.owned), files)
 
 
