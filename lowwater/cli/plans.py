@@ -61,11 +61,11 @@ def show_plan(selection: IntervalSelection, form: str) -> None:
         say(line)
     for job in jobs:
         if others := outdated_audits(job, DueSelection(selection.start, selection.end)):
-            span = f"--from {format_instant(others[0][0])} --to {format_instant(others[-1][1])}"
+            lake, first, last = selection.lake, format_instant(others[0][0]), format_instant(others[-1][1])
             say(
                 f"{job.query_set}: {in_intervals(len(others))} audited by suites that have changed since; to audit "
-                f"the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(selection.lake))} "
-                f"--stage audit {span}"
+                f"the same rows again: lowwater replay {job.query_set} --lake {shlex.quote(str(lake))} --stage audit "
+                f"--from {first} --to {last}"
             )
 
 
